@@ -1,0 +1,24 @@
+# Each target does all the set-up it needs. PRESET=dev|asan|tsan builds another way.
+PRESET ?= release
+
+.PHONY: build test demo check bench clean help
+help:            ## show this list
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+
+build: bootstrap ## build everything; the program is build/chorus
+	@cmake --preset $(PRESET) > build/configure.log || { cat build/configure.log; exit 1; }
+	cmake --build --preset $(PRESET)
+
+test: build check ## build, check the sources, run all tests
+	ctest --preset $(PRESET)
+
+check: bootstrap ## formatting, layers, file lengths, headers
+	tools/check
+
+clean: ## remove everything that was built
+	rm -rf build
+
+.PHONY: bootstrap
+bootstrap:
+	@mkdir -p build
+	@tools/bootstrap

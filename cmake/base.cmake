@@ -1,0 +1,34 @@
+# Language level, warnings and sanitizers of our own code.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+option(CHORUS_TESTS "Build the tests" ON)
+option(CHORUS_BENCH "Build the benchmarks" OFF)
+option(CHORUS_FUZZ "Build the fuzz targets (clang only)" OFF)
+option(CHORUS_WERROR "Treat warnings as errors" ON)
+set(CHORUS_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined")
+set(CHORUS_PROGRAM_DIR "${CMAKE_BINARY_DIR}" CACHE PATH "Where the chorus program is put")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CCACHE})
+endif()
+
+# Every target of ours links this.
+add_library(chorus_options INTERFACE)
+target_compile_options(chorus_options INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(CHORUS_WERROR)
+  target_compile_options(chorus_options INTERFACE -Werror)
+endif()
+if(CHORUS_SANITIZE)
+  add_compile_options(-fsanitize=${CHORUS_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${CHORUS_SANITIZE})
+endif()
+target_include_directories(chorus_options INTERFACE "${CMAKE_SOURCE_DIR}/src")

@@ -1,0 +1,53 @@
+# Every third-party library, found in one place. Debian packages by default (tools/bootstrap lists them);
+# CMAKE_PREFIX_PATH points at a newer LibTorch when there is one.
+
+find_package(Threads REQUIRED)
+find_package(Torch REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# LibTorch's own target carries its include folders and flags; ours marks them as system headers.
+add_library(chorus_torch INTERFACE)
+target_link_libraries(chorus_torch INTERFACE ${TORCH_LIBRARIES})
+target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
+
+if(TARGET yaml-cpp::yaml-cpp)
+  set(CHORUS_YAML yaml-cpp::yaml-cpp)
+else()
+  set(CHORUS_YAML yaml-cpp)
+endif()
+
+# Unicode tables. CHORUS_UTF8PROC_SOURCE names a source folder for machines without the package.
+set(CHORUS_UTF8PROC_SOURCE "" CACHE PATH "utf8proc sources, where the library is not installed")
+find_library(UTF8PROC_LIBRARY utf8proc)
+add_library(chorus_utf8proc INTERFACE)
+if(CHORUS_UTF8PROC_SOURCE)
+  add_library(utf8proc_bundled STATIC "${CHORUS_UTF8PROC_SOURCE}/utf8proc.c")
+  target_compile_definitions(utf8proc_bundled PUBLIC UTF8PROC_STATIC)
+  target_include_directories(utf8proc_bundled SYSTEM PUBLIC "${CHORUS_UTF8PROC_SOURCE}")
+  target_link_libraries(chorus_utf8proc INTERFACE utf8proc_bundled)
+elseif(UTF8PROC_LIBRARY)
+  target_link_libraries(chorus_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
+else()
+  message(FATAL_ERROR "utf8proc is missing: run tools/bootstrap, or set CHORUS_UTF8PROC_SOURCE to its sources")
+endif()
+
+# Optional: without it the folders that need it are not built and their names are not registered.
+find_package(HDF5 COMPONENTS C)
+
+if(CHORUS_TESTS)
+  set(CHORUS_GTEST_SOURCE "" CACHE PATH "GoogleTest sources, where the library is not installed")
+  if(CHORUS_GTEST_SOURCE)
+    set(INSTALL_GTEST OFF)
+    add_subdirectory("${CHORUS_GTEST_SOURCE}" "${CMAKE_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL SYSTEM)
+  else()
+    find_package(GTest REQUIRED)
+  endif()
+  include(GoogleTest)
+endif()

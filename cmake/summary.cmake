@@ -1,0 +1,6 @@
+# What was configured, in a few lines.
+get_property(components GLOBAL PROPERTY CHORUS_COMPONENTS)
+list(JOIN components " " components)
+message(STATUS "Chorus ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}), LibTorch ${Torch_VERSION}")
+message(STATUS "  components: ${components}")
+message(STATUS "  sanitizers: ${CHORUS_SANITIZE}  ccache: ${CCACHE}  HDF5: ${HDF5_FOUND}")

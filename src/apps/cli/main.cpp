@@ -1,0 +1,3 @@
+#include "apps/cli/cli.h"
+
+int main(int argc, char** argv) { return chorus::cli::run(argc, argv); }

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace chorus {
+
+/// What the program's exit status says. Documented in docs/cli.md; scripts depend on the numbers.
+enum class ExitCode : int {
+  kOk = 0,
+  kCheckFailed = 1,   ///< the command worked, and its answer is no (a check missed its tolerance)
+  kUsage = 2,         ///< a wrong option, or a mistake in a configuration
+  kData = 3,          ///< a file that is missing, damaged, or not what it should be
+  kWorld = 4,         ///< a full disk, a lost peer, a time-out
+  kInternal = 70,     ///< a bug in Chorus
+  kInterrupted = 130  ///< Ctrl-C
+};
+
+/// Every exception Chorus throws on purpose. `what()` is one sentence for a person: what is wrong, where, what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// The user's configuration or command line is wrong. Name the key, the value, what is allowed.
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : Error(ExitCode::kUsage, message) {}
+};
+
+/// A file is wrong. Name the file (and line), what was found, what to do.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message) : Error(ExitCode::kData, message) {}
+};
+
+/// The world failed and nobody below could handle it (a `Result` turned into an exception at the top).
+class WorldError : public Error {
+ public:
+  explicit WorldError(const std::string& message) : Error(ExitCode::kWorld, message) {}
+};
+
+/// A bug in Chorus. Carries the place.
+class InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& message, std::source_location where = std::source_location::current());
+};
+
+/// Throws InternalError when `condition` is false: `check(i < size(), "index out of range");`
+inline void check(bool condition, std::string_view message,
+                  std::source_location where = std::source_location::current()) {
+  if (!condition) throw InternalError(std::string(message), where);
+}
+
+}  // namespace chorus
