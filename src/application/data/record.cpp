@@ -1,0 +1,50 @@
+#include "application/data/record.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+constexpr std::array<std::pair<Formulation, const char*>, 7> kNames{{
+    {Formulation::kTextClassification, "text_classification"},
+    {Formulation::kPairClassification, "pair_classification"},
+    {Formulation::kPairRegression, "pair_regression"},
+    {Formulation::kSequenceTagging, "seq_tagging"},
+    {Formulation::kSpanExtraction, "span_extraction"},
+    {Formulation::kSeq2Seq, "seq2seq"},
+    {Formulation::kLanguageModel, "language_model"},
+}};
+
+}  // namespace
+
+const char* name_of(Formulation formulation) {
+  for (const auto& [value, name] : kNames) {
+    if (value == formulation) return name;
+  }
+  throw InternalError("a formulation without a name");
+}
+
+Formulation formulation_named(const std::string& name) {
+  std::string known;
+  for (const auto& [value, text] : kNames) {
+    if (name == text) return value;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
+  }
+  throw ConfigError(fmt::format("there is no formulation '{}'; the formulations are {}", name, known));
+}
+
+void Record::clear() {
+  for (std::string* field : {&id, &text, &second, &label, &client, &source}) field->clear();
+  score = std::numeric_limits<double>::quiet_NaN();
+  words.clear();
+  tags.clear();
+  answers.clear();
+  time = kNoTime;
+}
+
+}  // namespace chorus

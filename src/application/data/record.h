@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace chorus {
+
+/// What is asked of a text. The names used in files and configurations are FedNLP's where it has one.
+enum class Formulation {
+  kTextClassification,  ///< "text_classification": text -> label
+  kPairClassification,  ///< "pair_classification": text, second -> label
+  kPairRegression,      ///< "pair_regression": text, second -> score
+  kSequenceTagging,     ///< "seq_tagging": words -> tags, one each
+  kSpanExtraction,      ///< "span_extraction": text (the context), second (the question) -> answers
+  kSeq2Seq,             ///< "seq2seq": text (source) -> second (target)
+  kLanguageModel        ///< "language_model": text
+};
+
+const char* name_of(Formulation formulation);
+/// Throws ConfigError that lists the names when there is no such formulation.
+Formulation formulation_named(const std::string& name);
+
+/// A gold answer: characters [begin, end) of the context, counted in Unicode code points as SQuAD does.
+struct Answer {
+  std::string text;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
+
+/// One example on its way from a reader into a Dataset. Only the fields of its formulation are filled. All text is
+/// valid UTF-8 (readers replace what is not).
+struct Record {
+  std::string id;      ///< the source's own identifier, or empty
+  std::string text;    ///< the text; the first sentence; the context; the source
+  std::string second;  ///< the second sentence; the question; the target
+  std::string label;   ///< class name
+  double score = std::numeric_limits<double>::quiet_NaN();  ///< regression target
+  std::vector<std::string> words;
+  std::vector<std::string> tags;  ///< as many as words
+  std::vector<Answer> answers;
+  std::string client;           ///< who wrote it, or empty
+  std::string source;           ///< which sub-corpus, author or language it comes from, or empty
+  std::int64_t time = kNoTime;  ///< seconds since 1970, or a plain order
+
+  /// Empties every field and keeps the memory.
+  void clear();
+};
+
+/// A stream of records: a file being read, or a generator. One pass, one thread.
+///
+///     for (Record record; reader->next(record);) builder.add(record);
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  /// Fills `record` with the next example, or returns false at the end. Throws DataError naming file and line.
+  virtual bool next(Record& record) = 0;
+};
+
+}  // namespace chorus
