@@ -34,10 +34,10 @@ inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min()
 /// One example on its way from a reader into a Dataset. Only the fields of its formulation are filled. All text is
 /// valid UTF-8 (readers replace what is not).
 struct Record {
-  std::string id;      ///< the source's own identifier, or empty
-  std::string text;    ///< the text; the first sentence; the context; the source
-  std::string second;  ///< the second sentence; the question; the target
-  std::string label;   ///< class name
+  std::string id;                                           ///< the source's own identifier, or empty
+  std::string text;                                         ///< the text; the first sentence; the context; the source
+  std::string second;                                       ///< the second sentence; the question; the target
+  std::string label;                                        ///< class name
   double score = std::numeric_limits<double>::quiet_NaN();  ///< regression target
   std::vector<std::string> words;
   std::vector<std::string> tags;  ///< as many as words
