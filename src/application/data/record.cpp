@@ -38,6 +38,27 @@ Formulation formulation_named(const std::string& name) {
   throw ConfigError(fmt::format("there is no formulation '{}'; the formulations are {}", name, known));
 }
 
+const char* name_of(Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return "train";
+    case Split::kValidation:
+      return "validation";
+    case Split::kTest:
+      return "test";
+  }
+  throw InternalError("a split without a name");
+}
+
+void ReadReport::add(const ReadReport& other) {
+  records += other.records;
+  empty += other.empty;
+  replaced_bytes += other.replaced_bytes;
+  misaligned += other.misaligned;
+  realigned += other.realigned;
+  unaligned += other.unaligned;
+}
+
 void Record::clear() {
   for (std::string* field : {&id, &text, &second, &label, &client, &source}) field->clear();
   score = std::numeric_limits<double>::quiet_NaN();
@@ -45,6 +66,7 @@ void Record::clear() {
   tags.clear();
   answers.clear();
   time = kNoTime;
+  split.reset();
 }
 
 }  // namespace chorus

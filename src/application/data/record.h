@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,14 @@ const char* name_of(Formulation formulation);
 /// Throws ConfigError that lists the names when there is no such formulation.
 Formulation formulation_named(const std::string& name);
 
-/// A gold answer: characters [begin, end) of the context, counted in Unicode code points as SQuAD does.
+/// Which part of a corpus an example belongs to.
+enum class Split : std::uint8_t { kTrain, kValidation, kTest };
+inline constexpr std::size_t kSplits = 3;
+
+const char* name_of(Split split);
+
+/// A gold answer: characters [begin, end) of the context, counted in Unicode code points as SQuAD does. A seq2seq
+/// record lists here the references beyond `second` (begin = end = -1).
 struct Answer {
   std::string text;
   std::int64_t begin = 0;
@@ -45,9 +54,23 @@ struct Record {
   std::string client;           ///< who wrote it, or empty
   std::string source;           ///< which sub-corpus, author or language it comes from, or empty
   std::int64_t time = kNoTime;  ///< seconds since 1970, or a plain order
+  std::optional<Split> split;   ///< set only by files that hold several splits themselves
 
   /// Empties every field and keeps the memory.
   void clear();
+};
+
+/// What a reader did to its input that the user should know of. Counts are of records, `replaced_bytes` of invalid
+/// UTF-8 sequences that became U+FFFD.
+struct ReadReport {
+  std::uint64_t records = 0;         ///< given out
+  std::uint64_t empty = 0;           ///< without text (see EmptyText in dataset_builder.h)
+  std::uint64_t replaced_bytes = 0;  ///< invalid UTF-8 sequences replaced
+  std::uint64_t misaligned = 0;      ///< answers that are not at their offset
+  std::uint64_t realigned = 0;       ///< of these, moved to the nearest occurrence
+  std::uint64_t unaligned = 0;       ///< of these, dropped
+
+  void add(const ReadReport& other);
 };
 
 /// A stream of records: a file being read, or a generator. One pass, one thread.
@@ -58,6 +81,13 @@ class RecordReader {
   virtual ~RecordReader() = default;
   /// Fills `record` with the next example, or returns false at the end. Throws DataError naming file and line.
   virtual bool next(Record& record) = 0;
+  /// "file:line" of the record given last, for messages; "" when there is no file.
+  virtual std::string where() const { return {}; }
+  /// The stored label vocabulary, in id order, where the file has one (it is then authoritative). Valid from the start.
+  virtual std::span<const std::string> label_vocabulary() const { return {}; }
+  /// Whether a record's position is its identity (FedNLP's partition files point at it): nothing may be left out.
+  virtual bool positions_are_ids() const { return false; }
+  virtual ReadReport report() const { return {}; }
 };
 
 }  // namespace chorus

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace chorus {
+
+/// Where a string stands in a StringArena.
+struct StringPlace {
+  std::uint64_t begin = 0;
+  std::uint32_t length = 0;
+};
+
+/// Many strings in few blocks. Grows without moving what is stored, so views stay valid; a million strings are some
+/// hundred heap blocks.
+class StringArena {
+ public:
+  StringPlace add(std::string_view text);
+  std::string_view at(StringPlace place) const {
+    if (place.length == 0) return {};
+    return {blocks_[place.begin >> kShift] + (place.begin & (kBlock - 1)), place.length};
+  }
+  std::uint64_t memory() const { return static_cast<std::uint64_t>(blocks_.size()) << kShift; }
+
+ private:
+  static constexpr unsigned kShift = 18;
+  static constexpr std::uint64_t kBlock = 1ULL << kShift;
+
+  std::vector<std::unique_ptr<char[]>> owned_;
+  std::vector<const char*> blocks_;  // address of every kBlock bytes; a longer string spans several in a row
+  char* head_ = nullptr;             // the block being filled
+  std::uint64_t used_ = kBlock;
+};
+
+/// One string an example, in an arena. A column in which every string is empty takes no memory; a string equal to the
+/// one before it (a context asked many questions) is stored once.
+class StringColumn {
+ public:
+  void push(std::string_view text, StringArena& arena);
+  std::string_view at(std::size_t i, const StringArena& arena) const {
+    return i < places_.size() ? arena.at(places_[i]) : std::string_view{};
+  }
+  std::uint64_t memory() const { return places_.capacity() * sizeof(StringPlace); }
+
+ private:
+  std::vector<StringPlace> places_;
+  std::size_t count_ = 0;
+};
+
+/// Distinct strings numbered in the order of their first appearance. Open addressing over an arena.
+class StringTable {
+ public:
+  static constexpr std::int32_t kNone = -1;
+
+  /// The number of `text`, a new one when it was not known.
+  std::int32_t intern(std::string_view text);
+  /// The number of `text`, or kNone.
+  std::int32_t find(std::string_view text) const;
+  std::string_view at(std::int32_t id) const { return arena_.at(places_[static_cast<std::size_t>(id)]); }
+  std::size_t size() const { return places_.size(); }
+  bool empty() const { return places_.empty(); }
+  std::uint64_t memory() const;
+
+ private:
+  std::size_t slot_of(std::string_view text) const;
+  void grow();
+
+  StringArena arena_;
+  std::vector<StringPlace> places_;
+  std::vector<std::int32_t> slots_;  // a power of two; kNone when free
+};
+
+}  // namespace chorus
