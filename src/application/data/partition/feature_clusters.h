@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "application/data/partition/partitioner.h"
+
+namespace chorus {
+
+struct FeatureClustersConfig {
+  double alpha = 1.0;              ///< concentration of the cluster mixes; > 0
+  std::int64_t clusters = 10;      ///< k of k-means; FedNLP: wikiner 10, squad 30, cornell 50
+  std::int64_t restarts = 10;      ///< k-means starts, of which the best is kept
+  std::string remainder = "last";  ///< who gets the N mod n left over: last (FedNLP) or spread
+};
+
+/// Feature skew (paper 000, section 3.2): cluster the feature vectors of train and test together by k-means, then treat
+/// clusters as labels of label Dirichlet. The clusters are kept in Partition::clusters, by example id (FedNLP's own
+/// code indexes them in alphabetical order of the ids, which is not copied). Registered as "feature_clusters".
+class FeatureClusters : public Partitioner {
+ public:
+  explicit FeatureClusters(FeatureClustersConfig config);
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  FeatureClustersConfig config_;
+};
+
+struct KMeansPartitionConfig {
+  std::int64_t restarts = 10;  ///< k-means starts, of which the best is kept
+};
+
+/// FedNLP's `kmeans_clusters=<k>`: as many clusters as clients, client c holds cluster c. Registered as "kmeans".
+class KMeansPartition : public Partitioner {
+ public:
+  explicit KMeansPartition(KMeansPartitionConfig config) : config_(config) {}
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  KMeansPartitionConfig config_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "application/data/partition/partitioner.h"
+
+namespace chorus {
+
+struct QuantityDirichletConfig {
+  double beta = 5.0;             ///< concentration; > 0; large: equal sizes
+  std::int64_t min_size = 1;     ///< every client's least number of examples in each split; 0 allows empty clients
+  std::int64_t max_draws = 100;  ///< how often sizes are drawn before giving up on min_size
+};
+
+/// Client sizes z ~ Dirichlet(beta 1_n), cut at int(cumsum(z) * N) as in FedNLP; the draw is repeated until every
+/// client has `min_size`. Throws ConfigError when that cannot be (fewer examples than n * min_size) or never happened.
+std::vector<std::size_t> draw_sizes(const SplitView& view, const PartitionRequest& request,
+                                    const QuantityDirichletConfig& config);
+
+/// Quantity skew (paper 000, section 3.2 and Fig. 8): who gets how much is drawn by `draw_sizes`, which examples is
+/// uniform. Train and test sizes are drawn independently unless the test mix is the same. Registered as
+/// "quantity_dirichlet".
+class QuantityDirichlet : public Partitioner {
+ public:
+  explicit QuantityDirichlet(QuantityDirichletConfig config);
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  QuantityDirichletConfig config_;
+};
+
+struct LabelQuantityConfig {
+  double alpha = 1.0;            ///< concentration of the label mixes; > 0
+  double beta = 5.0;             ///< concentration of the sizes; > 0
+  std::string by = "label";      ///< what the mix is over: label, source or client
+  std::int64_t min_size = 1;     ///< every client's least number of examples in each split; 0 allows empty clients
+  std::int64_t max_draws = 100;  ///< how often sizes are drawn before giving up on min_size
+};
+
+/// Label and quantity skew together ("it is also easy to combine both factors", paper 000, section 3.2): sizes by
+/// `draw_sizes`, then label mixes with those sizes. Registered as "label_quantity".
+class LabelQuantity : public Partitioner {
+ public:
+  explicit LabelQuantity(LabelQuantityConfig config);
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  LabelQuantityConfig config_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace chorus {
+
+/// Rows of (column, value) pairs end to end (CSR).
+struct SparseMatrix {
+  std::size_t columns = 0;
+  std::vector<std::uint64_t> begin{0};  ///< one entry a row, and the end
+  std::vector<std::uint32_t> column;
+  std::vector<float> value;
+
+  std::size_t rows() const { return begin.size() - 1; }
+};
+
+}  // namespace chorus

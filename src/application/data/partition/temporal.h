@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "application/data/partition/partitioner.h"
+
+namespace chorus {
+
+struct TemporalConfig {
+  std::string slices = "count";  ///< equal slices in: count (of training examples), or duration (of time)
+};
+
+/// The times at which n - 1 of n slices begin; slice s holds the times t with s boundaries <= t. Equal times stay
+/// together, so slices of equal count are only as equal as the times allow.
+std::vector<std::int64_t> slice_boundaries(std::span<const std::int64_t> times, std::size_t slices,
+                                           const std::string& how);
+/// The slice of a time: how many boundaries are <= it.
+std::size_t slice_of(std::int64_t time, std::span<const std::int64_t> boundaries);
+
+/// Temporal slices: client s holds what was written in slice s, test examples by the boundaries of the training split
+/// (or their own, when there is no training split). Slices without examples are empty clients. Registered as
+/// "temporal".
+class Temporal : public Partitioner {
+ public:
+  explicit Temporal(TemporalConfig config);
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  TemporalConfig config_;
+};
+
+/// The same clients, slice after slice (continual federated learning, paper 002: months 6 to 11 in three parts):
+/// element s has every client of `partition` with only its training examples of slice s; test lists are kept whole.
+/// `times` is the population's column.
+std::vector<Partition> slice_clients(const Partition& partition, std::span<const std::int64_t> times,
+                                     std::span<const std::int64_t> boundaries);
+
+}  // namespace chorus

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "application/data/partition/partitioner.h"
+
+namespace chorus {
+
+struct UniformConfig {
+  bool fednlp_chunks = false;  ///< chunks of ceil(N / n), as FedNLP cuts them: the last clients can be short or empty
+};
+
+/// IID: shuffle, then cut into pieces whose sizes differ by one at most. With more clients than examples the surplus
+/// clients are empty. Registered as "uniform" and "iid".
+class Uniform : public Partitioner {
+ public:
+  explicit Uniform(UniformConfig config) : config_(config) {}
+  Partition make(const Population& population, const PartitionRequest& request) const override;
+
+ private:
+  UniformConfig config_;
+};
+
+}  // namespace chorus
