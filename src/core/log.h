@@ -1,0 +1,59 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <string_view>
+
+namespace chorus {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+
+/// What is written from now on. Before the first call it is the environment variable CHORUS_LOG (debug, info, warning,
+/// error or off), else info.
+void set_log_level(LogLevel level);
+LogLevel log_level();
+
+/// "debug" and so on. ConfigError with the names that are allowed for anything else.
+LogLevel parse_log_level(std::string_view name);
+
+/// Lines for whoever watches a run, on stderr: time, area, and the level when it is not info; results go to stdout and
+/// into files, never here. Thread-safe; a line is written whole, above a progress bar that is being drawn. Control
+/// characters in arguments are made harmless.
+///
+/// There is no function that dumps a configuration, a key, a message or an example: what is logged is what a format
+/// string names. Do not name a secret.
+///
+///     const Log log("data");
+///     log.info("{} examples from {}", count, path);        // 14:02:11 [data] 120 examples from a.csv
+///     log.warning("{}: {} lines were skipped", path, n);   // 14:02:11 [data] warning: a.csv: 3 lines were skipped
+class Log {
+ public:
+  explicit Log(std::string_view area) : area_(area) {}
+
+  template <typename... Args>
+  void debug(fmt::format_string<Args...> format, Args&&... args) const {
+    if (enabled(LogLevel::kDebug)) write(LogLevel::kDebug, format, fmt::make_format_args(args...));
+  }
+  template <typename... Args>
+  void info(fmt::format_string<Args...> format, Args&&... args) const {
+    if (enabled(LogLevel::kInfo)) write(LogLevel::kInfo, format, fmt::make_format_args(args...));
+  }
+  template <typename... Args>
+  void warning(fmt::format_string<Args...> format, Args&&... args) const {
+    if (enabled(LogLevel::kWarning)) write(LogLevel::kWarning, format, fmt::make_format_args(args...));
+  }
+  template <typename... Args>
+  void error(fmt::format_string<Args...> format, Args&&... args) const {
+    if (enabled(LogLevel::kError)) write(LogLevel::kError, format, fmt::make_format_args(args...));
+  }
+
+  static bool enabled(LogLevel level) { return level >= log_level(); }
+
+ private:
+  void write(LogLevel level, fmt::string_view format, fmt::format_args args) const;
+
+  std::string area_;
+};
+
+}  // namespace chorus
