@@ -63,3 +63,30 @@ function(chorus_test NAME)
   add_test(NAME ${NAME} COMMAND ${NAME} --gtest_brief=1)
   set_tests_properties(${NAME} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
 endfunction()
+
+# chorus_fuzz(NAME SOURCES file... [LIBRARIES target...] [SEEDS folder]): a libFuzzer program under ASan and UBSan, built
+# with clang when CHORUS_FUZZ is on and run by tools/fuzz. The sources are compiled again with the sanitizers, so list the
+# x_fuzz.cpp and only what it needs. SEEDS: a folder of small valid and invalid inputs to start from.
+function(chorus_fuzz NAME)
+  if(NOT CHORUS_FUZZ)
+    return()
+  endif()
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "CHORUS_FUZZ needs clang; tools/fuzz sets everything up")
+  endif()
+  cmake_parse_arguments(ARG "" "SEEDS" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE chorus_options ${ARG_LIBRARIES} fmt::fmt)
+  target_compile_options(${NAME} PRIVATE -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined
+                                         -fno-sanitize-recover=undefined)
+  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+  file(WRITE "${CMAKE_BINARY_DIR}/fuzz/${NAME}.seeds" "${ARG_SEEDS}")
+  set_property(GLOBAL APPEND PROPERTY CHORUS_FUZZERS ${NAME})
+endfunction()
+
+# One target for all of them, once every folder has been read.
+function(chorus_all_fuzzers)
+  get_property(fuzzers GLOBAL PROPERTY CHORUS_FUZZERS)
+  add_custom_target(fuzzers DEPENDS ${fuzzers})
+endfunction()

@@ -6,9 +6,8 @@
 
 namespace chorus {
 
-InternalError::InternalError(const std::string& message, std::source_location where)
+InternalError::InternalError(const std::string& message, SourceLocation where)
     : Error(ExitCode::kInternal,
-            fmt::format("{} ({}:{})", message, std::filesystem::path(where.file_name()).filename().string(),
-                        where.line())) {}
+            fmt::format("{} ({}:{})", message, std::filesystem::path(where.file).filename().string(), where.line)) {}
 
 }  // namespace chorus

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,15 +45,23 @@ class WorldError : public Error {
   explicit WorldError(const std::string& message) : Error(ExitCode::kWorld, message) {}
 };
 
+/// Where a call stands in the source: std::source_location, which clang 14 (our linter and fuzzer) lacks.
+struct SourceLocation {
+  const char* file;
+  int line;
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 /// A bug in Chorus. Carries the place.
 class InternalError : public Error {
  public:
-  explicit InternalError(const std::string& message, std::source_location where = std::source_location::current());
+  explicit InternalError(const std::string& message, SourceLocation where = SourceLocation::current());
 };
 
 /// Throws InternalError when `condition` is false: `check(i < size(), "index out of range");`
-inline void check(bool condition, std::string_view message,
-                  std::source_location where = std::source_location::current()) {
+inline void check(bool condition, std::string_view message, SourceLocation where = SourceLocation::current()) {
   if (!condition) throw InternalError(std::string(message), where);
 }
 
