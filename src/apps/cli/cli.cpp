@@ -2,27 +2,150 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
+
 #include "core/error.h"
+#include "core/log.h"
+#include "core/nearest.h"
+#include "core/progress.h"
+#include "core/terminal.h"
 
 namespace chorus::cli {
+namespace {
 
-int run(int argc, char** argv) {
-  CLI::App app{"Chorus: federated learning for language models"};
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  chorus list                     what this build has\n"
+    "  chorus describe NAME            what a name is and how to configure it\n"
+    "  chorus validate CONFIG a.b=1    all mistakes of a configuration at once\n"
+    "  chorus COMMAND --help           the options of a command\n"
+    "\n"
+    "Exit status: 0 done, 1 the answer is no, 2 a wrong option or configuration, 3 a wrong file,\n"
+    "4 the world failed (full disk, lost peer), 70 a bug in Chorus, 130 interrupted.";
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+void add_options(CLI::App& app) {
   app.name("chorus");
   app.require_subcommand(1);
-  app.set_version_flag("--version", CHORUS_VERSION);
+  app.fallthrough();
+  app.get_formatter()->column_width(30);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", CHORUS_VERSION, "Print the version and exit");
+  auto* verbose = app.add_flag_function(
+      "-v,--verbose", [](std::int64_t) { set_log_level(LogLevel::kDebug); }, "Log more (as CHORUS_LOG=debug does)");
+  auto* quiet = app.add_flag_function(
+      "-q,--quiet",
+      [](std::int64_t) {
+        set_log_level(LogLevel::kError);
+        set_progress_enabled(false);
+      },
+      "Log errors only, show no progress");
+  quiet->excludes(verbose);
+}
 
+void add_commands(CLI::App& app) {
+  add_list(app);
+  add_describe(app);
+  add_validate(app);
+}
+
+/// The deepest command the arguments name, and the word behind it that is no command though one was expected.
+struct Named {
+  const CLI::App* app;
+  std::string unknown;
+};
+
+Named command_named(const CLI::App& app, const std::vector<std::string>& arguments) {
+  Named named{&app, ""};
+  for (const std::string& argument : arguments) {
+    if (argument.starts_with('-')) continue;
+    if (subcommand_names(*named.app).empty()) break;
+    const auto subs = named.app->get_subcommands([&](const CLI::App* sub) { return sub->check_name(argument); });
+    if (subs.empty()) return {named.app, argument};
+    named.app = subs.front();
+  }
+  return named;
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+  const Named named = command_named(app, arguments);
+  const std::string command = named.app == &app ? "chorus" : "chorus " + named.app->get_name();
+  std::string message = printable(error.what());
+  if (!named.unknown.empty()) {
+    message = fmt::format("there is no command '{}'{}", shortened(named.unknown, 40),
+                          did_you_mean(named.unknown, subcommand_names(*named.app)));
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::vector<std::string> options;
+    for (const CLI::App* level : {named.app, &app}) {
+      for (const CLI::Option* option : level->get_options()) {
+        for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+      }
+    }
+    for (const std::string& argument : arguments) {
+      const std::string word = argument.substr(0, argument.find('='));
+      if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
+      message = fmt::format("there is no option {}{}", shortened(word, 40), did_you_mean(word, options));
+      break;
+    }
+  }
+  fmt::print(stderr, "chorus: {}\nTry '{} --help'.\n", message, command);
+  return static_cast<int>(ExitCode::kUsage);
+}
+
+/// Libraries put stack traces behind the first line.
+int report_bug(std::string message) {
+  message.resize(std::min(message.find('\n'), message.size()));
+  fmt::print(
+      stderr,
+      "chorus: internal error: {}\nThis is a bug in Chorus. Please report this line with the command you ran and "
+      "the output of 'chorus --version'.\n",
+      printable(message));
+  return static_cast<int>(ExitCode::kInternal);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  CLI::App app{"Chorus: federated learning for language models"};
   try {
-    app.parse(argc, argv);
+    add_options(app);
+    add_commands(app);
+    app.footer(kExamples);  // after the commands, which would inherit it
+    if (arguments.empty()) arguments = {"--help"};
+    if (arguments.front() == "help") {
+      arguments.erase(arguments.begin());
+      arguments.emplace_back("--help");
+    }
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw WorldError("the output cannot be written");
     return static_cast<int>(ExitCode::kOk);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+    return report_usage(app, error, arguments);
+  } catch (const InternalError& error) {
+    return report_bug(error.what());
   } catch (const Error& error) {
     fmt::print(stderr, "chorus: {}\n", error.what());
     return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "chorus: out of memory\n");
+    return static_cast<int>(ExitCode::kWorld);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "chorus: internal error: {}\n", error.what());
-    return static_cast<int>(ExitCode::kInternal);
+    return report_bug(error.what());
+  } catch (...) {
+    return report_bug("an exception of unknown type");
   }
 }
 

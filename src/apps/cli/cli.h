@@ -7,7 +7,18 @@ namespace chorus::cli {
 /// Parses the command line, runs the subcommand, and turns every error into one sentence and its exit code.
 int run(int argc, char** argv);
 
+/// The headings under which `chorus --help` lists the subcommands: `sub->group(kLookAround)`.
+inline constexpr const char* kLookAround = "Look around";
+inline constexpr const char* kData = "Data";
+inline constexpr const char* kModels = "Models and text";
+inline constexpr const char* kRuns = "Runs";
+
 /// Each subcommand adds itself to the program: options, help text, and a callback that does the work. The callback
-/// throws chorus::Error on failure. One file a subcommand; the list of them stands in cli.cpp.
+/// throws chorus::Error on failure, with ExitCode::kCheckFailed when it worked and its answer is no. One file a
+/// subcommand; the list of them stands in cli.cpp. `--verbose` and `--quiet` belong to the program and work in every
+/// place.
+void add_list(CLI::App& app);
+void add_describe(CLI::App& app);
+void add_validate(CLI::App& app);
 
 }  // namespace chorus::cli

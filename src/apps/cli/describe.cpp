@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/cli.h"
+#include "core/config_help.h"
+#include "core/error.h"
+#include "core/nearest.h"
+#include "core/registry.h"
+#include "core/terminal.h"
+
+namespace chorus::cli {
+namespace {
+
+struct Options {
+  std::string name;
+  bool json = false;
+};
+
+/// NAME or KIND/NAME.
+std::vector<const RegistryEntry*> find(const std::string& name) {
+  const RegistryIndex& index = RegistryIndex::global();
+  std::vector<const RegistryEntry*> found = index.find_anywhere(name);
+  const std::size_t slash = name.find('/');
+  if (found.empty() && slash != std::string::npos) {
+    if (const RegistryEntry* entry = index.find(name.substr(0, slash), name.substr(slash + 1))) return {entry};
+  }
+  if (!found.empty()) return found;
+  std::vector<std::string> names;
+  for (const std::string& kind : index.kinds()) {
+    if (kind == name) {
+      throw ConfigError(fmt::format("'{}' is a kind of things; 'chorus list {}' shows their names", name, name));
+    }
+    for (const RegistryEntry* entry : index.entries(kind)) names.push_back(entry->name);
+  }
+  throw ConfigError(fmt::format("nothing is called '{}'{}; 'chorus list' shows every name", shortened(name, 60),
+                                did_you_mean(name.substr(slash == std::string::npos ? 0 : slash + 1), names)));
+}
+
+void describe(const Options& options) {
+  nlohmann::ordered_json result = nlohmann::ordered_json::array();
+  bool first = true;
+  for (const RegistryEntry* entry : find(options.name)) {
+    const std::unique_ptr<AnyConfig> config = entry->make_config ? entry->make_config() : nullptr;
+    const auto fields = [&](ConfigVisitor& visitor) {
+      if (config) config->describe(visitor);
+    };
+    if (options.json) {
+      nlohmann::ordered_json item = {{"kind", entry->kind},
+                                     {"name", entry->name},
+                                     {"summary", entry->summary},
+                                     {"available", entry->unavailable.empty()}};
+      if (!entry->unavailable.empty()) item["reason"] = entry->unavailable;
+      item["config"] = nlohmann::ordered_json::parse(config_help_json(fields));
+      result.push_back(std::move(item));
+      continue;
+    }
+    fmt::print("{}{} ({}): {}\n", first ? "" : "\n", entry->name, entry->kind, entry->summary);
+    if (!entry->unavailable.empty()) fmt::print("Not in this build: {}\n", entry->unavailable);
+    const std::string table = config_help_text(fields, terminal_columns(STDOUT_FILENO, 120));
+    if (!table.empty()) {
+      fmt::print("\n{}", table);
+    } else if (entry->unavailable.empty()) {
+      fmt::print("It has nothing to configure.\n");
+    }
+    first = false;
+  }
+  if (options.json) fmt::print("{}\n", result.dump(2));
+}
+
+}  // namespace
+
+void add_describe(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("describe", "What a name is, and every key of its configuration");
+  command->group(kLookAround);
+  command->add_option("name", options->name, "A name that 'chorus list' shows, or kind/name")->required();
+  command->add_flag("--json", options->json, "As a JSON array of {kind, name, summary, available, config}");
+  command->footer("Examples:\n  chorus describe label_dirichlet\n  chorus describe partitioner/iid --json");
+  command->callback([options] { describe(*options); });
+}
+
+}  // namespace chorus::cli

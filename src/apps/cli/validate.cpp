@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/cli/cli.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "core/registry.h"
+#include "core/terminal.h"
+
+namespace chorus::cli {
+namespace {
+
+constexpr const char* kDefaultKind = "experiment";
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool print = false;
+};
+
+void validate(const Options& options) {
+  const auto document = ConfigDocument::read(options.config, options.overrides);
+  const std::string kind = document.kind(kDefaultKind);
+  const std::string mistake = RegistryIndex::global().mistake("config", kind);
+  if (!mistake.empty()) {
+    throw ConfigError(
+        fmt::format("{}: kind: {}; the top-level key 'kind' says what a file configures ('{}' without it)",
+                    options.config, mistake, kDefaultKind));
+  }
+  const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
+  const auto describe = [&](ConfigVisitor& visitor) { config->describe(visitor); };
+  document.fill(describe);
+  if (options.print) {
+    fmt::print("{}", to_yaml(describe, kind));
+  } else {
+    fmt::print("{} is valid ({})\n", options.config, kind);
+  }
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("validate", "Check a configuration and report all its mistakes at once");
+  command->group(kLookAround);
+  command->add_option("config", options->config, "A YAML file")->required();
+  command->add_option("overrides", options->overrides,
+                      "Values that replace the file's: key.sub=value, list.0.key=value");
+  command->add_flag("--print", options->print, "Print the resolved configuration, defaults and overrides included");
+  command->footer(
+      "Examples:\n  chorus validate experiment.yaml\n"
+      "  chorus validate experiment.yaml training.rounds=10 'filters.0={name: clip, norm: 2}' --print");
+  command->callback([options] { validate(*options); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,123 @@
+// The program as a user meets it: what it prints where, and its exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int status;
+  std::string output;  // stdout, or stderr, or both: as the redirection says
+};
+
+/// Runs `chorus ARGUMENTS` through the shell; stderr is part of the output unless redirected.
+Outcome chorus(const std::string& arguments) {
+  const std::string command = std::string(CHORUS_PROGRAM) + " " + arguments;
+  FILE* pipe = ::popen(("{ " + command + " ; } 2>&1 </dev/null").c_str(), "r");
+  Outcome outcome{-1, ""};
+  if (pipe == nullptr) return outcome;
+  char buffer[4096];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) outcome.output.append(buffer, got);
+  const int status = ::pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    std::string pattern = (fs::temp_directory_path() / "chorus_cli_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CliTest() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CliTest, HelpIsThereForWhoNeedsIt) {
+  const Outcome help = chorus("--help 2>/dev/null");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, AllOf(HasSubstr("Look around"), HasSubstr("validate"), HasSubstr("Exit status")));
+  for (const char* same : {"", "-h", "help"}) EXPECT_EQ(chorus(same).output, help.output) << same;
+  const Outcome of_command = chorus("validate --help");
+  EXPECT_EQ(of_command.status, 0);
+  EXPECT_THAT(of_command.output, AllOf(HasSubstr("--print"), HasSubstr("Examples:"), Not(HasSubstr("Exit status"))));
+  EXPECT_EQ(chorus("help validate").output, of_command.output);
+  EXPECT_EQ(chorus("--version").status, 0);
+}
+
+TEST_F(CliTest, MistypedCommandsAndOptions) {
+  const Outcome command = chorus("valdate x.yaml");
+  EXPECT_EQ(command.status, 2);
+  EXPECT_THAT(command.output, HasSubstr("chorus: there is no command 'valdate'; did you mean 'validate'?"));
+  const Outcome option = chorus("list --jsn");
+  EXPECT_EQ(option.status, 2);
+  EXPECT_THAT(option.output, AllOf(HasSubstr("there is no option --jsn; did you mean '--json'?"),
+                                   HasSubstr("Try 'chorus list --help'")));
+  EXPECT_EQ(chorus("validate").status, 2);
+  EXPECT_EQ(chorus("--verbose").status, 2);
+  EXPECT_EQ(chorus("list --quiet --verbose").status, 2);
+}
+
+TEST_F(CliTest, ListShowsKindsAndNames) {
+  const Outcome all = chorus("list");
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.output, AllOf(HasSubstr("kind"), HasSubstr("summary")));
+  EXPECT_EQ(chorus("list --quiet").output, all.output);
+  EXPECT_THAT(chorus("list --json").output, HasSubstr("["));
+  const Outcome wrong = chorus("list nothing-like-it");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("there is no kind 'nothing-like-it'"));
+  const Outcome nobody = chorus("describe nothing-like-it");
+  EXPECT_EQ(nobody.status, 2);
+  EXPECT_THAT(nobody.output, HasSubstr("nothing is called 'nothing-like-it'"));
+}
+
+TEST_F(CliTest, ValidateSaysWhatIsWrong) {
+  EXPECT_EQ(chorus("validate " + (folder_ / "none.yaml").string()).status, 3);
+  EXPECT_EQ(chorus("validate " + folder_.string()).status, 3);
+  const Outcome broken = chorus("validate " + file("broken.yaml", "a: [1\nb: 2\n"));
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_THAT(broken.output, AllOf(HasSubstr("broken.yaml:2:"), HasSubstr("is not valid YAML")));
+  const Outcome binary = chorus("validate " + file("binary.yaml", std::string("\x7f"
+                                                                              "ELF\0\0\1",
+                                                                              7)));
+  EXPECT_EQ(binary.status, 2);
+  EXPECT_THAT(binary.output, HasSubstr("is not a text file"));
+  const Outcome kind = chorus("validate " + file("kind.yaml", "kind: exprimnt-of-mine\n"));
+  EXPECT_EQ(kind.status, 2);
+  EXPECT_THAT(kind.output, HasSubstr("kind: there is no config 'exprimnt-of-mine'"));
+}
+
+TEST_F(CliTest, AFullDiskIsNoticed) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  const Outcome list = chorus("list --json >/dev/full; echo status $?");
+  EXPECT_THAT(list.output, AllOf(HasSubstr("the output cannot be written"), HasSubstr("status 4")));
+}
+
+TEST_F(CliTest, AWrongLogLevelIsNamed) {
+  ::setenv("CHORUS_LOG", "loud", 1);
+  const Outcome outcome = chorus("list --verbose");
+  ::unsetenv("CHORUS_LOG");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("CHORUS_LOG: 'loud' is no log level"));
+}
+
+}  // namespace
