@@ -176,7 +176,6 @@ void DatasetBuilder::add(const Record& record, Split split, const std::string& w
   data_.second_.push(record.second, data_.arena_);
   data_.splits_.push_back(split);
   data_.members_[static_cast<std::size_t>(split)].push_back(static_cast<std::uint32_t>(index));
-  ++data_.report_.records;
   hash(record, split);
 }
 
@@ -220,6 +219,15 @@ Dataset DatasetBuilder::finish() && {
     data_.fingerprint_ = chorus::fingerprint({}, data_.fingerprint_);
   }
   data_.fingerprint_ = chorus::fingerprint(name_of(data_.formulation_), data_.fingerprint_);
+  ReadReport& report = data_.report_;
+  if (report.empty != 0) {
+    report.notes.push_back(fmt::format("{} example{} without text", report.empty, report.empty == 1 ? "" : "s"));
+  }
+  if (report.misaligned != 0) {
+    report.notes.push_back(fmt::format("{} answers do not stand at their offset: {} were moved, {} dropped",
+                                       report.misaligned, report.realigned, report.unaligned));
+  }
+  report.records = data_.size();
   data_.splits_.shrink_to_fit();
   return std::move(data_);
 }

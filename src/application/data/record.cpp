@@ -57,6 +57,7 @@ void ReadReport::add(const ReadReport& other) {
   misaligned += other.misaligned;
   realigned += other.realigned;
   unaligned += other.unaligned;
+  notes.insert(notes.end(), other.notes.begin(), other.notes.end());
 }
 
 void Record::clear() {

@@ -69,6 +69,7 @@ struct ReadReport {
   std::uint64_t misaligned = 0;      ///< answers that are not at their offset
   std::uint64_t realigned = 0;       ///< of these, moved to the nearest occurrence
   std::uint64_t unaligned = 0;       ///< of these, dropped
+  std::vector<std::string> notes;    ///< one sentence for the user each, with the file it is about
 
   void add(const ReadReport& other);
 };
@@ -83,6 +84,8 @@ class RecordReader {
   virtual bool next(Record& record) = 0;
   /// "file:line" of the record given last, for messages; "" when there is no file.
   virtual std::string where() const { return {}; }
+  /// What its records ask, where the file says so. Valid from the start.
+  virtual std::optional<Formulation> formulation() const { return {}; }
   /// The stored label vocabulary, in id order, where the file has one (it is then authoritative). Valid from the start.
   virtual std::span<const std::string> label_vocabulary() const { return {}; }
   /// Whether a record's position is its identity (FedNLP's partition files point at it): nothing may be left out.

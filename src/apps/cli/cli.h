@@ -20,5 +20,6 @@ inline constexpr const char* kRuns = "Runs";
 void add_list(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_validate(CLI::App& app);
+void add_data(CLI::App& app);
 
 }  // namespace chorus::cli
