@@ -5,6 +5,11 @@
 # targets, because a registration in a static library would be dropped by the linker. TORCH: compiled with the
 # precompiled LibTorch header.
 
+# The fewest definitions of all: a precompiled header serves only those who define at least as much.
+add_library(chorus_pch OBJECT "${CMAKE_SOURCE_DIR}/cmake/torch_pch.cpp")
+target_link_libraries(chorus_pch PRIVATE chorus_options chorus_torch fmt::fmt)
+target_precompile_headers(chorus_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/torch_pch.h")
+
 function(chorus_component NAME)
   cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -16,11 +21,7 @@ function(chorus_component NAME)
   target_link_libraries(chorus_${NAME} PRIVATE chorus_options PUBLIC ${ARG_LIBRARIES} fmt::fmt)
   if(ARG_TORCH)
     target_link_libraries(chorus_${NAME} PUBLIC chorus_torch)
-    if(NAME STREQUAL "core")
-      target_precompile_headers(chorus_core PRIVATE "${CMAKE_SOURCE_DIR}/src/core/torch_pch.h")
-    else()
-      target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_core)
-    endif()
+    target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_pch)
   endif()
 
   # The transitive closure of the dependencies, in one list, for whoever links a program.
@@ -36,7 +37,7 @@ function(chorus_component NAME)
   if(CHORUS_TESTS AND tests)
     chorus_test(${NAME}_test SOURCES ${tests} COMPONENTS ${NAME})
     if(ARG_TORCH)
-      target_precompile_headers(${NAME}_test REUSE_FROM chorus_core)
+      target_precompile_headers(${NAME}_test REUSE_FROM chorus_pch)
     endif()
   endif()
 endfunction()

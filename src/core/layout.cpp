@@ -1,0 +1,66 @@
+#include "core/layout.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace chorus {
+
+ParamId Layout::add(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append({.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_});
+}
+
+ParamId Layout::add_buffer(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append({.name = std::move(name),
+                 .shape = std::move(shape),
+                 .init = init,
+                 .layer = current_layer_,
+                 .trainable = false,
+                 .buffer = true});
+}
+
+ParamId Layout::append(ParamSpec spec) {
+  spec.count = 1;
+  for (const std::int64_t size : spec.shape) {
+    check(size > 0, fmt::format("parameter {} has an empty dimension", spec.name));
+    check(spec.count <= std::numeric_limits<std::int64_t>::max() / size, "a parameter's size overflows");
+    spec.count *= size;
+  }
+  const int index = static_cast<int>(specs_.size());
+  check(index_.emplace(spec.name, index).second, fmt::format("parameter {} is added twice", spec.name));
+  specs_.push_back(std::move(spec));
+  place();
+  return {index};
+}
+
+void Layout::alias(std::string name, ParamId id) {
+  check(id.exists() && !index_.contains(name), "an alias names an existing parameter under a new name");
+  aliases_[std::move(name)] = id.index;
+}
+
+void Layout::freeze(const std::function<bool(const ParamSpec&)>& is_frozen) {
+  for (ParamSpec& spec : specs_) spec.trainable = !spec.buffer && !is_frozen(spec);
+  place();
+}
+
+std::optional<ParamId> Layout::find(std::string_view name) const {
+  const std::string key(name);
+  if (const auto found = index_.find(key); found != index_.end()) return ParamId{found->second};
+  if (const auto found = aliases_.find(key); found != aliases_.end()) return ParamId{found->second};
+  return std::nullopt;
+}
+
+void Layout::place() {
+  constexpr std::int64_t kAlignment = 16;
+  trainable_size_ = frozen_size_ = 0;
+  for (const bool aligned : {true, false}) {
+    for (ParamSpec& spec : specs_) {
+      if ((spec.count % kAlignment == 0) != aligned) continue;
+      std::int64_t& size = spec.trainable ? trainable_size_ : frozen_size_;
+      spec.offset = size;
+      size += spec.count;
+    }
+  }
+}
+
+}  // namespace chorus

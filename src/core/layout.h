@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace chorus {
+
+/// How a parameter that no checkpoint provides is filled.
+struct Init {
+  enum class Kind { kZeros, kOnes, kNormal, kUniform };
+  Kind kind = Kind::kZeros;
+  double scale = 0;  ///< standard deviation of kNormal; half-width of kUniform
+
+  static Init zeros() { return {}; }
+  static Init ones() { return {Kind::kOnes, 0}; }
+  static Init normal(double deviation) { return {Kind::kNormal, deviation}; }
+  static Init uniform(double half_width) { return {Kind::kUniform, half_width}; }
+};
+
+/// A parameter of a Layout: its place in the list. Cheap to copy; -1 means "this model has no such parameter".
+struct ParamId {
+  int index = -1;
+  bool exists() const { return index >= 0; }
+};
+
+/// Which part of a network a parameter belongs to: the embeddings, a numbered layer (0 is nearest the input), the head.
+inline constexpr int kEmbeddingLayer = -1;
+inline constexpr int kHeadLayer = std::numeric_limits<int>::max();
+
+struct ParamSpec {
+  std::string name;  ///< Hugging Face's name
+  std::vector<std::int64_t> shape;
+  Init init;
+  int layer = kEmbeddingLayer;
+  bool trainable = true;
+  bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
+  std::int64_t count = 0;   ///< product of the shape
+  std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
+};
+
+/// The parameter list of a model: names, shapes, and which of them train. A model adds its parameters once, in its
+/// constructor, and remembers their ids; `freeze` then decides what trains; Params gives them memory.
+///
+///     Layout layout;
+///     ParamId weight = layout.add("classifier.weight", {labels, hidden}, Init::normal(0.02));
+///     layout.freeze([](const ParamSpec& p) { return p.layer < 4; });
+///
+/// All trainable parameters lie in one flat vector of `trainable_size()` numbers, all others in one of
+/// `frozen_size()`. There are no holes. Parameters whose size is not a multiple of 16 come last, so that every other
+/// one starts at a multiple of 64 bytes.
+class Layout {
+ public:
+  ParamId add(std::string name, std::vector<std::int64_t> shape, Init init);
+  /// A tensor that is saved and loaded but never trained.
+  ParamId add_buffer(std::string name, std::vector<std::int64_t> shape, Init init);
+  /// Parameters added from now on belong to this layer.
+  void begin_layer(int layer) { current_layer_ = layer; }
+  /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.
+  void alias(std::string name, ParamId id);
+
+  /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
+  void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
+
+  const ParamSpec& operator[](ParamId id) const { return specs_.at(static_cast<std::size_t>(id.index)); }
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  /// By name or alias.
+  std::optional<ParamId> find(std::string_view name) const;
+  bool is_alias(std::string_view name) const { return aliases_.contains(std::string(name)); }
+
+  std::int64_t trainable_size() const { return trainable_size_; }
+  std::int64_t frozen_size() const { return frozen_size_; }
+  /// Every number a checkpoint holds.
+  std::int64_t size() const { return trainable_size_ + frozen_size_; }
+
+ private:
+  ParamId append(ParamSpec spec);
+  void place();
+
+  std::vector<ParamSpec> specs_;
+  std::unordered_map<std::string, int> index_;
+  std::unordered_map<std::string, int> aliases_;
+  std::int64_t trainable_size_ = 0;
+  std::int64_t frozen_size_ = 0;
+  int current_layer_ = kEmbeddingLayer;
+};
+
+}  // namespace chorus

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/layout.h"
+
+namespace chorus {
+
+/// The numbers behind a Layout for a cohort of C clients: one flat buffer `values` [C, P] of what trains, its twin
+/// `grads` [C, P], and one vector `frozen` [F] that all clients share. An optimiser step, an average, a clip or a
+/// checkpoint is one operation on one of these. What autograd sees are leaf views into them: `params[id]` is
+/// [C, shape...] for a trainable parameter and [shape...] for a frozen one.
+///
+///     Params params(model.layout(), {.clients = 3, .gradients = true});
+///     loss.backward();                                  // accumulates into params.grads()
+///     params.values().sub_(params.grads(), lr);         // one SGD step of the whole cohort
+///
+/// Copying a Params copies handles, not numbers. Not thread-safe while a backward pass runs.
+class Params {
+ public:
+  struct Options {
+    std::int64_t clients = 1;
+    bool gradients = false;
+    at::Device device = at::kCPU;
+  };
+
+  Params(const Layout& layout, const Options& options);
+  /// A cohort that shares the frozen vector of `base` and has values of its own, each client's a copy of base's
+  /// client 0. Same layout, same device.
+  static Params cohort_of(const Params& base, std::int64_t clients, bool gradients);
+
+  std::int64_t clients() const { return values_.size(0); }
+  const Layout& layout() const { return *layout_; }
+  at::Device device() const { return values_.device(); }
+
+  const at::Tensor& values() const { return values_; }
+  /// [C, P]; undefined when made without gradients.
+  const at::Tensor& grads() const { return grads_; }
+  const at::Tensor& frozen() const { return frozen_; }
+
+  const at::Tensor& operator[](ParamId id) const { return leaves_[static_cast<std::size_t>(id.index)]; }
+  bool trainable(ParamId id) const { return (*layout_)[id].trainable; }
+
+  void zero_grads() { grads_.zero_(); }
+
+  /// One client alone: a Params with C = 1 on the same memory.
+  Params client(std::int64_t index) const;
+  /// The tensor of one client, [shape...], on the same memory, without autograd.
+  at::Tensor tensor(ParamId id, std::int64_t client = 0) const;
+  /// The gradient of one client, [shape...]; the parameter must be trainable.
+  at::Tensor gradient(ParamId id, std::int64_t client = 0) const;
+
+  /// Fills every parameter by its Init, the same for all clients, from streams keyed by (seed, name).
+  void initialise(std::uint64_t seed);
+  void initialise(ParamId id, std::uint64_t seed);
+
+ private:
+  Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen);
+  void make_leaves();
+
+  std::shared_ptr<const Layout> layout_;
+  at::Tensor values_;
+  at::Tensor grads_;
+  at::Tensor frozen_;
+  std::vector<at::Tensor> leaves_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,48 @@
+#include "core/torch_runtime.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "core/log.h"
+
+namespace chorus {
+namespace {
+
+void report(const std::string& message) {
+  // Gradients are views into one flat buffer on purpose (core/params.h).
+  if (message.find("gradient layout contract") != std::string::npos) return;
+  Log("torch").debug("{}", message);
+}
+
+#if TORCH_VERSION_MAJOR >= 2
+namespace warnings = c10::WarningUtils;
+class ToLog : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { report(warning.msg()); }
+};
+#else
+namespace warnings = c10::Warning;
+class ToLog : public c10::WarningHandler {
+ public:
+  void process(const c10::SourceLocation&, const std::string& message, bool) override { report(message); }
+};
+#endif
+
+}  // namespace
+
+void prepare_torch() {
+  static std::once_flag done;
+  std::call_once(done, [] {
+    static ToLog handler;
+    warnings::set_warning_handler(&handler);
+    const unsigned cores = std::thread::hardware_concurrency();
+    if (std::getenv("OMP_NUM_THREADS") == nullptr && cores > 0) at::set_num_threads(static_cast<int>(cores));
+  });
+}
+
+}  // namespace chorus
