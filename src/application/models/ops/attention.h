@@ -1,0 +1,45 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+#include "application/models/ops/dropout.h"
+#include "application/models/ops/packing.h"
+
+namespace chorus {
+
+/// What a call of attention needs beside the three projections.
+struct AttentionSpec {
+  std::int64_t heads = 1;
+  double scale = 1;      ///< factor of the scores, usually 1/sqrt(head width)
+  bool causal = false;   ///< a token sees itself and what stands before it
+  double dropout = 0;    ///< probability, on the weights
+  at::Tensor bias = {};  ///< added to the scores: [N or 1, heads, Lq, Lk], or undefined (T5's relative positions)
+};
+
+/// softmax(scale * Q K^T + bias) V within each sequence. q is [C, Tq, H] packed as `queries`, k and v are [C, Tk, H]
+/// packed as `keys`; sequence n of the one belongs to sequence n of the other. Returns [C, Tq, H]. The only operator
+/// that knows where a sequence ends.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                     const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
+
+/// The keys and values a decoder has seen: [N, L, heads, width] each, with the number of valid ones a sequence. Grows
+/// by one token a step.
+struct KeyValueCache {
+  at::Tensor keys, values;
+  at::Tensor attendable;  ///< [N, L] bool
+
+  /// Keeps what packed projections [1, T, H] of a prompt gave.
+  static KeyValueCache of(const at::Tensor& k, const at::Tensor& v, const Packing& packing, std::int64_t heads);
+  /// Appends one token a sequence: k, v are [1, N, H].
+  void append(const at::Tensor& k, const at::Tensor& v);
+  /// Sequence i continues what sequence rows[i] was.
+  void reorder(const at::Tensor& rows);
+};
+
+/// One query a sequence, q [1, N, H], against a cache. No dropout: decoding is evaluation. `spec.causal` has no
+/// meaning here. Returns [1, N, H].
+at::Tensor attend_to_cache(const at::Tensor& q, const KeyValueCache& cache, const AttentionSpec& spec);
+
+}  // namespace chorus

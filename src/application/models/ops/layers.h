@@ -1,0 +1,63 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+#include "core/layout.h"
+#include "core/params.h"
+
+namespace chorus {
+
+/// The operators of every network, for a cohort: activations are [C, T, H]; a trainable parameter comes as [C, ...],
+/// one slice a client; a frozen one as [...], shared by all, and costs no gradient. Each struct holds ids only; the
+/// numbers come with the Params of the call.
+///
+///     Linear dense = Linear::add(layout, "classifier", 768, 5, Init::normal(0.02));
+///     at::Tensor logits = dense(params, hidden);
+
+/// y = x W^T + b.
+struct Linear {
+  ParamId weight, bias;
+  bool transposed = false;  ///< the weight is stored [in, out], as in GPT-2
+
+  struct Shape {
+    std::int64_t in, out;
+    bool with_bias = true;
+    bool transposed = false;
+  };
+  /// Adds `name`.weight [out, in] and `name`.bias [out].
+  static Linear add(Layout& layout, const std::string& name, const Shape& shape, Init init);
+
+  at::Tensor operator()(const Params& params, const at::Tensor& x) const;
+};
+
+/// Rows of a table [V, H] by id [C, T]. The row `padding` gets no gradient from here, as in PyTorch.
+struct Embedding {
+  ParamId table;
+  std::int64_t padding = -1;
+  static Embedding add(Layout& layout, const std::string& name, std::int64_t rows, std::int64_t width, Init init);
+  at::Tensor operator()(const Params& params, const at::Tensor& ids) const;
+};
+
+/// Layer normalisation over the last dimension; without bias and mean it is T5's root-mean-square norm.
+struct Norm {
+  ParamId weight, bias;
+  double epsilon = 1e-12;
+  static Norm add(Layout& layout, const std::string& name, std::int64_t width, double epsilon);
+  static Norm add_rms(Layout& layout, const std::string& name, std::int64_t width, double epsilon);
+  at::Tensor operator()(const Params& params, const at::Tensor& x) const;
+};
+
+/// x [C, T, H] times the transpose of an embedding table: the logits of a language model with tied weights.
+at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x);
+
+/// A parameter that multiplies or shifts [C, T, H]: [H] stays, [C, H] becomes [C, 1, H].
+at::Tensor over_tokens(const Params& params, ParamId id);
+
+/// The activation functions by Hugging Face's names ("gelu", "gelu_new", "relu", "tanh", "silu", ...).
+enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kSilu };
+Activation activation_named(const std::string& name);
+at::Tensor activate(Activation activation, const at::Tensor& x);
+
+}  // namespace chorus
