@@ -1,0 +1,219 @@
+#include "application/models/bert.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+const Registration<Models> kBert{"bert", "BERT encoder (Devlin et al., 2019)",
+                                 [](const ModelConfig& config, Head head) {
+                                   return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kBert);
+                                 }};
+const Registration<Models> kRoberta{"roberta", "RoBERTa encoder (Liu et al., 2019)",
+                                    [](const ModelConfig& config, Head head) {
+                                      return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kRoberta);
+                                    }};
+const Registration<Models> kDistilbert{
+    "distilbert", "DistilBERT encoder (Sanh et al., 2019)", [](const ModelConfig& config, Head head) {
+      return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kDistilBert);
+    }};
+
+// Names of one layer's parts, by kind.
+struct LayerNames {
+  const char *query, *key, *value, *attention_out, *attention_norm, *up, *down, *output_norm;
+};
+constexpr LayerNames kBertNames{
+    "attention.self.query",       "attention.self.key", "attention.self.value", "attention.output.dense",
+    "attention.output.LayerNorm", "intermediate.dense", "output.dense",         "output.LayerNorm"};
+constexpr LayerNames kDistilNames{"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin",
+                                  "sa_layer_norm",   "ffn.lin1",        "ffn.lin2",        "output_layer_norm"};
+
+}  // namespace
+
+BertFamily::BertFamily(const ModelConfig& config, Head head, Kind kind) : Model(config, head), kind_(kind) {
+  const bool distil = kind == Kind::kDistilBert;
+  prefix_ = head == Head::kNone ? "" : distil ? "distilbert." : kind == Kind::kRoberta ? "roberta." : "bert.";
+  width_ = config.integer(distil ? "dim" : "hidden_size", 768);
+  heads_ = config.integer(distil ? "n_heads" : "num_attention_heads", 12);
+  inner_ = config.integer(distil ? "hidden_dim" : "intermediate_size", 3072);
+  vocabulary_ = config.integer("vocab_size", 30522);
+  positions_ = config.integer("max_position_embeddings", 512);
+  epsilon_ = distil ? 1e-12 : config.number("layer_norm_eps", 1e-12);
+  hidden_dropout_ = config.probability(distil ? "dropout" : "hidden_dropout_prob", 0.1);
+  attention_dropout_ = config.probability(distil ? "attention_dropout" : "attention_probs_dropout_prob", 0.1);
+  deviation_ = config.number("initializer_range", 0.02);
+  activation_ = activation_named(config.text(distil ? "activation" : "hidden_act", "gelu"));
+  labels_ = static_cast<std::int64_t>(config.labels().size());
+  if (distil && head == Head::kSequenceClassification) {
+    head_dropout_ = config.probability("seq_classif_dropout", 0.2);
+  } else if (distil && head == Head::kQuestionAnswering) {
+    head_dropout_ = config.probability("qa_dropout", 0.1);
+  } else {
+    head_dropout_ = distil ? hidden_dropout_ : config.probability("classifier_dropout", hidden_dropout_);
+  }
+  if (width_ % heads_ != 0) {
+    throw DataError(
+        fmt::format("{}: the width {} is not a multiple of the {} attention heads", config.origin(), width_, heads_));
+  }
+  if (kind == Kind::kRoberta) position_offset_ = config.integer("pad_token_id", 1, 0) + 1;
+  max_length_ = positions_ - position_offset_;
+  if (max_length_ < 1) throw DataError(fmt::format("{}: no room for a single position", config.origin()));
+
+  add_embeddings();
+  add_layers();
+  layout_.begin_layer(kHeadLayer);
+  add_head();
+}
+
+void BertFamily::add_embeddings() {
+  const Init normal = Init::normal(deviation_);
+  const std::string at = prefix_ + "embeddings.";
+  words_ = Embedding::add(layout_, at + "word_embeddings", vocabulary_, width_, normal);
+  words_.padding = config_.token("pad_token_id").value_or(-1);
+  positions_table_ = Embedding::add(layout_, at + "position_embeddings", positions_, width_, normal);
+  if (kind_ == Kind::kRoberta) positions_table_.padding = words_.padding;
+  if (kind_ != Kind::kDistilBert) {
+    types_ =
+        Embedding::add(layout_, at + "token_type_embeddings", config_.integer("type_vocab_size", 2), width_, normal);
+  }
+  embedding_norm_ = Norm::add(layout_, at + "LayerNorm", width_, epsilon_);
+}
+
+void BertFamily::add_layers() {
+  const bool distil = kind_ == Kind::kDistilBert;
+  const LayerNames& names = distil ? kDistilNames : kBertNames;
+  const std::int64_t count = config_.integer(distil ? "n_layers" : "num_hidden_layers", distil ? 6 : 12, 0);
+  const Init normal = Init::normal(deviation_);
+  for (std::int64_t i = 0; i < count; ++i) {
+    layout_.begin_layer(static_cast<int>(i));
+    const std::string at = fmt::format("{}{}.{}.", prefix_, distil ? "transformer.layer" : "encoder.layer", i);
+    Layer layer;
+    layer.query = Linear::add(layout_, at + names.query, {width_, width_}, normal);
+    layer.key = Linear::add(layout_, at + names.key, {width_, width_}, normal);
+    layer.value = Linear::add(layout_, at + names.value, {width_, width_}, normal);
+    layer.attention_out = Linear::add(layout_, at + names.attention_out, {width_, width_}, normal);
+    layer.attention_norm = Norm::add(layout_, at + names.attention_norm, width_, epsilon_);
+    layer.up = Linear::add(layout_, at + names.up, {width_, inner_}, normal);
+    layer.down = Linear::add(layout_, at + names.down, {inner_, width_}, normal);
+    layer.output_norm = Norm::add(layout_, at + names.output_norm, width_, epsilon_);
+    layers_.push_back(layer);
+  }
+}
+
+void BertFamily::add_head() {
+  const Init normal = Init::normal(deviation_);
+  const auto dense = [&](const std::string& name, std::int64_t out) {
+    return Linear::add(layout_, name, {width_, out}, normal);
+  };
+  switch (head_) {
+    case Head::kNone:
+      // Hugging Face's bare BertModel has a pooler; it is loaded and kept, nothing here reads it.
+      if (kind_ != Kind::kDistilBert) pooler_ = dense(prefix_ + "pooler.dense", width_);
+      return;
+    case Head::kSequenceClassification:
+      if (kind_ == Kind::kBert) pooler_ = dense("bert.pooler.dense", width_);
+      if (kind_ == Kind::kDistilBert) pooler_ = dense("pre_classifier", width_);
+      if (kind_ == Kind::kRoberta) pooler_ = dense("classifier.dense", width_);
+      classifier_ = dense(kind_ == Kind::kRoberta ? "classifier.out_proj" : "classifier", labels_);
+      return;
+    case Head::kTokenClassification:
+      classifier_ = dense("classifier", labels_);
+      return;
+    case Head::kQuestionAnswering:
+      classifier_ = dense("qa_outputs", 2);
+      return;
+    case Head::kMaskedLm: {
+      const bool tied = config_.flag("tie_word_embeddings", true);
+      const std::string transform = kind_ == Kind::kBert      ? "cls.predictions.transform.dense"
+                                    : kind_ == Kind::kRoberta ? "lm_head.dense"
+                                                              : "vocab_transform";
+      const std::string norm = kind_ == Kind::kBert      ? "cls.predictions.transform.LayerNorm"
+                               : kind_ == Kind::kRoberta ? "lm_head.layer_norm"
+                                                         : "vocab_layer_norm";
+      const std::string decoder = kind_ == Kind::kBert      ? "cls.predictions.decoder"
+                                  : kind_ == Kind::kRoberta ? "lm_head.decoder"
+                                                            : "vocab_projector";
+      const std::string bias = kind_ == Kind::kBert      ? "cls.predictions.bias"
+                               : kind_ == Kind::kRoberta ? "lm_head.bias"
+                                                         : "vocab_projector.bias";
+      transform_ = dense(transform, width_);
+      transform_norm_ = Norm::add(layout_, norm, width_, epsilon_);
+      lm_bias_ = layout_.add(bias, {vocabulary_}, Init::zeros());
+      if (kind_ != Kind::kDistilBert) layout_.alias(decoder + ".bias", lm_bias_);
+      if (tied) {
+        lm_table_ = words_.table;
+        layout_.alias(decoder + ".weight", lm_table_);
+      } else {
+        lm_table_ = layout_.add(decoder + ".weight", {vocabulary_, width_}, normal);
+      }
+      return;
+    }
+    case Head::kCausalLm:
+    case Head::kSeq2Seq:
+      break;
+  }
+  throw ConfigError(fmt::format("{} models have no {} head", config_.model_type(), name_of(head_)));
+}
+
+Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
+  at::Tensor x = embed(params, batch, dropout);
+  for (const Layer& layer : layers_) x = apply(layer, params, x, *batch.packing, dropout);
+  return {apply_head(params, batch, x, dropout), x};
+}
+
+at::Tensor BertFamily::embed(const Params& params, const Batch& batch, Dropout& dropout) const {
+  at::Tensor x = words_(params, batch.ids);
+  if (types_.table.exists()) x = x + types_(params, batch.types.defined() ? batch.types : torch::zeros_like(batch.ids));
+  at::Tensor positions = batch.packing->positions() + position_offset_;
+  // RoBERTa gives the tokens that padded its input the position of the pad token.
+  const at::Tensor& visible = batch.packing->visible();
+  if (positions_table_.padding >= 0 && visible.defined()) {
+    positions = positions.masked_fill(visible.logical_not(), positions_table_.padding);
+  }
+  x = x + positions_table_(params, positions);
+  return dropout.hidden(embedding_norm_(params, x), hidden_dropout_);
+}
+
+at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
+                             Dropout& dropout) const {
+  const AttentionSpec spec{
+      .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
+  const at::Tensor mixed =
+      attention(layer.query(params, x), layer.key(params, x), layer.value(params, x), packing, packing, spec, dropout);
+  at::Tensor attended = layer.attention_out(params, mixed);
+  if (kind_ != Kind::kDistilBert) attended = dropout.hidden(attended, hidden_dropout_);
+  const at::Tensor a = layer.attention_norm(params, attended + x);
+  const at::Tensor f = layer.down(params, activate(activation_, layer.up(params, a)));
+  return layer.output_norm(params, dropout.hidden(f, hidden_dropout_) + a);
+}
+
+at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
+                                  Dropout& dropout) const {
+  switch (head_) {
+    case Head::kNone:
+      return {};
+    case Head::kSequenceClassification: {
+      at::Tensor pooled = Packing::pick(hidden, batch.packing->first_token());
+      if (kind_ == Kind::kRoberta) pooled = dropout.hidden(pooled, head_dropout_);
+      pooled = pooler_(params, pooled);
+      pooled = kind_ == Kind::kDistilBert ? torch::relu(pooled) : torch::tanh(pooled);
+      return classifier_(params, dropout.hidden(pooled, head_dropout_));
+    }
+    case Head::kTokenClassification:
+      return classifier_(params, dropout.hidden(hidden, head_dropout_));
+    case Head::kQuestionAnswering:
+      return classifier_(params, kind_ == Kind::kDistilBert ? dropout.hidden(hidden, head_dropout_) : hidden);
+    default: {
+      at::Tensor x = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
+      x = transform_norm_(params,
+                          activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, transform_(params, x)));
+      return project_to_table(params, lm_table_, x) + over_tokens(params, lm_bias_);
+    }
+  }
+}
+
+}  // namespace chorus

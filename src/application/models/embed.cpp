@@ -1,0 +1,28 @@
+#include "application/models/embed.h"
+
+#include "core/error.h"
+
+namespace chorus {
+
+at::Tensor mean_embeddings(const Model& model, const Params& params, const std::vector<TokenRow>& sequences,
+                           bool normalise) {
+  check(params.clients() == 1, "embedding works on one client at a time");
+  if (model.head() == Head::kSeq2Seq) {
+    throw ConfigError("sentence vectors come from an encoder or a causal model; an encoder-decoder gives none");
+  }
+  const at::NoGradGuard no_grad;
+  Dropout off;
+  Batch batch = collate({sequences}, {}, params.device());
+  // The head is evaluated on one token only: its logits are not wanted.
+  batch.wanted = torch::zeros({1, 1}, batch.ids.options());
+  const at::Tensor hidden = model.forward(params, batch, off).hidden.squeeze(0);  // [T, H]
+  const std::int64_t count = batch.packing->total_sequences();
+  const at::Tensor owner = batch.packing->owner().squeeze(0);
+  at::Tensor sums = torch::zeros({count, hidden.size(1)}, hidden.options()).index_add_(0, owner, hidden);
+  const at::Tensor lengths =
+      torch::zeros({count}, hidden.options()).index_add_(0, owner, torch::ones({hidden.size(0)}, hidden.options()));
+  const at::Tensor means = sums / lengths.unsqueeze(1);
+  return normalise ? means / means.norm(2, 1, true).clamp_min(1e-12) : means;
+}
+
+}  // namespace chorus

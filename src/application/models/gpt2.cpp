@@ -1,0 +1,131 @@
+#include "application/models/gpt2.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+const Registration<Models> kGpt2{
+    "gpt2", "GPT-2 causal language model (Radford et al., 2019)",
+    [](const ModelConfig& config, Head head) { return std::make_unique<Gpt2>(config, head); }};
+
+}  // namespace
+
+Gpt2::Gpt2(const ModelConfig& config, Head head)
+    : GenerativeModel(config, head),
+      width_(config.integer("n_embd", 768)),
+      heads_(config.integer("n_head", 12)),
+      vocabulary_(config.integer("vocab_size", 50257)),
+      positions_(config.integer("n_positions", 1024)),
+      embedding_dropout_(config.probability("embd_pdrop", 0.1)),
+      residual_dropout_(config.probability("resid_pdrop", 0.1)),
+      attention_dropout_(config.probability("attn_pdrop", 0.1)),
+      activation_(activation_named(config.text("activation_function", "gelu_new"))) {
+  if (head != Head::kCausalLm && head != Head::kNone) {
+    throw ConfigError(fmt::format("gpt2 models have no {} head", name_of(head)));
+  }
+  if (width_ % heads_ != 0) {
+    throw DataError(fmt::format("{}: n_embd {} is not a multiple of n_head {}", config.origin(), width_, heads_));
+  }
+  const std::int64_t count = config.integer("n_layer", 12, 0);
+  const std::int64_t inner = config.integer("n_inner", 4 * width_);
+  const double epsilon = config.number("layer_norm_epsilon", 1e-5);
+  const double deviation = config.number("initializer_range", 0.02);
+  const Init normal = Init::normal(deviation);
+  const Init residual =
+      Init::normal(deviation / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(count, 1))));
+
+  words_ = Embedding::add(layout_, "transformer.wte", vocabulary_, width_, normal);
+  positions_table_ = Embedding::add(layout_, "transformer.wpe", positions_, width_, normal);
+  const auto dense = [&](const std::string& name, std::int64_t in, std::int64_t out, Init init) {
+    return Linear::add(layout_, name, {.in = in, .out = out, .with_bias = true, .transposed = true}, init);
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    layout_.begin_layer(static_cast<int>(i));
+    const std::string at = fmt::format("transformer.h.{}.", i);
+    Layer layer;
+    layer.attention_norm = Norm::add(layout_, at + "ln_1", width_, epsilon);
+    layer.projection = dense(at + "attn.c_attn", width_, 3 * width_, normal);
+    layer.attention_out = dense(at + "attn.c_proj", width_, width_, residual);
+    layer.output_norm = Norm::add(layout_, at + "ln_2", width_, epsilon);
+    layer.up = dense(at + "mlp.c_fc", width_, inner, normal);
+    layer.down = dense(at + "mlp.c_proj", inner, width_, residual);
+    layers_.push_back(layer);
+  }
+  layout_.begin_layer(kHeadLayer);
+  final_norm_ = Norm::add(layout_, "transformer.ln_f", width_, epsilon);
+  lm_table_ = words_.table;
+  if (head == Head::kCausalLm) {
+    if (config.flag("tie_word_embeddings", true)) {
+      layout_.alias("lm_head.weight", words_.table);
+    } else {
+      lm_table_ = layout_.add("lm_head.weight", {vocabulary_, width_}, normal);
+    }
+  }
+}
+
+AttentionSpec Gpt2::spec() const {
+  return {.heads = heads_,
+          .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)),
+          .causal = true,
+          .dropout = attention_dropout_};
+}
+
+at::Tensor Gpt2::run(const Params& params, at::Tensor x, const Mixer& mixer, Dropout& dropout) const {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    const std::vector<at::Tensor> qkv = layer.projection(params, layer.attention_norm(params, x)).chunk(3, -1);
+    const at::Tensor mixed = layer.attention_out(params, mixer(i, qkv[0], qkv[1], qkv[2]));
+    x = x + dropout.hidden(mixed, residual_dropout_);
+    const at::Tensor inner = activate(activation_, layer.up(params, layer.output_norm(params, x)));
+    x = x + dropout.hidden(layer.down(params, inner), residual_dropout_);
+  }
+  return final_norm_(params, x);
+}
+
+at::Tensor Gpt2::logits(const Params& params, const at::Tensor& hidden) const {
+  return head_ == Head::kCausalLm ? project_to_table(params, lm_table_, hidden) : at::Tensor();
+}
+
+Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
+  const Packing& packing = *batch.packing;
+  const at::Tensor x = words_(params, batch.ids) + positions_table_(params, packing.positions());
+  const Mixer mixer = [&](std::size_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return attention(q, k, v, packing, packing, spec(), dropout);
+  };
+  const at::Tensor hidden = run(params, dropout.hidden(x, embedding_dropout_), mixer, dropout);
+  return {logits(params, batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden), hidden};
+}
+
+DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {
+  DecodeState state;
+  state.layers.resize(layers_.size());
+  const Packing& packing = *batch.packing;
+  Dropout off;
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    state.layers[i].self = KeyValueCache::of(k, v, packing, heads_);
+    return attention(q, k, v, packing, packing, spec(), off);
+  };
+  const at::Tensor x = words_(params, batch.ids) + positions_table_(params, packing.positions());
+  const at::Tensor last = Packing::pick(run(params, x, mixer, off), packing.last_token());
+  state.positions = torch::tensor(packing.lengths()[0], at::kLong).to(batch.ids.device());
+  state.logits = logits(params, last).squeeze(0);
+  return state;
+}
+
+void Gpt2::advance(const Params& params, DecodeState& state, const at::Tensor& ids) const {
+  Dropout off;
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    state.layers[i].self.append(k, v);
+    return attend_to_cache(q, state.layers[i].self, spec());
+  };
+  const at::Tensor x = words_(params, ids.unsqueeze(0)) + positions_table_(params, state.positions.unsqueeze(0));
+  state.logits = logits(params, run(params, x, mixer, off)).squeeze(0);
+  state.positions = state.positions + 1;
+}
+
+}  // namespace chorus

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "application/models/model.h"
+#include "application/models/ops/layers.h"
+
+namespace chorus {
+
+/// GPT-2 (Radford et al., 2019): a decoder with pre-norm layers,
+///   x += O(causal attention(LN1 x)),  x += W2 gelu_new(W1 LN2 x),
+/// weights stored [in, out], one fused projection for query, key and value, logits from the word embeddings.
+class Gpt2 : public GenerativeModel {
+ public:
+  Gpt2(const ModelConfig& config, Head head);
+
+  Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
+  DecodeState begin(const Params& params, const Batch& batch) const override;
+  void advance(const Params& params, DecodeState& state, const at::Tensor& ids) const override;
+  bool has_encoder() const override { return false; }
+
+  int layers() const override { return static_cast<int>(layers_.size()); }
+  std::int64_t max_length() const override { return positions_; }
+  std::int64_t vocabulary() const override { return vocabulary_; }
+
+ private:
+  struct Layer {
+    Norm attention_norm, output_norm;
+    Linear projection, attention_out, up, down;
+  };
+  /// Called with the three projections of a layer; gives back what attention makes of them.
+  using Mixer =
+      std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+
+  at::Tensor run(const Params& params, at::Tensor x, const Mixer& mixer, Dropout& dropout) const;
+  at::Tensor logits(const Params& params, const at::Tensor& hidden) const;
+  AttentionSpec spec() const;
+
+  std::int64_t width_, heads_, vocabulary_, positions_;
+  double embedding_dropout_, residual_dropout_, attention_dropout_;
+  Activation activation_;
+  Embedding words_, positions_table_;
+  std::vector<Layer> layers_;
+  Norm final_norm_;
+  ParamId lm_table_;
+};
+
+}  // namespace chorus

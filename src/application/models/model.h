@@ -1,0 +1,108 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "application/models/model_config.h"
+#include "application/models/ops/attention.h"
+#include "application/models/ops/dropout.h"
+#include "application/models/ops/packing.h"
+#include "core/layout.h"
+#include "core/params.h"
+#include "core/registry.h"
+
+namespace chorus {
+
+/// What a cohort reads in one step: token ids, packed. A model that generates (BART, T5) also gets the target.
+struct Batch {
+  std::shared_ptr<const Packing> packing;
+  at::Tensor ids;    ///< [C, T] int64; anything valid in the tail
+  at::Tensor types;  ///< [C, T] int64 token types, or undefined for all 0
+  /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked
+  /// LM is asked for 15 % of its tokens only, and the head is most of a small model's work.
+  at::Tensor wanted;
+
+  std::shared_ptr<const Packing> target_packing;  ///< decoder input of an encoder-decoder; same sequences
+  at::Tensor target_ids;                          ///< [C, Tt]
+};
+
+struct Output {
+  /// [C, B, labels] for sequence classification; [C, T, labels] for token classification; [C, T, 2] (start, end) for
+  /// question answering; [C, T or M, V] for language models (of the target where there is one). Undefined for
+  /// Head::kNone.
+  at::Tensor logits;
+  at::Tensor hidden;  ///< [C, T, H] the last hidden states (of the decoder where there is one)
+};
+
+/// A network: a Layout and a pure function of (params, batch, dropout). Holds no numbers. Immutable but for
+/// `layout().freeze`, which is called before Params are made.
+///
+///     auto model = make_model(config, Head::kSequenceClassification);
+///     Params params(model->layout(), {.clients = 8, .gradients = true});
+///     at::Tensor logits = model->forward(params, batch, dropout).logits;
+class Model {
+ public:
+  static constexpr std::string_view kKind = "model";
+
+  explicit Model(ModelConfig config, Head head) : config_(std::move(config)), head_(head) {}
+  virtual ~Model() = default;
+
+  virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
+
+  /// The number of layers that can be frozen or adapted; layer i holds the parameters with ParamSpec::layer == i.
+  virtual int layers() const = 0;
+  /// The longest sequence the model can read, or 0 when there is no limit.
+  virtual std::int64_t max_length() const = 0;
+  virtual std::int64_t vocabulary() const = 0;
+
+  const Layout& layout() const { return layout_; }
+  Layout& layout() { return layout_; }
+  const ModelConfig& config() const { return config_; }
+  Head head() const { return head_; }
+
+ protected:
+  Layout layout_;
+  ModelConfig config_;
+  Head head_;
+};
+
+/// The architectures, by Hugging Face's model_type. Adding one is a pair of files and a Registration in its source.
+using Models = Registry<Model, const ModelConfig&, Head>;
+
+/// What a decoder remembers between two tokens.
+struct DecodeState {
+  struct Layer {
+    KeyValueCache self;
+    KeyValueCache cross;  ///< of an encoder-decoder: the source, never changed
+  };
+  std::vector<Layer> layers;
+  at::Tensor positions;  ///< [N] how many tokens each sequence has consumed
+  at::Tensor logits;     ///< [N, V] of the next token
+
+  /// Sequence i continues what sequence rows[i] was (int64 [M]).
+  void reorder(const at::Tensor& rows);
+};
+
+/// A model that can write: one token at a time, with a key/value cache. Works on C = 1 (Params::client).
+class GenerativeModel : public Model {
+ public:
+  using Model::Model;
+
+  /// Reads the prompts (decoder-only) or the sources and the start token (encoder-decoder) of `batch`.
+  virtual DecodeState begin(const Params& params, const Batch& batch) const = 0;
+  /// Consumes one token a sequence, ids [N], and leaves the next logits in the state.
+  virtual void advance(const Params& params, DecodeState& state, const at::Tensor& ids) const = 0;
+  /// True for BART and T5, where the generated text is a sequence of its own and starts with decoder_start_token_id.
+  virtual bool has_encoder() const = 0;
+};
+
+/// Makes the network that `config` describes, by its model_type, with the given head. DataError naming the
+/// architectures Chorus has when the type is unknown, ConfigError when the type has no such head.
+std::unique_ptr<Model> make_model(const ModelConfig& config, Head head);
+/// The head that config.json's "architectures" names.
+std::unique_ptr<Model> make_model(const ModelConfig& config);
+
+}  // namespace chorus

@@ -1,0 +1,233 @@
+#include "application/models/model_config.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/files.h"
+
+namespace chorus {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kLargestConfig = 64 << 20;
+
+constexpr std::array<std::pair<Head, const char*>, 7> kHeadNames{
+    {{Head::kNone, "none"},
+     {Head::kSequenceClassification, "sequence_classification"},
+     {Head::kTokenClassification, "token_classification"},
+     {Head::kQuestionAnswering, "question_answering"},
+     {Head::kMaskedLm, "masked_lm"},
+     {Head::kCausalLm, "causal_lm"},
+     {Head::kSeq2Seq, "seq2seq"}}};
+
+// How Hugging Face's class names end. GPT2LMHeadModel is its older style.
+constexpr std::array<std::pair<const char*, Head>, 8> kClassEndings{
+    {{"ForSequenceClassification", Head::kSequenceClassification},
+     {"ForTokenClassification", Head::kTokenClassification},
+     {"ForQuestionAnswering", Head::kQuestionAnswering},
+     {"ForMaskedLM", Head::kMaskedLm},
+     {"ForCausalLM", Head::kCausalLm},
+     {"LMHeadModel", Head::kCausalLm},
+     {"ForConditionalGeneration", Head::kSeq2Seq},
+     {"Model", Head::kNone}}};
+
+constexpr std::array<std::pair<const char*, const char*>, 8> kClassPrefixes{{{"bert", "Bert"},
+                                                                             {"distilbert", "DistilBert"},
+                                                                             {"roberta", "Roberta"},
+                                                                             {"gpt2", "GPT2"},
+                                                                             {"bart", "Bart"},
+                                                                             {"t5", "T5"},
+                                                                             {"bilstm", "BiLstm"},
+                                                                             {"lstm", "Lstm"}}};
+
+[[noreturn]] void wrong(const std::string& origin, const std::string& key, const Json& value, const char* allowed) {
+  std::string shown = value.dump();
+  if (shown.size() > 40) shown = shown.substr(0, 40) + "...";
+  throw DataError(fmt::format("{}: '{}' is {}, but must be {}", origin, key, shown, allowed));
+}
+
+}  // namespace
+
+const char* name_of(Head head) {
+  for (const auto& [value, name] : kHeadNames) {
+    if (value == head) return name;
+  }
+  throw InternalError("a head without a name");
+}
+
+Head head_named(const std::string& name) {
+  std::string known;
+  for (const auto& [value, text] : kHeadNames) {
+    if (name == text) return value;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
+  }
+  throw ConfigError(fmt::format("there is no head '{}'; the heads are {}", name, known));
+}
+
+ModelConfig ModelConfig::read(const std::filesystem::path& file) {
+  return parse(read_file(file, kLargestConfig), file.string());
+}
+
+ModelConfig ModelConfig::parse(const std::string& text, const std::string& origin) {
+  ModelConfig config;
+  config.origin_ = origin;
+  auto json = std::make_shared<Json>();
+  try {
+    *json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw DataError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", origin, error.byte));
+  }
+  if (!json->is_object()) throw DataError(fmt::format("{}: must hold a JSON object", origin));
+  config.json_ = std::move(json);
+  config.model_type_ = config.text("model_type", "");
+  return config;
+}
+
+std::string ModelConfig::architecture() const {
+  if (!has("architectures")) return "";
+  const Json& list = (*json_)["architectures"];
+  if (!list.is_array() || list.empty() || !list.front().is_string()) {
+    wrong(origin_, "architectures", list, "a list of class names");
+  }
+  return list.front().get<std::string>();
+}
+
+std::optional<Head> ModelConfig::head() const {
+  const std::string name = architecture();
+  for (const auto& [ending, head] : kClassEndings) {
+    if (name.ends_with(ending)) return head;
+  }
+  return std::nullopt;
+}
+
+bool ModelConfig::has(const std::string& key) const {
+  const auto found = json_->find(key);
+  return found != json_->end() && !found->is_null();
+}
+
+std::int64_t ModelConfig::integer(const std::string& key, std::optional<std::int64_t> fallback,
+                                  std::int64_t minimum) const {
+  if (!has(key)) {
+    if (fallback) return *fallback;
+    throw DataError(fmt::format("{}: the key '{}' is missing", origin_, key));
+  }
+  const Json& value = (*json_)[key];
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  if (!value.is_number_integer() || value.get<double>() < static_cast<double>(minimum) ||
+      value.get<double>() > static_cast<double>(kLargest)) {
+    wrong(origin_, key, value, fmt::format("a whole number from {} to {}", minimum, kLargest).c_str());
+  }
+  return value.get<std::int64_t>();
+}
+
+double ModelConfig::number(const std::string& key, double fallback) const {
+  if (!has(key)) return fallback;
+  const Json& value = (*json_)[key];
+  if (!value.is_number() || !std::isfinite(value.get<double>())) wrong(origin_, key, value, "a number");
+  return value.get<double>();
+}
+
+double ModelConfig::probability(const std::string& key, double fallback) const {
+  const double value = number(key, fallback);
+  if (value < 0 || value >= 1) wrong(origin_, key, value, "at least 0 and below 1");
+  return value;
+}
+
+bool ModelConfig::flag(const std::string& key, bool fallback) const {
+  if (!has(key)) return fallback;
+  const Json& value = (*json_)[key];
+  if (!value.is_boolean()) wrong(origin_, key, value, "true or false");
+  return value.get<bool>();
+}
+
+std::string ModelConfig::text(const std::string& key, const std::string& fallback) const {
+  if (!has(key)) return fallback;
+  const Json& value = (*json_)[key];
+  if (!value.is_string()) wrong(origin_, key, value, "a string");
+  return value.get<std::string>();
+}
+
+std::optional<std::int64_t> ModelConfig::token(const std::string& key) const {
+  if (!has(key)) return std::nullopt;
+  const Json& value = (*json_)[key];
+  const Json& id = value.is_array() && !value.empty() ? value.front() : value;
+  if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > 2147483647.0) {
+    wrong(origin_, key, value, "a token id");
+  }
+  return id.get<std::int64_t>();
+}
+
+std::vector<std::string> ModelConfig::labels() const {
+  const auto found = json_->find("id2label");
+  std::vector<std::string> labels;
+  if (found == json_->end() || found->is_null()) {
+    const std::int64_t count = integer("num_labels", 2);
+    for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+    return labels;
+  }
+  if (!found->is_object() || found->empty()) wrong(origin_, "id2label", *found, "an object from id to name");
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    const auto entry = found->find(std::to_string(i));
+    if (entry == found->end() || !entry->is_string()) {
+      throw DataError(fmt::format("{}: 'id2label' has {} entries but no name for id {}", origin_, found->size(), i));
+    }
+    labels.push_back(entry->get<std::string>());
+  }
+  return labels;
+}
+
+void ModelConfig::set_labels(const std::vector<std::string>& labels) {
+  auto json = std::make_shared<Json>(*json_);
+  Json names = Json::object(), ids = Json::object();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    ids[labels[i]] = i;
+  }
+  (*json)["id2label"] = names;
+  (*json)["label2id"] = ids;
+  json->erase("num_labels");
+  json_ = std::move(json);
+}
+
+void ModelConfig::set_text(const std::string& key, const std::string& value) {
+  auto json = std::make_shared<Json>(*json_);
+  (*json)[key] = value;
+  json_ = std::move(json);
+}
+
+void ModelConfig::inherit(const ModelConfig& other) {
+  auto json = std::make_shared<Json>(*json_);
+  for (const auto& [key, value] : other.json_->items()) {
+    if (!json->contains(key) || (*json)[key].is_null()) (*json)[key] = value;
+  }
+  json_ = std::move(json);
+}
+
+void ModelConfig::set_architecture(Head head) {
+  std::string name;
+  for (const auto& [type, prefix] : kClassPrefixes) {
+    if (model_type_ == type) name = prefix;
+  }
+  check(!name.empty(), "a model type without a class name");
+  if (head == Head::kCausalLm && model_type_ == "gpt2") {
+    name += "LMHeadModel";
+  } else {
+    for (const auto& [ending, value] : kClassEndings) {
+      if (value != head) continue;
+      name += ending;
+      break;
+    }
+  }
+  auto json = std::make_shared<Json>(*json_);
+  (*json)["architectures"] = Json::array({name});
+  json_ = std::move(json);
+}
+
+std::string ModelConfig::dump() const { return json_->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace chorus

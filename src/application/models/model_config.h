@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace chorus {
+
+/// What a network answers.
+enum class Head {
+  kNone,                    ///< hidden states only
+  kSequenceClassification,  ///< one answer a sequence; with one label: regression
+  kTokenClassification,
+  kQuestionAnswering,
+  kMaskedLm,
+  kCausalLm,
+  kSeq2Seq  ///< conditional generation
+};
+
+const char* name_of(Head head);
+/// By the names of `name_of`: "sequence_classification", "masked_lm", ... ConfigError that lists them otherwise.
+Head head_named(const std::string& name);
+
+/// A Hugging Face config.json: typed, checked access to its numbers, every other key kept so that it can be written
+/// back. Each getter throws DataError naming file, key, value and what is allowed.
+class ModelConfig {
+ public:
+  static ModelConfig read(const std::filesystem::path& file);
+  /// `origin` names the text in errors.
+  static ModelConfig parse(const std::string& text, const std::string& origin);
+
+  const std::string& model_type() const { return model_type_; }
+  /// The first class name of "architectures", or empty.
+  std::string architecture() const;
+  /// From "architectures"; nullopt when the file names none, or one that Chorus does not have.
+  std::optional<Head> head() const;
+
+  /// A size: at least 1 and at most 2^31 - 1 unless said otherwise. Without a fallback the key is required.
+  std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback = {},
+                       std::int64_t minimum = 1) const;
+  double number(const std::string& key, double fallback) const;
+  /// A dropout probability in [0, 1).
+  double probability(const std::string& key, double fallback) const;
+  bool flag(const std::string& key, bool fallback) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  /// A token id, or nullopt where the key is missing or null. A list gives its first element.
+  std::optional<std::int64_t> token(const std::string& key) const;
+  bool has(const std::string& key) const;
+
+  /// The label names by id; LABEL_i where the file has none.
+  std::vector<std::string> labels() const;
+  /// Replaces id2label and label2id.
+  void set_labels(const std::vector<std::string>& labels);
+  void set_text(const std::string& key, const std::string& value);
+  /// Puts one of `other`'s keys into this one, where this one lacks it (generation_config.json over config.json).
+  void inherit(const ModelConfig& other);
+  /// Sets "architectures" to Hugging Face's class name for this type and head.
+  void set_architecture(Head head);
+
+  std::string dump() const;
+  const std::string& origin() const { return origin_; }
+
+ private:
+  std::shared_ptr<const nlohmann::json> json_;
+  std::string origin_;
+  std::string model_type_;
+};
+
+}  // namespace chorus

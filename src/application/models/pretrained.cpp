@@ -1,0 +1,208 @@
+#include "application/models/pretrained.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/named_tensors.h"
+#include "core/tensor_folder.h"
+
+namespace chorus {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "3 tensors are missing: a, b, c"; long lists are cut.
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < 5; ++i) text += fmt::format("{}{}", i ? ", " : "", names[i]);
+  if (names.size() > 5) text += fmt::format(" and {} more", names.size() - 5);
+  return text;
+}
+
+std::string counted(std::size_t count) { return fmt::format("{} tensor{}", count, count == 1 ? "" : "s"); }
+
+std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+// Constants that older versions of transformers saved with the weights.
+bool is_constant(const std::string& name) {
+  return name.ends_with("position_ids") || name.ends_with("attn.bias") || name.ends_with("attn.masked_bias");
+}
+
+// The layout's parameter that a checkpoint's name means. Bare models are saved without the prefix that the same model
+// under a head has, and old BERTs call the two halves of a layer norm gamma and beta.
+std::optional<ParamId> resolve(const Layout& layout, const std::string& prefix, std::string name) {
+  for (const auto& [old_ending, ending] : {std::pair{".gamma", ".weight"}, std::pair{".beta", ".bias"}}) {
+    if (name.ends_with(old_ending)) name = name.substr(0, name.size() - std::string(old_ending).size()) + ending;
+  }
+  if (const auto id = layout.find(name)) return id;
+  if (prefix.empty()) return std::nullopt;
+  if (const auto id = layout.find(prefix + name)) return id;
+  if (name.starts_with(prefix)) return layout.find(name.substr(prefix.size()));
+  return std::nullopt;
+}
+
+std::string class_prefix(const std::string& type) {
+  static const std::array<std::pair<const char*, const char*>, 5> kPrefixes{{{"bert", "bert."},
+                                                                             {"roberta", "roberta."},
+                                                                             {"distilbert", "distilbert."},
+                                                                             {"gpt2", "transformer."},
+                                                                             {"bart", "model."}}};
+  for (const auto& [known, prefix] : kPrefixes) {
+    if (type == known) return prefix;
+  }
+  return "";
+}
+
+struct Match {
+  std::vector<std::pair<ParamId, std::string>> found;
+  std::vector<std::string> missing_body, missing_head, unused;
+};
+
+// `other_head`: the folder's head is another one, so that a tensor of its head may have our name and not our shape.
+Match match(const Model& model, const TensorSource& source, bool other_head) {
+  Match result;
+  const Layout& layout = model.layout();
+  const std::string prefix = class_prefix(model.config().model_type());
+  std::set<int> seen;
+  for (const std::string& name : source.names()) {
+    const auto id = resolve(layout, prefix, name);
+    const bool foreign =
+        id && other_head && layout[*id].layer == kHeadLayer && source.find(name)->shape != layout[*id].shape;
+    if (!id || foreign) {
+      if (!is_constant(name)) result.unused.push_back(name);
+    } else if (seen.insert(id->index).second) {
+      result.found.emplace_back(*id, name);
+    }
+  }
+  for (std::size_t i = 0; i < layout.specs().size(); ++i) {
+    if (seen.contains(static_cast<int>(i))) continue;
+    const ParamSpec& spec = layout.specs()[i];
+    if (spec.buffer) continue;  // a constant; its Init is its value
+    (spec.layer == kHeadLayer ? result.missing_head : result.missing_body).push_back(spec.name);
+  }
+  return result;
+}
+
+// With the folder's own head nothing may differ; with another one the heads may.
+void judge(const Match& match, const fs::path& file, const Model& model, bool other_head) {
+  std::vector<std::string> missing = match.missing_body;
+  if (!other_head && model.head() != Head::kNone) {
+    missing.insert(missing.end(), match.missing_head.begin(), match.missing_head.end());
+  }
+  if (!missing.empty()) {
+    throw DataError(fmt::format("{}: {} of a {} model {} missing: {}", file.string(), counted(missing.size()),
+                                model.config().model_type(), missing.size() == 1 ? "is" : "are", listed(missing)));
+  }
+  if (!other_head && !match.unused.empty()) {
+    throw DataError(fmt::format("{}: {} unexpected in a {} model with a {} head: {}", file.string(),
+                                counted(match.unused.size()) + (match.unused.size() == 1 ? " is" : " are"),
+                                model.config().model_type(), name_of(model.head()), listed(match.unused)));
+  }
+}
+
+void read_weights(const Match& match, const TensorSource& source, const Params& params) {
+  const Layout& layout = params.layout();
+  std::vector<NamedTensor> read;
+  for (const auto& [id, name] : match.found) {
+    const ParamSpec& spec = layout[id];
+    const TensorInfo info = *source.find(name);
+    if (info.shape != spec.shape) {
+      const char* hint = spec.layer == kHeadLayer ? "; does the checkpoint have another number of labels?" : "";
+      throw DataError(fmt::format("{}: {} has the shape {}, but config.json asks for {}{}", source.path().string(),
+                                  name, shape_text(info.shape), shape_text(spec.shape), hint));
+    }
+    if (!at::isFloatingType(info.dtype)) {
+      throw DataError(fmt::format("{}: {} holds {}, not floating-point numbers", source.path().string(), name,
+                                  c10::toString(info.dtype)));
+    }
+    source.read_into(name, params.tensor(id));
+    read.emplace_back(name, params.tensor(id));
+  }
+  if (const auto name = first_non_finite(read)) {
+    throw DataError(fmt::format("{}: {} holds NaN or infinity; the checkpoint is damaged or its training diverged",
+                                source.path().string(), *name));
+  }
+}
+
+}  // namespace
+
+Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
+  if (!fs::is_directory(folder)) {
+    throw DataError(
+        fmt::format("{}: there is no such folder; a model is a folder with config.json and "
+                    "model.safetensors, as Hugging Face writes it",
+                    folder.string()));
+  }
+  ModelConfig config = ModelConfig::read(folder / "config.json");
+  ModelConfig generation = config;
+  if (const fs::path file = folder / "generation_config.json"; fs::exists(file)) {
+    generation = ModelConfig::read(file);
+    generation.inherit(config);
+  }
+  if (options.labels) config.set_labels(*options.labels);
+  std::unique_ptr<Model> model = options.head ? make_model(config, *options.head) : make_model(config);
+  if (options.freeze) model->layout().freeze(options.freeze);
+
+  const TensorSource source = TensorSource::open(folder);
+  const bool other_head = config.head() != model->head();
+  const Match found = match(*model, source, other_head);
+  judge(found, source.path(), *model, other_head);
+  Params params(model->layout(), {.clients = 1, .gradients = options.gradients, .device = options.device});
+  for (const ParamSpec& spec : model->layout().specs()) {
+    const bool fresh = spec.buffer || std::find(found.missing_head.begin(), found.missing_head.end(), spec.name) !=
+                                          found.missing_head.end();
+    if (fresh) params.initialise(*model->layout().find(spec.name), options.seed);
+  }
+  read_weights(found, source, params);
+  return {std::move(model), std::move(params), {found.missing_head, found.unused}, std::move(generation)};
+}
+
+void save_pretrained(const fs::path& folder, const Model& model, const Params& params, const SaveOptions& options) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw DataError(fmt::format("{}: cannot be made: {}", folder.string(), failure.message()));
+
+  ModelConfig config = model.config();
+  config.set_architecture(model.head());
+  config.set_text("dtype", options.dtype == at::kHalf       ? "float16"
+                           : options.dtype == at::kBFloat16 ? "bfloat16"
+                                                            : "float32");
+  write_file(folder / "config.json", config.dump());
+  if (!options.like.empty() && !fs::equivalent(options.like, folder)) {
+    for (const char* name :
+         {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
+          "spiece.model", "special_tokens_map.json", "added_tokens.json"}) {
+      if (fs::exists(options.like / name)) write_file(folder / name, read_file(options.like / name));
+    }
+  }
+  std::vector<NamedTensor> tensors;
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < model.layout().specs().size(); ++i) {
+    const ParamId id{static_cast<int>(i)};
+    tensors.emplace_back(model.layout()[id].name, params.tensor(id, options.client).to(options.dtype));
+  }
+  write_sharded(folder, tensors, options.max_shard_bytes);
+}
+
+void check_vocabulary(const Model& model, std::int64_t vocabulary, const std::string& tokenizer) {
+  const std::int64_t rows = model.vocabulary();
+  if (vocabulary > rows) {
+    throw DataError(
+        fmt::format("{}: the tokenizer has {} entries but the model's embedding only {} rows; they do not "
+                    "belong together",
+                    tokenizer, vocabulary, rows));
+  }
+  constexpr std::int64_t kRound = 128;
+  if (rows > (vocabulary + kRound - 1) / kRound * kRound) {
+    throw DataError(
+        fmt::format("{}: the tokenizer has {} entries, fewer than the {} rows of the model's embedding; "
+                    "they do not belong together",
+                    tokenizer, vocabulary, rows));
+  }
+}
+
+}  // namespace chorus

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "application/models/model.h"
+
+namespace chorus {
+
+/// How a Hugging Face folder becomes a model.
+struct LoadOptions {
+  std::optional<Head> head = {};                        ///< another head than the folder's: fresh where it has none
+  std::optional<std::vector<std::string>> labels = {};  ///< label names of a classifier, instead of the folder's
+  std::function<bool(const ParamSpec&)> freeze = {};    ///< which parameters do not train; none by default
+  bool gradients = false;                               ///< room for gradients
+  at::Device device = at::kCPU;
+  std::uint64_t seed = 0;  ///< of the parameters the folder does not have
+};
+
+/// What did not come from the folder, and what of the folder was not used. Both are empty for an exact match.
+struct LoadReport {
+  std::vector<std::string> initialised;
+  std::vector<std::string> unused;
+};
+
+struct Pretrained {
+  std::unique_ptr<Model> model;
+  Params params;  ///< C = 1
+  LoadReport report;
+  ModelConfig generation;  ///< generation_config.json over config.json
+};
+
+/// Reads config.json and the weights (safetensors, sharded or not, or pytorch_model.bin; any float type becomes
+/// float32). With the folder's own head every tensor must be there and none may be left over; with another head only
+/// the old head may be left over and only the new one may be missing. Wrong shapes, NaN and infinity are errors. All
+/// are DataErrors that name file and tensors.
+///
+///     Pretrained bert = load_pretrained("models/chorus-mini", {.head = Head::kSequenceClassification});
+Pretrained load_pretrained(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+struct SaveOptions {
+  std::int64_t client = 0;            ///< whose values
+  at::ScalarType dtype = at::kFloat;  ///< kFloat, kHalf or kBFloat16
+  std::size_t max_shard_bytes = std::size_t{5} << 30;
+  /// The folder the model came from: its tokenizer and generation_config.json are copied along.
+  std::filesystem::path like = {};
+};
+
+/// Writes a folder that transformers' from_pretrained loads: config.json, model.safetensors (or shards). Parents are
+/// made. Files are replaced in one step each, the weights last.
+void save_pretrained(const std::filesystem::path& folder, const Model& model, const Params& params,
+                     const SaveOptions& options = {});
+
+/// DataError when a tokenizer of `vocabulary` entries cannot belong to the model: it has ids beyond the embedding, or
+/// the embedding has more rows than a vocabulary rounded up to a multiple of 128 would need.
+void check_vocabulary(const Model& model, std::int64_t vocabulary, const std::string& tokenizer);
+
+}  // namespace chorus

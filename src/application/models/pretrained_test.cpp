@@ -1,0 +1,223 @@
+#include "application/models/pretrained.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "application/models/batch.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/named_tensors.h"
+#include "core/tensor_folder.h"
+
+namespace chorus {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr const char* kBert = CHORUS_SOURCE_DIR "/tests/fixtures/parity/bert-seqcls";
+
+// A copy of a checkpoint that a test may damage.
+class PretrainedTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    for (const char* name : {"config.json", "model.safetensors"}) fs::copy(fs::path(kBert) / name, folder_ / name);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<NamedTensor> tensors() const {
+    const TensorSource source = TensorSource::open(folder_);
+    std::vector<NamedTensor> result;
+    for (const std::string& name : source.names()) result.emplace_back(name, source.read(name));
+    return result;
+  }
+  void replace_config(const std::string& from, const std::string& to) const {
+    std::string text = read_file(folder_ / "config.json");
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    write_file(folder_ / "config.json", text.replace(at, from.size(), to));
+  }
+  // The sentence of the DataError that loading gives.
+  std::string complaint(const LoadOptions& options = {}) const {
+    try {
+      load_pretrained(folder_, options);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+};
+
+at::Tensor logits_of(const Pretrained& loaded) {
+  Dropout off;
+  const at::NoGradGuard no_grad;
+  return loaded.model->forward(loaded.params, collate({{{2, 5, 9, 3}, {2, 7, 3}}}), off).logits;
+}
+
+TEST_F(PretrainedTest, WhatIsSavedLoadsBack) {
+  const Pretrained original = load_pretrained(folder_);
+  EXPECT_TRUE(original.report.initialised.empty());
+  save_pretrained(folder_ / "copy", *original.model, original.params, {.max_shard_bytes = 40000});
+  EXPECT_TRUE(fs::exists(folder_ / "copy" / "model.safetensors.index.json"));
+  const Pretrained copy = load_pretrained(folder_ / "copy");
+  EXPECT_TRUE(torch::equal(logits_of(original), logits_of(copy)));
+  save_pretrained(folder_ / "half", *original.model, original.params, {.dtype = at::kHalf});
+  EXPECT_TRUE(torch::allclose(logits_of(original), logits_of(load_pretrained(folder_ / "half")), 1e-2, 1e-2));
+}
+
+TEST_F(PretrainedTest, AnotherHeadIsFreshAndTheOldOneUnused) {
+  const Pretrained loaded = load_pretrained(
+      folder_, {.head = Head::kTokenClassification, .labels = std::vector<std::string>{"O", "B-X", "I-X"}});
+  EXPECT_EQ(logits_of(loaded).size(-1), 3);
+  EXPECT_THAT(loaded.report.initialised, testing::Contains("classifier.weight"));
+  EXPECT_THAT(loaded.report.unused, testing::Contains("bert.pooler.dense.weight"));
+}
+
+TEST_F(PretrainedTest, BareModelsLoadWithAndWithoutTheirPrefix) {
+  const Pretrained bare = load_pretrained(folder_, {.head = Head::kNone});
+  save_pretrained(folder_ / "bare", *bare.model, bare.params);
+  EXPECT_TRUE(TensorSource::open(folder_ / "bare").find("embeddings.word_embeddings.weight").has_value());
+  const Pretrained again = load_pretrained(folder_ / "bare", {.head = Head::kSequenceClassification});
+  EXPECT_EQ(again.report.initialised.size(), 2u);
+}
+
+TEST_F(PretrainedTest, OldNamesOfLayerNormAreUnderstood) {
+  auto all = tensors();
+  for (auto& [name, tensor] : all) {
+    if (name.ends_with("LayerNorm.weight")) name = name.substr(0, name.size() - 6) + "gamma";
+    if (name.ends_with("LayerNorm.bias")) name = name.substr(0, name.size() - 4) + "beta";
+  }
+  const at::Tensor wanted = logits_of(load_pretrained(folder_));
+  write_sharded(folder_, all);
+  EXPECT_TRUE(torch::equal(logits_of(load_pretrained(folder_)), wanted));
+}
+
+TEST_F(PretrainedTest, MissingTensorsAreNamedAndCounted) {
+  auto all = tensors();
+  std::erase_if(all, [](const NamedTensor& t) { return t.first.find("layer.1.output") != std::string::npos; });
+  write_sharded(folder_, all);
+  EXPECT_THAT(complaint(), HasSubstr("4 tensors of a bert model are missing: bert.encoder.layer.1.output"));
+  EXPECT_THAT(complaint({.head = Head::kTokenClassification}), HasSubstr("4 tensors"));
+}
+
+TEST_F(PretrainedTest, UnexpectedTensorsAreNamedAndCounted) {
+  auto all = tensors();
+  all.emplace_back("bert.encoder.layer.2.stray", torch::ones({2}));
+  write_sharded(folder_, all);
+  EXPECT_THAT(complaint(), HasSubstr("1 tensor is unexpected"));
+  EXPECT_THAT(complaint(), HasSubstr("bert.encoder.layer.2.stray"));
+}
+
+TEST_F(PretrainedTest, WrongShapesAreNamed) {
+  replace_config("\"hidden_size\": 32", "\"hidden_size\": 64");
+  EXPECT_THAT(complaint(), HasSubstr("but config.json asks for"));
+}
+
+TEST_F(PretrainedTest, AnotherNumberOfLabelsIsAWrongShape) {
+  const LoadOptions options{.labels = std::vector<std::string>{"a", "b"}};
+  EXPECT_THAT(complaint(options), HasSubstr("another number of labels"));
+}
+
+TEST_F(PretrainedTest, NonFiniteWeightsAreRefused) {
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    auto all = tensors();
+    all[3].second.view({-1})[1] = bad;
+    write_sharded(folder_, all);
+    EXPECT_THAT(complaint(), HasSubstr("holds NaN or infinity"));
+  }
+}
+
+TEST_F(PretrainedTest, IntegerWeightsAreRefused) {
+  auto all = tensors();
+  all[0].second = all[0].second.to(at::kLong);
+  write_sharded(folder_, all);
+  EXPECT_THAT(complaint(), HasSubstr("not floating-point"));
+}
+
+TEST_F(PretrainedTest, UnknownArchitecturesAreRefused) {
+  replace_config("\"model_type\": \"bert\"", "\"model_type\": \"bertt\"");
+  EXPECT_THAT(complaint(), HasSubstr("bertt"));
+  EXPECT_THAT(complaint(), HasSubstr("bert"));
+}
+
+TEST_F(PretrainedTest, UnknownHeadsAreRefused) {
+  replace_config("BertForSequenceClassification", "BertForNextSentencePrediction");
+  EXPECT_THAT(complaint(), HasSubstr("BertForNextSentencePrediction"));
+}
+
+TEST_F(PretrainedTest, DamagedConfigsAreRefused) {
+  const std::string text = read_file(folder_ / "config.json");
+  write_file(folder_ / "config.json", text.substr(0, text.size() / 2));
+  EXPECT_THAT(complaint(), HasSubstr("not valid JSON"));
+  write_file(folder_ / "config.json", "[1, 2]");
+  EXPECT_THAT(complaint(), HasSubstr("JSON object"));
+  write_file(folder_ / "config.json", R"({"hidden_size": 32})");
+  EXPECT_THAT(complaint(), HasSubstr("model_type"));
+  for (const char* bad : {"-1", "0", "1e30", "\"32\"", "99999999999", "[]", "true"}) {
+    write_file(folder_ / "config.json",
+               R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_size": )" + std::string(bad) + "}");
+    EXPECT_THAT(complaint(), HasSubstr("hidden_size")) << bad;
+  }
+  write_file(folder_ / "config.json", text);
+  replace_config("\"num_attention_heads\": 4", "\"num_attention_heads\": 5");
+  EXPECT_THAT(complaint(), HasSubstr("not a multiple"));
+}
+
+TEST_F(PretrainedTest, MissingFilesAreNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_THAT(complaint(), HasSubstr("model.safetensors"));
+  fs::remove(folder_ / "config.json");
+  EXPECT_THAT(complaint(), HasSubstr("config.json"));
+  fs::remove_all(folder_);
+  EXPECT_THAT(complaint(), HasSubstr("there is no such folder"));
+}
+
+TEST_F(PretrainedTest, VocabularyMustFitTheEmbedding) {
+  const Pretrained loaded = load_pretrained(folder_);  // 97 rows
+  EXPECT_NO_THROW(check_vocabulary(*loaded.model, 97, "t"));
+  EXPECT_NO_THROW(check_vocabulary(*loaded.model, 90, "t"));
+  EXPECT_THROW(check_vocabulary(*loaded.model, 98, "t"), DataError);
+  const auto wide = make_model(ModelConfig::parse(R"({"model_type": "bert", "vocab_size": 30522, "num_hidden_layers": 0,
+      "hidden_size": 12})",
+                                                  "t"),
+                               Head::kNone);
+  EXPECT_THROW(check_vocabulary(*wide, 8192, "t"), DataError);
+}
+
+TEST(Pretrained, ChorusMiniFillsTheGap) {
+  const fs::path folder = CHORUS_SOURCE_DIR "/../shared/models/chorus-mini";
+  if (!fs::exists(folder)) GTEST_SKIP() << "../shared/models/chorus-mini is not there";
+  const Pretrained loaded = load_pretrained(folder);
+  // [CLS] the capital of france is [MASK] . [SEP], by the lines of vocab.txt.
+  const std::string vocabulary = read_file(folder / "vocab.txt");
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < vocabulary.size();) {
+    const std::size_t end = vocabulary.find('\n', begin);
+    words.push_back(vocabulary.substr(begin, end - begin));
+    begin = end == std::string::npos ? vocabulary.size() : end + 1;
+  }
+  const auto id = [&](const std::string& word) {
+    return static_cast<std::int64_t>(std::find(words.begin(), words.end(), word) - words.begin());
+  };
+  TokenRow row;
+  for (const char* word :
+       {"[CLS]", "she", "opened", "the", "[MASK]", "and", "walked", "into", "the", "room", ".", "[SEP]"}) {
+    row.push_back(id(word));
+  }
+  Dropout off;
+  const at::NoGradGuard no_grad;
+  const at::Tensor best = std::get<1>(loaded.model->forward(loaded.params, collate({{row}}), off).logits[0][4].topk(5));
+  std::vector<std::string> guesses;
+  for (std::int64_t i = 0; i < 5; ++i) guesses.push_back(words[static_cast<std::size_t>(best[i].item<std::int64_t>())]);
+  EXPECT_THAT(guesses, testing::Contains("door"));
+}
+
+}  // namespace
+}  // namespace chorus

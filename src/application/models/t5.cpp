@@ -1,0 +1,192 @@
+#include "application/models/t5.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+const Registration<Models> kT5{"t5", "T5 encoder-decoder, also version 1.1 (Raffel et al., 2020)",
+                               [](const ModelConfig& config, Head head) { return std::make_unique<T5>(config, head); }};
+
+}  // namespace
+
+at::Tensor relative_position_bucket(const at::Tensor& relative, bool bidirectional, std::int64_t buckets,
+                                    std::int64_t max_distance) {
+  at::Tensor offset = torch::zeros_like(relative);
+  at::Tensor distance;
+  if (bidirectional) {
+    buckets /= 2;
+    offset = relative.gt(0).to(at::kLong) * buckets;
+    distance = relative.abs();
+  } else {
+    distance = relative.clamp_max(0).neg();
+  }
+  const std::int64_t exact = buckets / 2;
+  // float32, as the original: the bucket borders depend on it.
+  const at::Tensor logarithm = torch::log(distance.clamp_min(1).to(at::kFloat) / static_cast<double>(exact)) /
+                               std::log(static_cast<double>(max_distance) / static_cast<double>(exact)) *
+                               static_cast<double>(buckets - exact);
+  const at::Tensor far = (logarithm.to(at::kLong) + exact).clamp_max(buckets - 1);
+  return offset + torch::where(distance.lt(exact), distance, far);
+}
+
+T5::T5(const ModelConfig& config, Head head)
+    : EncoderDecoder(config, head),
+      width_(config.integer("d_model", 512)),
+      head_width_(config.integer("d_kv", 64)),
+      heads_(config.integer("num_heads", 8)),
+      inner_(config.integer("d_ff", 2048)),
+      vocabulary_(config.integer("vocab_size", 32128)),
+      buckets_(config.integer("relative_attention_num_buckets", 32, 4)),
+      max_distance_(config.integer("relative_attention_max_distance", 128)),
+      dropout_(config.probability("dropout_rate", 0.1)),
+      epsilon_(config.number("layer_norm_epsilon", 1e-6)),
+      factor_(config.number("initializer_factor", 1.0)) {
+  if (max_distance_ <= buckets_ / 2) {
+    throw DataError(fmt::format("{}: relative_attention_max_distance {} must exceed half of the {} buckets",
+                                config.origin(), max_distance_, buckets_));
+  }
+  std::string activation = config.text("feed_forward_proj", "relu");
+  gated_ = activation.starts_with("gated-");
+  if (gated_) activation = activation.substr(6);
+  // Version 1.1 writes "gated-gelu" and means the tanh form.
+  activation_ = gated_ && activation == "gelu" ? Activation::kGeluTanh : activation_named(activation);
+  const bool tied = config.flag("tie_word_embeddings", true);
+  scaled_logits_ = config.flag("scale_decoder_outputs", tied);
+
+  words_ = Embedding::add(layout_, "shared", vocabulary_, width_, Init::normal(factor_));
+  layout_.alias("encoder.embed_tokens.weight", words_.table);
+  layout_.alias("decoder.embed_tokens.weight", words_.table);
+  const std::int64_t count = config.integer("num_layers", 6, 0);
+  encoder_ = add_stack("encoder", count, 0);
+  decoder_ = add_stack("decoder", config.integer("num_decoder_layers", count, 0), static_cast<int>(count));
+  layout_.begin_layer(kHeadLayer);
+  lm_table_ = words_.table;
+  if (tied) {
+    layout_.alias("lm_head.weight", words_.table);
+  } else {
+    lm_table_ = layout_.add("lm_head.weight", {vocabulary_, width_}, Init::normal(factor_));
+  }
+}
+
+T5::Stack T5::add_stack(const std::string& side, std::int64_t count, int first_layer) {
+  Stack stack;
+  const double width = static_cast<double>(width_), inner = static_cast<double>(inner_);
+  for (std::int64_t i = 0; i < count; ++i) {
+    layout_.begin_layer(first_layer + static_cast<int>(i));
+    const std::string at = fmt::format("{}.block.{}.layer.", side, i);
+    Layer layer;
+    layer.self = add_attention(at + "0.", "SelfAttention");
+    if (i == 0) {
+      stack.bias = layout_.add(at + "0.SelfAttention.relative_attention_bias.weight", {buckets_, heads_},
+                               Init::normal(factor_ / std::sqrt(width)));
+    }
+    if (side == "decoder") layer.cross = add_attention(at + "1.", "EncDecAttention");
+    const std::string last = at + (side == "decoder" ? "2." : "1.");
+    const auto dense = [&](const char* name, std::int64_t in, std::int64_t out, double fan) {
+      return Linear::add(layout_, last + "DenseReluDense." + name, {.in = in, .out = out, .with_bias = false},
+                         Init::normal(factor_ / std::sqrt(fan)));
+    };
+    layer.up = dense(gated_ ? "wi_0" : "wi", width_, inner_, width);
+    if (gated_) layer.gate = dense("wi_1", width_, inner_, width);
+    layer.down = dense("wo", inner_, width_, inner);
+    layer.norm = Norm::add_rms(layout_, last + "layer_norm", width_, epsilon_);
+    stack.layers.push_back(layer);
+  }
+  stack.final_norm = Norm::add_rms(layout_, side + ".final_layer_norm", width_, epsilon_);
+  return stack;
+}
+
+T5::Attention T5::add_attention(const std::string& at, const char* name) {
+  const std::int64_t inner = heads_ * head_width_;
+  const double width = static_cast<double>(width_), head = static_cast<double>(head_width_);
+  const auto dense = [&](const char* part, std::int64_t in, std::int64_t out, double deviation) {
+    return Linear::add(layout_, fmt::format("{}{}.{}", at, name, part), {.in = in, .out = out, .with_bias = false},
+                       Init::normal(factor_ * deviation));
+  };
+  Attention attention;
+  attention.query = dense("q", width_, inner, 1 / std::sqrt(width * head));
+  attention.key = dense("k", width_, inner, 1 / std::sqrt(width));
+  attention.value = dense("v", width_, inner, 1 / std::sqrt(width));
+  attention.out = dense("o", inner, width_, 1 / std::sqrt(static_cast<double>(inner)));
+  attention.norm = Norm::add_rms(layout_, at + "layer_norm", width_, epsilon_);
+  return attention;
+}
+
+at::Tensor T5::position_bias(const Params& params, ParamId table, const at::Tensor& relative,
+                             bool bidirectional) const {
+  const std::int64_t clients = params.trainable(table) ? params.clients() : 1;
+  const at::Tensor buckets = relative_position_bucket(relative, bidirectional, buckets_, max_distance_);
+  const at::Tensor ids = buckets.view({1, -1}).expand({clients, -1});
+  return Embedding{.table = table}(params, ids)
+      .view({clients, relative.size(0), relative.size(1), heads_})
+      .permute({0, 3, 1, 2});
+}
+
+at::Tensor T5::self_bias(const Params& params, std::int64_t first, std::int64_t queries, std::int64_t keys) const {
+  if (!decoder_.bias.exists()) return {};
+  const auto options = at::TensorOptions(params.device()).dtype(at::kLong);
+  const at::Tensor relative =
+      torch::arange(keys, options).unsqueeze(0) - torch::arange(first, first + queries, options).unsqueeze(1);
+  return position_bias(params, decoder_.bias, relative, false);
+}
+
+at::Tensor T5::feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const {
+  const at::Tensor normal = layer.norm(params, x);
+  at::Tensor inner = activate(activation_, layer.up(params, normal));
+  if (gated_) inner = inner * layer.gate(params, normal);
+  return x + dropout.hidden(layer.down(params, dropout.hidden(inner, dropout_)), dropout_);
+}
+
+at::Tensor T5::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
+  const Packing& packing = *batch.packing;
+  AttentionSpec spec = self_spec();
+  if (encoder_.bias.exists()) {
+    const auto options = at::TensorOptions(params.device()).dtype(at::kLong);
+    const at::Tensor place = torch::arange(packing.longest(), options);
+    spec.bias =
+        per_sequence(position_bias(params, encoder_.bias, place.unsqueeze(0) - place.unsqueeze(1), true), packing);
+  }
+  at::Tensor x = dropout.hidden(words_(params, batch.ids), dropout_);
+  for (const Layer& layer : encoder_.layers) {
+    const at::Tensor normal = layer.self.norm(params, x);
+    const at::Tensor mixed = attention(layer.self.query(params, normal), layer.self.key(params, normal),
+                                       layer.self.value(params, normal), packing, packing, spec, dropout);
+    x = x + dropout.hidden(layer.self.out(params, mixed), dropout_);
+    x = feed_forward(layer, params, x, dropout);
+  }
+  return dropout.hidden(encoder_.final_norm(params, x), dropout_);
+}
+
+std::pair<at::Tensor, at::Tensor> T5::project_source(const Params& params, std::size_t layer,
+                                                     const at::Tensor& source) const {
+  const Attention& cross = decoder_.layers[layer].cross;
+  return {cross.key(params, source), cross.value(params, source)};
+}
+
+at::Tensor T5::decode(const Params& params, const at::Tensor& ids, const at::Tensor&, const Mixers& mixers,
+                      Dropout& dropout) const {
+  at::Tensor x = dropout.hidden(words_(params, ids), dropout_);
+  for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
+    const Layer& layer = decoder_.layers[i];
+    const at::Tensor normal = layer.self.norm(params, x);
+    const at::Tensor mixed = mixers.self(i, layer.self.query(params, normal), layer.self.key(params, normal),
+                                         layer.self.value(params, normal));
+    x = x + dropout.hidden(layer.self.out(params, mixed), dropout_);
+    const at::Tensor read = mixers.cross(i, layer.cross.query(params, layer.cross.norm(params, x)));
+    x = x + dropout.hidden(layer.cross.out(params, read), dropout_);
+    x = feed_forward(layer, params, x, dropout);
+  }
+  return dropout.hidden(decoder_.final_norm(params, x), dropout_);
+}
+
+at::Tensor T5::logits(const Params& params, const at::Tensor& hidden) const {
+  const at::Tensor scaled = scaled_logits_ ? hidden * std::pow(static_cast<double>(width_), -0.5) : hidden;
+  return project_to_table(params, lm_table_, scaled);
+}
+
+}  // namespace chorus
