@@ -58,6 +58,7 @@ void add_commands(CLI::App& app) {
   add_describe(app);
   add_validate(app);
   add_data(app);
+  add_model(app);
 }
 
 /// The deepest command the arguments name, and the word behind it that is no command though one was expected.

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <CLI/CLI.hpp>
+#include <string>
 
 namespace chorus::cli {
 
@@ -21,5 +24,9 @@ void add_list(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_data(CLI::App& app);
+void add_model(CLI::App& app);
+
+/// "cpu" or "cuda"; ConfigError when it is something else or not there.
+c10::Device device_named(const std::string& name);
 
 }  // namespace chorus::cli

@@ -1,0 +1,20 @@
+#include <fmt/format.h>
+#include <torch/cuda.h>
+
+#include "apps/cli/cli.h"
+#include "core/error.h"
+
+namespace chorus::cli {
+
+at::Device device_named(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (name == "cuda") {
+    if (!torch::cuda::is_available()) {
+      throw ConfigError("--device cuda: this machine has no usable GPU, or LibTorch was built without CUDA");
+    }
+    return {at::kCUDA, 0};
+  }
+  throw ConfigError(fmt::format("--device {}: the devices are cpu and cuda", name));
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,190 @@
+// chorus model info | check | convert
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "application/models/pretrained.h"
+#include "application/parity/parity.h"
+#include "apps/cli/cli.h"
+#include "core/error.h"
+#include "core/text_table.h"
+
+namespace chorus::cli {
+namespace {
+
+using Json = nlohmann::json;
+using Align = TextTable::Align;
+
+// 5,460,480
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<std::size_t>(i), 1, ',');
+  }
+  return digits;
+}
+
+std::string part_name(int layer) {
+  if (layer == kEmbeddingLayer) return "embeddings";
+  return layer == kHeadLayer ? "head" : fmt::format("layer {}", layer);
+}
+
+struct InfoOptions {
+  std::string folder;
+  std::string head;
+  bool json = false, tensors = false;
+};
+
+void print_info(const InfoOptions& options) {
+  LoadOptions load;
+  if (!options.head.empty()) load.head = head_named(options.head);
+  const Pretrained loaded = load_pretrained(options.folder, load);
+  const Model& model = *loaded.model;
+  std::map<int, std::int64_t> parts;
+  for (const ParamSpec& spec : model.layout().specs()) parts[spec.layer] += spec.count;
+
+  if (options.json) {
+    Json json{{"folder", options.folder},         {"model_type", model.config().model_type()},
+              {"head", name_of(model.head())},    {"parameters", model.layout().size()},
+              {"layers", model.layers()},         {"vocabulary", model.vocabulary()},
+              {"max_length", model.max_length()}, {"initialised", loaded.report.initialised},
+              {"unused", loaded.report.unused}};
+    for (const auto& [layer, count] : parts) json["parts"][part_name(layer)] = count;
+    if (options.tensors) {
+      for (const ParamSpec& spec : model.layout().specs()) json["tensors"][spec.name] = spec.shape;
+    }
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("{}: {} with a {} head, {} parameters, vocabulary {}, {}\n\n", options.folder, model.config().model_type(),
+             name_of(model.head()), grouped(model.layout().size()), grouped(model.vocabulary()),
+             model.max_length() > 0 ? fmt::format("at most {} tokens", model.max_length()) : "any length");
+  TextTable table({{"part"}, {"parameters", Align::kRight}});
+  for (const auto& [layer, count] : parts) table.add({part_name(layer), grouped(count)});
+  fmt::print("{}", table.render());
+  if (options.tensors) {
+    TextTable tensors({{"tensor"}, {"shape", Align::kRight}});
+    for (const ParamSpec& spec : model.layout().specs()) {
+      tensors.add({spec.name, fmt::format("{}", fmt::join(spec.shape, " x "))});
+    }
+    fmt::print("\n{}", tensors.render());
+  }
+  if (!loaded.report.initialised.empty()) {
+    fmt::print("\nFresh, not from the folder: {}\n", fmt::join(loaded.report.initialised, ", "));
+  }
+  if (!loaded.report.unused.empty()) fmt::print("\nNot used: {}\n", fmt::join(loaded.report.unused, ", "));
+}
+
+struct CheckOptions {
+  std::vector<std::string> folders;
+  std::string device = "cpu";
+  bool json = false;
+};
+
+std::string cell(const std::optional<double>& error) { return error ? fmt::format("{:.1e}", *error) : "-"; }
+
+Json number(const std::optional<double>& error) { return error ? Json(*error) : Json(nullptr); }
+
+void check_folders(const CheckOptions& options) {
+  const at::Device device = device_named(options.device);
+  TextTable table({{"checkpoint"},
+                   {"logits", Align::kRight},
+                   {"packed", Align::kRight},
+                   {"loss", Align::kRight},
+                   {"gradients", Align::kRight},
+                   {"AdamW", Align::kRight},
+                   {"generated"},
+                   {"verdict"}});
+  Json rows = Json::array();
+  int missed = 0;
+  std::vector<std::string> reasons;
+  for (const std::string& folder : options.folders) {
+    const ParityReport report = check_parity(folder, {}, device);
+    if (!report.passed()) ++missed;
+    for (const std::string& miss : report.misses) reasons.push_back(fmt::format("{}: {}", folder, miss));
+    table.add({std::filesystem::path(folder).filename().string(), cell(report.logits), cell(report.packed),
+               cell(report.loss), cell(report.gradients), cell(report.adamw),
+               report.generated ? (*report.generated ? "same" : "differs") : "-", report.passed() ? "ok" : "MISS"});
+    rows.push_back({{"folder", folder},
+                    {"logits", number(report.logits)},
+                    {"packed", number(report.packed)},
+                    {"loss", number(report.loss)},
+                    {"gradients", number(report.gradients)},
+                    {"worst_gradient", report.worst_gradient},
+                    {"adamw", number(report.adamw)},
+                    {"generated", report.generated ? Json(*report.generated) : Json(nullptr)},
+                    {"misses", report.misses}});
+  }
+  if (options.json) {
+    fmt::print("{}\n", rows.dump(2));
+  } else {
+    fmt::print("Largest errors against Hugging Face transformers:\n\n{}\n", table.render());
+    for (const std::string& reason : reasons) fmt::print("{}\n", reason);
+    fmt::print("{} of {} checkpoints match\n", options.folders.size() - static_cast<std::size_t>(missed),
+               options.folders.size());
+  }
+  if (missed > 0) throw Error(ExitCode::kCheckFailed, fmt::format("{} checkpoint(s) missed a tolerance", missed));
+}
+
+struct ConvertOptions {
+  std::string from, to, head, dtype = "float32";
+  std::uint64_t shard_megabytes = 5000;
+};
+
+void convert(const ConvertOptions& options) {
+  const std::map<std::string, at::ScalarType> types{
+      {"float32", at::kFloat}, {"float16", at::kHalf}, {"bfloat16", at::kBFloat16}};
+  LoadOptions load;
+  if (!options.head.empty()) load.head = head_named(options.head);
+  const Pretrained loaded = load_pretrained(options.from, load);
+  save_pretrained(options.to, *loaded.model, loaded.params,
+                  {.dtype = types.at(options.dtype),
+                   .max_shard_bytes = options.shard_megabytes * 1000 * 1000,
+                   .like = options.from});
+  fmt::print("{}: {} with a {} head, {} parameters as {}\n", options.to, loaded.model->config().model_type(),
+             name_of(loaded.model->head()), grouped(loaded.model->layout().size()), options.dtype);
+}
+
+}  // namespace
+
+void add_model(CLI::App& app) {
+  CLI::App* model = app.add_subcommand("model", "Look into, check and convert Hugging Face model folders");
+  model->require_subcommand(1)->group(kModels);
+
+  auto info = std::make_shared<InfoOptions>();
+  CLI::App* show = model->add_subcommand("info", "What a model folder holds: architecture, head, parameters by part");
+  show->add_option("DIR", info->folder, "a folder with config.json and weights")->required();
+  show->add_option("--head", info->head, "read it with another head, for example sequence_classification");
+  show->add_flag("--tensors", info->tensors, "list every tensor");
+  show->add_flag("--json", info->json, "for programs");
+  show->callback([info] { print_info(*info); });
+
+  auto check = std::make_shared<CheckOptions>();
+  CLI::App* compare = model->add_subcommand(
+      "check",
+      "Compare with numbers of Hugging Face transformers: each folder holds a checkpoint and expected.safetensors "
+      "(inputs, labels, logits, loss, gradients, AdamW losses, generated ids; see docs/formats.md). Exits with 1 when "
+      "anything is over its tolerance: logits and loss 2e-5, gradients 1e-4 relative, AdamW losses 1e-4.");
+  compare->add_option("DIR", check->folders, "folders to check")->required();
+  compare->add_option("--device", check->device, "cpu or cuda")->capture_default_str();
+  compare->add_flag("--json", check->json, "for programs");
+  compare->callback([check] { check_folders(*check); });
+
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* write = model->add_subcommand(
+      "convert", "Write a model folder anew: another float type, shards, another head, .bin to safetensors");
+  write->add_option("FROM", options->from, "the folder to read")->required();
+  write->add_option("TO", options->to, "the folder to write")->required();
+  write->add_option("--head", options->head, "give it another head; what the folder lacks is initialised");
+  write->add_option("--dtype", options->dtype, "float32, float16 or bfloat16")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
+      ->capture_default_str();
+  write->add_option("--shard-mb", options->shard_megabytes, "largest file, in megabytes")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  write->callback([options] { convert(*options); });
+}
+
+}  // namespace chorus::cli
