@@ -10,6 +10,11 @@
 
 namespace chorus {
 
+void ClassDirichletConfig::describe(ConfigVisitor& v) {
+  v.field("alpha", alpha, "concentration over clients, for each class").above(0);
+  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
+}
+
 ClassDirichlet::ClassDirichlet(ClassDirichletConfig config) : config_(std::move(config)) {
   check_positive(config_.alpha, "alpha");
 }
@@ -48,4 +53,11 @@ Partition ClassDirichlet::make(const Population& population, const PartitionRequ
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, ClassDirichletConfig> kRegisteredClassDirichlet{
+    "class_dirichlet", "each class cut among the clients by Dirichlet shares (FedID)",
+    [](const ClassDirichletConfig& config) { return std::make_unique<ClassDirichlet>(config); }};
+
+}  // namespace
 }  // namespace chorus

@@ -9,6 +9,8 @@ namespace chorus {
 struct ClassDirichletConfig {
   double alpha = 1.0;        ///< concentration over clients; > 0; FedID uses 100 for "IID" and 1, 0.1 for skew
   std::string by = "label";  ///< whose values are the classes: label, source or client
+
+  void describe(ConfigVisitor& v);
 };
 
 /// FedID's split (paper 001, as published): each class is shuffled and cut among the clients by shares

@@ -38,6 +38,18 @@ std::vector<std::int32_t> cluster(const Population& population, std::size_t clus
 
 }  // namespace
 
+void FeatureClustersConfig::describe(ConfigVisitor& v) {
+  v.field("alpha", alpha, "concentration of the cluster mixes").above(0);
+  v.field("clusters", clusters, "k of k-means").at_least(1);
+  v.field("restarts", restarts, "k-means starts, of which the best is kept").at_least(1);
+  v.field("remainder", remainder, "who gets the examples left over: last (FedNLP) or spread")
+      .one_of({"last", "spread"});
+}
+
+void KMeansPartitionConfig::describe(ConfigVisitor& v) {
+  v.field("restarts", restarts, "k-means starts, of which the best is kept").at_least(1);
+}
+
 FeatureClusters::FeatureClusters(FeatureClustersConfig config) : config_(std::move(config)) {
   check_positive(config_.alpha, "alpha");
   if (config_.clusters < 1)
@@ -88,4 +100,14 @@ Partition KMeansPartition::make(const Population& population, const PartitionReq
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, FeatureClustersConfig> kRegisteredFeatureClusters{
+    "feature_clusters", "feature skew: k-means clusters as labels of label_dirichlet (FedNLP)",
+    [](const FeatureClustersConfig& config) { return std::make_unique<FeatureClusters>(config); }};
+const Registration<Partitioners, KMeansPartitionConfig> kRegisteredKmeans{
+    "kmeans", "one client a k-means cluster of the features",
+    [](const KMeansPartitionConfig& config) { return std::make_unique<KMeansPartition>(config); }};
+
+}  // namespace
 }  // namespace chorus

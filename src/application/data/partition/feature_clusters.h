@@ -13,6 +13,8 @@ struct FeatureClustersConfig {
   std::int64_t clusters = 10;      ///< k of k-means; FedNLP: wikiner 10, squad 30, cornell 50
   std::int64_t restarts = 10;      ///< k-means starts, of which the best is kept
   std::string remainder = "last";  ///< who gets the N mod n left over: last (FedNLP) or spread
+
+  void describe(ConfigVisitor& v);
 };
 
 /// Feature skew (paper 000, section 3.2): cluster the feature vectors of train and test together by k-means, then treat
@@ -29,6 +31,8 @@ class FeatureClusters : public Partitioner {
 
 struct KMeansPartitionConfig {
   std::int64_t restarts = 10;  ///< k-means starts, of which the best is kept
+
+  void describe(ConfigVisitor& v);
 };
 
 /// FedNLP's `kmeans_clusters=<k>`: as many clusters as clients, client c holds cluster c. Registered as "kmeans".

@@ -9,6 +9,13 @@
 
 namespace chorus {
 
+void LabelDirichletConfig::describe(ConfigVisitor& v) {
+  v.field("alpha", alpha, "concentration of the label mixes; small: one label a client").above(0);
+  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
+  v.field("remainder", remainder, "who gets the examples left over: last (FedNLP) or spread")
+      .one_of({"last", "spread"});
+}
+
 std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients, const std::string& remainder) {
   if (remainder != "last" && remainder != "spread") {
     throw ConfigError(fmt::format("remainder is '{}'; it can be last or spread", remainder));
@@ -50,4 +57,11 @@ Partition LabelDirichlet::make(const Population& population, const PartitionRequ
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, LabelDirichletConfig> kRegisteredLabelDirichlet{
+    "label_dirichlet", "label skew at equal sizes, with dynamic re-assignment (FedNLP)",
+    [](const LabelDirichletConfig& config) { return std::make_unique<LabelDirichlet>(config); }};
+
+}  // namespace
 }  // namespace chorus

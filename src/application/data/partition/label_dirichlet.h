@@ -10,6 +10,8 @@ struct LabelDirichletConfig {
   double alpha = 1.0;              ///< concentration; > 0; small: one label a client, large: the data's own mix
   std::string by = "label";        ///< what the mix is over: label, source or client
   std::string remainder = "last";  ///< who gets the N mod n left over: last (FedNLP), or spread over the first clients
+
+  void describe(ConfigVisitor& v);
 };
 
 /// Label skew with equal sizes (paper 000, section 3.2): label_deal.h with sizes L = floor(N / n). The last client also

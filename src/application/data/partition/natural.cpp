@@ -9,6 +9,10 @@
 
 namespace chorus {
 
+void NaturalConfig::describe(ConfigVisitor& v) {
+  v.field("by", by, "who the data says an example belongs to").one_of({"client", "source", "label"});
+}
+
 Partition Natural::make(const Population& population, const PartitionRequest& request) const {
   check_population(population);
   const Factor& factor = factor_named(population, config_.by);
@@ -50,4 +54,11 @@ Partition Natural::make(const Population& population, const PartitionRequest& re
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, NaturalConfig> kRegisteredNatural{
+    "natural", "the data's own clients, sources or labels",
+    [](const NaturalConfig& config) { return std::make_unique<Natural>(config); }};
+
+}  // namespace
 }  // namespace chorus

@@ -8,6 +8,8 @@ namespace chorus {
 
 struct NaturalConfig {
   std::string by = "client";  ///< who the data says an example belongs to: client, source or label
+
+  void describe(ConfigVisitor& v);
 };
 
 /// The data's own clients (paper 000, "natural factors"; paper 002, devices): one client a distinct value among the

@@ -4,10 +4,12 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "application/data/partition/partition.h"
 #include "application/data/partition/population.h"
+#include "core/registry.h"
 
 namespace chorus {
 
@@ -29,10 +31,15 @@ struct PartitionRequest {
 ///     Partition partition = LabelDirichlet({.alpha = 1.0}).make(population, {.clients = 100, .seed = 42});
 class Partitioner {
  public:
+  static constexpr std::string_view kKind = "partitioner";
   virtual ~Partitioner() = default;
   /// Throws ConfigError when the request cannot be met (and says what would), DataError when the data lacks a column.
   virtual Partition make(const Population& population, const PartitionRequest& request) const = 0;
 };
+
+/// Every partitioner by name, with its configuration: `Partitioners::make("label_dirichlet")->make(population,
+/// request)`.
+using Partitioners = Registry<Partitioner>;
 
 /// One split as the dealing functions see it.
 struct SplitView {

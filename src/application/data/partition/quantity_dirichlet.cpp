@@ -19,6 +19,22 @@ void check_guard(std::int64_t min_size, std::int64_t max_draws) {
 
 }  // namespace
 
+void QuantityDirichletConfig::describe(ConfigVisitor& v) {
+  v.field("beta", beta, "concentration of the sizes; large: equal").above(0);
+  v.field("min_size", min_size, "least number of examples of a client in each split; 0 allows empty clients")
+      .at_least(0);
+  v.field("max_draws", max_draws, "how often sizes are drawn before giving up on min_size").at_least(1);
+}
+
+void LabelQuantityConfig::describe(ConfigVisitor& v) {
+  v.field("alpha", alpha, "concentration of the label mixes").above(0);
+  v.field("beta", beta, "concentration of the sizes").above(0);
+  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
+  v.field("min_size", min_size, "least number of examples of a client in each split; 0 allows empty clients")
+      .at_least(0);
+  v.field("max_draws", max_draws, "how often sizes are drawn before giving up on min_size").at_least(1);
+}
+
 std::vector<std::size_t> draw_sizes(const SplitView& view, const PartitionRequest& request,
                                     const QuantityDirichletConfig& config) {
   const std::size_t total = view.ids.size();
@@ -109,4 +125,14 @@ Partition LabelQuantity::make(const Population& population, const PartitionReque
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, QuantityDirichletConfig> kRegisteredQuantityDirichlet{
+    "quantity_dirichlet", "size skew, labels at random (FedNLP)",
+    [](const QuantityDirichletConfig& config) { return std::make_unique<QuantityDirichlet>(config); }};
+const Registration<Partitioners, LabelQuantityConfig> kRegisteredLabelQuantity{
+    "label_quantity", "label and size skew together",
+    [](const LabelQuantityConfig& config) { return std::make_unique<LabelQuantity>(config); }};
+
+}  // namespace
 }  // namespace chorus

@@ -8,6 +8,8 @@ struct QuantityDirichletConfig {
   double beta = 5.0;             ///< concentration; > 0; large: equal sizes
   std::int64_t min_size = 1;     ///< every client's least number of examples in each split; 0 allows empty clients
   std::int64_t max_draws = 100;  ///< how often sizes are drawn before giving up on min_size
+
+  void describe(ConfigVisitor& v);
 };
 
 /// Client sizes z ~ Dirichlet(beta 1_n), cut at int(cumsum(z) * N) as in FedNLP; the draw is repeated until every
@@ -33,6 +35,8 @@ struct LabelQuantityConfig {
   std::string by = "label";      ///< what the mix is over: label, source or client
   std::int64_t min_size = 1;     ///< every client's least number of examples in each split; 0 allows empty clients
   std::int64_t max_draws = 100;  ///< how often sizes are drawn before giving up on min_size
+
+  void describe(ConfigVisitor& v);
 };
 
 /// Label and quantity skew together ("it is also easy to combine both factors", paper 000, section 3.2): sizes by

@@ -11,6 +11,11 @@
 
 namespace chorus {
 
+void ShardsConfig::describe(ConfigVisitor& v) {
+  v.field("shards", shards, "label shards a client").at_least(1).at_most(1'000'000);
+  v.field("by", by, "what the examples are sorted by").one_of({"label", "source", "client"});
+}
+
 Shards::Shards(ShardsConfig config) : config_(std::move(config)) {
   if (config_.shards < 1 || config_.shards > 1'000'000) {
     throw ConfigError(fmt::format("shards is {}; it must lie between 1 and 1000000", config_.shards));
@@ -50,4 +55,11 @@ Partition Shards::make(const Population& population, const PartitionRequest& req
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, ShardsConfig> kRegisteredShards{
+    "shards", "a few label shards a client (McMahan et al. 2017)",
+    [](const ShardsConfig& config) { return std::make_unique<Shards>(config); }};
+
+}  // namespace
 }  // namespace chorus

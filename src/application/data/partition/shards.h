@@ -9,6 +9,8 @@ namespace chorus {
 struct ShardsConfig {
   std::int64_t shards = 2;   ///< shards a client; McMahan et al. use 2
   std::string by = "label";  ///< what the examples are sorted by: label, source or client
+
+  void describe(ConfigVisitor& v);
 };
 
 /// The pathological non-IID split of McMahan et al. (2017): sort by label, cut into n * shards pieces, give each client

@@ -27,6 +27,10 @@ std::vector<std::int64_t> times_of(const Population& population, std::span<const
 
 }  // namespace
 
+void TemporalConfig::describe(ConfigVisitor& v) {
+  v.field("slices", slices, "what is equal among the slices").one_of({"count", "duration"});
+}
+
 std::vector<std::int64_t> slice_boundaries(std::span<const std::int64_t> times, std::size_t slices,
                                            const std::string& how) {
   std::vector<std::int64_t> boundaries;
@@ -103,4 +107,11 @@ std::vector<Partition> slice_clients(const Partition& partition, std::span<const
   return slices;
 }
 
+namespace {
+
+const Registration<Partitioners, TemporalConfig> kRegisteredTemporal{
+    "temporal", "one client a slice of time",
+    [](const TemporalConfig& config) { return std::make_unique<Temporal>(config); }};
+
+}  // namespace
 }  // namespace chorus

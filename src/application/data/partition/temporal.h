@@ -11,6 +11,8 @@ namespace chorus {
 
 struct TemporalConfig {
   std::string slices = "count";  ///< equal slices in: count (of training examples), or duration (of time)
+
+  void describe(ConfigVisitor& v);
 };
 
 /// The times at which n - 1 of n slices begin; slice s holds the times t with s boundaries <= t. Equal times stay

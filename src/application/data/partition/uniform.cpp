@@ -9,6 +9,10 @@
 
 namespace chorus {
 
+void UniformConfig::describe(ConfigVisitor& v) {
+  v.field("fednlp_chunks", fednlp_chunks, "chunks of ceil(N / n) as FedNLP cuts them: the last clients can be empty");
+}
+
 Partition Uniform::make(const Population& population, const PartitionRequest& request) const {
   check_clients(request);
   check_population(population);
@@ -31,4 +35,13 @@ Partition Uniform::make(const Population& population, const PartitionRequest& re
   return partition;
 }
 
+namespace {
+
+const Registration<Partitioners, UniformConfig> kRegisteredUniform{
+    "uniform", "IID: every client a random share of equal size",
+    [](const UniformConfig& config) { return std::make_unique<Uniform>(config); }};
+const Registration<Partitioners, UniformConfig> kRegisteredIid{
+    "iid", "the same as uniform", [](const UniformConfig& config) { return std::make_unique<Uniform>(config); }};
+
+}  // namespace
 }  // namespace chorus

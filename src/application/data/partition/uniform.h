@@ -6,6 +6,8 @@ namespace chorus {
 
 struct UniformConfig {
   bool fednlp_chunks = false;  ///< chunks of ceil(N / n), as FedNLP cuts them: the last clients can be short or empty
+
+  void describe(ConfigVisitor& v);
 };
 
 /// IID: shuffle, then cut into pieces whose sizes differ by one at most. With more clients than examples the surplus

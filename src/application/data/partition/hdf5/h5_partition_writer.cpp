@@ -1,0 +1,171 @@
+#include "application/data/partition/hdf5/h5_partition_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <hdf5.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "application/data/partition/hdf5/h5_handle.h"
+#include "application/data/partition/partition_file.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+/// Lists up to this size live in their dataset's header: a tenth of the file and of the time for many small clients.
+constexpr std::size_t kCompactBytes = 8192;
+
+/// The copy that is worked on; removed unless it was put into place.
+class WorkingCopy {
+ public:
+  explicit WorkingCopy(const std::filesystem::path& path) {
+    std::error_code error;
+    // A link keeps pointing at its target.
+    target_ = std::filesystem::exists(path, error) ? std::filesystem::canonical(path) : path;
+    copy_ = target_;
+    copy_.replace_filename(fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid()));
+    std::filesystem::remove(copy_, error);
+    existed_ = std::filesystem::exists(target_);
+    if (existed_ && !std::filesystem::copy_file(target_, copy_, error)) {
+      throw WorldError(fmt::format("cannot copy {} beside itself: {}", target_.string(), error.message()));
+    }
+  }
+  WorkingCopy(const WorkingCopy&) = delete;
+  WorkingCopy& operator=(const WorkingCopy&) = delete;
+  ~WorkingCopy() {
+    std::error_code ignored;
+    std::filesystem::remove(copy_, ignored);
+  }
+
+  const std::filesystem::path& path() const { return copy_; }
+  bool existed() const { return existed_; }
+
+  void commit() {
+    sync(copy_, O_RDONLY);
+    std::error_code error;
+    std::filesystem::rename(copy_, target_, error);
+    if (error) throw WorldError(fmt::format("cannot replace {}: {}", target_.string(), error.message()));
+    sync(target_.has_parent_path() ? target_.parent_path() : ".", O_RDONLY | O_DIRECTORY);
+  }
+
+ private:
+  static void sync(const std::filesystem::path& path, int flags) {
+    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
+    const bool done = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
+    const std::string reason = std::strerror(errno);
+    if (descriptor >= 0) ::close(descriptor);
+    if (!done) throw WorldError(fmt::format("cannot write {} to disk: {}", path.string(), reason));
+  }
+
+  std::filesystem::path target_, copy_;
+  bool existed_ = false;
+};
+
+[[noreturn]] void fail(const std::string& what) {
+  throw WorldError(fmt::format("cannot write {}: {}", what, h5_reason()));
+}
+
+H5Handle make_group(hid_t parent, const std::string& name) {
+  H5Handle group(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose);
+  if (!group.valid()) fail(fmt::format("the group {}", name));
+  return group;
+}
+
+/// Writes lists and scalars; property lists are made once, not once a dataset.
+class DatasetWriter {
+ public:
+  DatasetWriter() : plain_(H5Pcreate(H5P_DATASET_CREATE), H5Pclose), compact_(H5Pcreate(H5P_DATASET_CREATE), H5Pclose) {
+    for (const hid_t list : {plain_.get(), compact_.get()}) H5Pset_obj_track_times(list, false);
+    H5Pset_layout(compact_.get(), H5D_COMPACT);
+  }
+
+  template <typename T>
+  void list(hid_t parent, const char* name, std::span<const T> values) {
+    numbers_.assign(values.begin(), values.end());
+    const hsize_t size = numbers_.size();
+    const H5Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose);
+    const bool small = size > 0 && size * sizeof(std::int64_t) <= kCompactBytes;
+    put(parent, name, H5T_STD_I64LE, H5T_NATIVE_INT64, space, small, numbers_.data());
+  }
+  void integer(hid_t parent, const char* name, std::int64_t value) {
+    const H5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    put(parent, name, H5T_STD_I64LE, H5T_NATIVE_INT64, space, true, &value);
+  }
+  void real(hid_t parent, const char* name, double value) {
+    const H5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    put(parent, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, space, true, &value);
+  }
+  void text(hid_t parent, const char* name, const std::string& value) {
+    const H5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+    const H5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(type.get(), H5T_VARIABLE);
+    H5Tset_cset(type.get(), H5T_CSET_UTF8);
+    const char* pointer = value.c_str();
+    put(parent, name, type.get(), type.get(), space, false, static_cast<const void*>(&pointer));
+  }
+
+ private:
+  void put(hid_t parent, const char* name, hid_t stored, hid_t memory, const H5Handle& space, bool small,
+           const void* values) {
+    const hid_t layout = small ? compact_.get() : plain_.get();
+    const H5Handle data(H5Dcreate2(parent, name, stored, space.get(), H5P_DEFAULT, layout, H5P_DEFAULT), H5Dclose);
+    if (!data.valid()) fail(name);
+    if (H5Sget_simple_extent_npoints(space.get()) == 0) return;
+    if (H5Dwrite(data.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) fail(name);
+  }
+
+  H5Handle plain_, compact_;
+  std::vector<std::int64_t> numbers_;
+};
+
+void write_group(hid_t file, const Partition& partition) {
+  DatasetWriter writer;
+  const H5Handle group = make_group(file, partition.info.group);
+  writer.integer(group.get(), "n_clients", static_cast<std::int64_t>(partition.clients()));
+  for (const char* name : {"alpha", "beta"}) {
+    const auto found = partition.info.numbers.find(name);
+    if (found != partition.info.numbers.end()) writer.real(group.get(), name, found->second);
+  }
+  const auto factors = partition.info.numbers.find("natural_factors");
+  if (factors != partition.info.numbers.end()) {
+    writer.integer(group.get(), "natural_factors", static_cast<std::int64_t>(factors->second));
+  }
+  if (!partition.clusters.empty()) {
+    writer.list(group.get(), "client_assignment", std::span<const std::int32_t>(partition.clusters));
+  }
+  writer.text(group.get(), "chorus", partition_info_json(partition));
+  const H5Handle data = make_group(group.get(), "partition_data");
+  for (std::size_t client = 0; client < partition.clients(); ++client) {
+    const H5Handle mine = make_group(data.get(), std::to_string(client));
+    writer.list(mine.get(), "train", partition.train[client]);
+    writer.list(mine.get(), "test", partition.test[client]);
+  }
+}
+
+}  // namespace
+
+void write_h5_partition(const std::filesystem::path& path, const Partition& partition, const std::string& replaced) {
+  const H5Quiet quiet;
+  WorkingCopy copy(path);
+  const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  // The format of HDF5 1.8 (2008) on: groups a fifth the size of the oldest ones.
+  H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110);
+  H5Handle file(copy.existed() ? H5Fopen(copy.path().c_str(), H5F_ACC_RDWR, access.get())
+                               : H5Fcreate(copy.path().c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()),
+                H5Fclose);
+  if (!file.valid()) {
+    throw DataError(fmt::format("cannot {} {}: {}", copy.existed() ? "add to" : "create", path.string(), h5_reason()));
+  }
+  if (!replaced.empty() && H5Ldelete(file.get(), replaced.c_str(), H5P_DEFAULT) < 0) {
+    fail(fmt::format("{} without {}", path.string(), replaced));
+  }
+  write_group(file.get(), partition);
+  if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0 || !file.reset()) fail(path.string());
+  copy.commit();
+}
+
+}  // namespace chorus

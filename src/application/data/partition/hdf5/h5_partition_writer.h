@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "application/data/partition/partition.h"
+
+namespace chorus {
+
+/// Adds a partition in FedNLP's layout (docs/formats.md) to an HDF5 file, or makes the file. The work is done on a copy
+/// beside the file, which replaces it when everything is on disk: a crash, a full disk or an exception leaves the file
+/// as it was. `replaced` names a group to remove in the same step, or is empty.
+void write_h5_partition(const std::filesystem::path& path, const Partition& partition, const std::string& replaced);
+
+}  // namespace chorus

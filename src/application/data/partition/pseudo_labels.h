@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace chorus {
+
+/// The label that stands for a tagged sentence when sentences are dealt by label (FedNLP): the set of entity types in
+/// it, sorted and joined by "-", without CARDINAL, DATE, MONEY, QUANTITY, ORDINAL, TIME, LANGUAGE, WORK_OF_ART, LAW and
+/// PERCENT; "NULL" when nothing remains. Tags are BIO ("B-person", "I-person", "O"); a tag without a prefix is a type.
+///
+///     pseudo_label({"O", "B-PERSON", "I-PERSON", "B-DATE", "B-GPE"})  ->  "GPE-PERSON"
+std::string pseudo_label(std::span<const std::string_view> tags);
+
+}  // namespace chorus
