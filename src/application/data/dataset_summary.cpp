@@ -214,7 +214,6 @@ std::string DatasetSummary::text(std::size_t most) const {
   if (answers != 0) out += fmt::format("\n{} answers\n", answers);
   if (clients != 0) out += fmt::format("\n{} clients\n", clients);
   if (first_time != kNoTime) out += fmt::format("times from {} to {}\n", time_text(first_time), time_text(last_time));
-  for (const std::string& note : report.notes) out += fmt::format("note: {}\n", printable(note));
   return out;
 }
 

@@ -45,7 +45,7 @@ struct DatasetSummary {
   std::string fingerprint;
   ReadReport report;
 
-  /// For a terminal: `most` labels, tags and sources each, the rest as a count.
+  /// For a terminal: `most` labels, tags and sources each, the rest as a count. (The report's notes were logged.)
   std::string text(std::size_t most = 12) const;
   std::string json() const;
 };

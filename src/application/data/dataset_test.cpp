@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "application/data/dataset_builder.h"
+#include "application/data/dataset_summary.h"
+#include "application/data/example_text.h"
 #include "application/data/fingerprint.h"
 #include "core/error.h"
 
@@ -206,6 +210,57 @@ TEST(Dataset, LimitsEachSplit) {
   builder.add(labelled("b", "x"), Split::kTrain);
   EXPECT_TRUE(builder.full(Split::kTrain));
   EXPECT_FALSE(builder.full(Split::kTest));
+}
+
+TEST(DatasetSummary, CountsLabelsLengthsAndClients) {
+  DatasetBuilder builder({.formulation = Formulation::kTextClassification});
+  Record record = labelled("one two  three", "x");
+  record.client = "ann";
+  record.time = 5;
+  builder.add(record, Split::kTrain);
+  record = labelled("vier", "y");
+  record.client = "ann";
+  record.time = 3;
+  builder.add(record, Split::kTrain);
+  builder.add(labelled("f\u00fcnf", "x"), Split::kTest);
+  const DatasetSummary summary = summarise(std::move(builder).finish());
+  EXPECT_THAT(summary.sizes, ElementsAre(2U, 0U, 1U));
+  ASSERT_EQ(summary.labels.size(), 2U);
+  EXPECT_THAT(summary.labels[0].counts, ElementsAre(1U, 0U, 1U));
+  EXPECT_EQ(summary.words.max, 3);
+  EXPECT_EQ(summary.characters.min, 4);
+  EXPECT_EQ(summary.clients, 1U);
+  EXPECT_EQ(summary.client_sizes.median, 2);
+  EXPECT_EQ(summary.first_time, 3);
+  EXPECT_EQ(summary.last_time, 5);
+  EXPECT_THAT(summary.text(), HasSubstr("2 train, 0 validation, 1 test"));
+  EXPECT_THAT(summary.json(), HasSubstr("\"validation\": 0"));
+}
+
+TEST(ExampleText, MarksTagsAndAnswersAndShowsControlCharactersHarmlessly) {
+  DatasetBuilder tags({.formulation = Formulation::kSequenceTagging});
+  tags.add(tagged({"in", "New", "York", "\x1b[31m"}, {"O", "B-LOC", "I-LOC", "O"}), Split::kTrain);
+  const Dataset tagging = std::move(tags).finish();
+  EXPECT_THAT(example_text(tagging, 0), HasSubstr("in [New York]LOC"));
+  EXPECT_EQ(example_text(tagging, 0).find('\x1b'), std::string::npos);
+  EXPECT_THAT(example_json(tagging, 0), HasSubstr("\"tags\":[\"O\",\"B-LOC\""));
+
+  DatasetBuilder spans({.formulation = Formulation::kSpanExtraction});
+  Record record;
+  record.text = "\u00c4 cat sat";
+  record.second = "Who?";
+  record.answers = {{"cat", 2, 5}};
+  spans.add(record, Split::kTest);
+  EXPECT_THAT(example_text(std::move(spans).finish(), 0), HasSubstr(">>cat<<"));
+}
+
+TEST(ExampleText, SamplesDistinctExamplesReproducibly) {
+  const std::vector<std::size_t> first = sample_indices(1000, 50, 7);
+  EXPECT_EQ(first, sample_indices(1000, 50, 7));
+  EXPECT_NE(first, sample_indices(1000, 50, 8));
+  EXPECT_EQ(first.size(), 50U);
+  EXPECT_TRUE(std::is_sorted(first.begin(), first.end()));
+  EXPECT_THAT(sample_indices(3, 10, 1), ElementsAre(0U, 1U, 2U));
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ void add_reading(CLI::App& command, DataOptions& options) {
 
 void add_data(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "look at datasets");
+  data->group(kData);
   data->require_subcommand(1);
   const auto options = std::make_shared<DataOptions>();
 

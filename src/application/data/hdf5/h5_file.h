@@ -16,7 +16,9 @@ struct H5Value {
 };
 
 /// An HDF5 file opened for reading: only what FedNLP's files need. The library's own messages are silenced; every
-/// failure is a DataError that names the file and the object. Not thread-safe (nor is the library).
+/// failure is a DataError that names the file and the object. Not thread-safe (nor is the library). A file that
+/// is cut short is refused; the library itself (1.10) is not proof against one whose string heap was changed on
+/// purpose, so read HDF5 files from people you trust, and prefer JSONL from others.
 ///
 ///     H5File file(path);
 ///     if (file.has("X/0")) file.read("X/0", value);

@@ -12,6 +12,7 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/readers/format.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace chorus {
 namespace {
@@ -134,6 +135,8 @@ Dataset open_dataset(const DataConfig& config) {
     throw DataError(
         fmt::format("{} {} no examples", first_file, files.size() > 1 ? "and the other files have" : "has"));
   }
+  const Log log("data");
+  for (const std::string& note : data.report().notes) log.warning("{}", note);
   return data;
 }
 

@@ -9,7 +9,7 @@
 namespace chorus {
 
 /// Reads everything into memory once, streaming. ConfigError for a wrong setting, DataError for a wrong file. What was
-/// left out, replaced or moved is told in Dataset::report().
+/// left out, replaced or moved is told in Dataset::report(), and logged as a warning.
 ///
 ///     const Dataset data = open_dataset({.train = {"train.csv"}, .test = {"test.csv"}});
 Dataset open_dataset(const DataConfig& config);
