@@ -17,6 +17,16 @@ target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
+# Newer LibTorch carries headers of a newer fmt, which would hide the ones that fit the fmt library.
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+foreach(folder ${TORCH_INCLUDE_DIRS})
+  if(EXISTS "${folder}/fmt/format.h" AND NOT folder STREQUAL fmt_include)
+    file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/first")
+    file(CREATE_LINK "${fmt_include}/fmt" "${CMAKE_BINARY_DIR}/first/fmt" SYMBOLIC)
+    include_directories(BEFORE SYSTEM "${CMAKE_BINARY_DIR}/first")
+  endif()
+endforeach()
+
 if(TARGET yaml-cpp::yaml-cpp)
   set(CHORUS_YAML yaml-cpp::yaml-cpp)
 else()
