@@ -59,6 +59,8 @@ void add_commands(CLI::App& app) {
   add_validate(app);
   add_data(app);
   add_model(app);
+  add_tokenize(app);
+  add_tokenizer(app);
 }
 
 /// The deepest command the arguments name, and the word behind it that is no command though one was expected.

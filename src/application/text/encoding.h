@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace chorus {
+
+/// A half-open range of code points of the original text (Python's text[begin:end]).
+struct TextSpan {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
+/// Which text gives way when a text or a pair is longer than `max_length`.
+enum class Truncation {
+  kLongestFirst,  ///< cut the longer of the pair until both fit
+  kOnlyFirst,     ///< cut the first text only; an error when that is not enough
+  kOnlySecond,    ///< cut the second text only (question answering: never cut the question)
+};
+
+struct EncodeOptions {
+  std::size_t max_length = 0;  ///< tokens, special ones included; 0: no limit
+  Truncation truncation = Truncation::kLongestFirst;
+  std::size_t stride = 0;      ///< tokens that two neighbouring overflow windows share
+  bool overflow = false;       ///< return what was cut off as further windows
+  bool special_tokens = true;  ///< add [CLS], [SEP], </s>, ...
+};
+
+/// What a text becomes: five columns of the same length, one row a token. Text of tokens: Tokenizer::tokens().
+struct Encoding {
+  static constexpr std::int8_t kNoSequence = -1;
+
+  std::vector<std::int32_t> ids;
+  std::vector<TextSpan> offsets;       ///< (0, 0) for added special tokens; within the word for encode_words()
+  std::vector<std::int32_t> type_ids;  ///< BERT's segments: 0 first text, 1 second
+  std::vector<std::int8_t> sequences;  ///< 0 first text, 1 second, kNoSequence for special tokens that were added
+  std::vector<std::int32_t> words;     ///< index of the word, -1 for special tokens; only from encode_words()
+  std::vector<Encoding> overflow;      ///< further windows, in order, when asked for
+
+  std::size_t size() const { return ids.size(); }
+  /// Was this token added by the post-processor, rather than found in the text?
+  bool special(std::size_t i) const { return sequences[i] == kNoSequence; }
+};
+
+}  // namespace chorus

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "application/text/tokenizer.h"
+
+namespace chorus {
+
+/// One line of JSON: {"ids": [...], "tokens": [...], "offsets": [[b, e], ...], "type_ids": [...], "overflow": [...]};
+/// "overflow" only when there is some, "words" only after encode_words.
+std::string encoding_json(const Tokenizer& tokenizer, const Encoding& encoding);
+
+/// The tokens with a space between, for a person; each overflow window on a line of its own.
+std::string encoding_line(const Tokenizer& tokenizer, const Encoding& encoding);
+
+}  // namespace chorus

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace chorus::text {
+
+/// Parses JSON; a mistake is a DataError that names the file, line and column.
+nlohmann::json parse_json(std::string_view json, const std::string& file);
+
+}  // namespace chorus::text

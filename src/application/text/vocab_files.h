@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "application/text/tokenizer_spec.h"
+
+/// The plain vocabulary files of a Hugging Face folder. Every function takes the file's bytes and its name for errors.
+namespace chorus::text {
+
+/// vocab.txt: one token a line, its id the line number. Trailing carriage returns are not part of a token.
+std::vector<std::string> read_vocab_txt(std::string_view bytes, const std::string& file);
+
+/// vocab.json: {"token": id, ...}.
+std::vector<std::string> read_vocab_json(std::string_view bytes, const std::string& file);
+
+/// merges.txt: an optional line "#version: ...", then "left right" a line, best first.
+std::vector<ModelSpec::Merge> read_merges(std::string_view bytes, const std::vector<std::string>& tokens,
+                                          const std::string& file);
+
+using TokenPair = std::pair<std::string, std::string>;
+/// Turns pairs of tokens into ids; a token that is not in the vocabulary is a DataError. `line` numbers the first pair.
+std::vector<ModelSpec::Merge> resolve_merges(const std::vector<TokenPair>& pairs,
+                                             const std::vector<std::string>& tokens, const std::string& file,
+                                             std::size_t line);
+
+/// Puts `token` at `id`, growing the list; DataError when the id cannot be right.
+void place_token(std::vector<std::string>& tokens, std::string token, std::int64_t id, const std::string& file);
+
+std::string write_vocab_txt(const std::vector<std::string>& tokens);
+std::string write_vocab_json(const std::vector<std::string>& tokens);
+std::string write_merges(const ModelSpec& model);
+
+}  // namespace chorus::text

@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "application/text/encoding_text.h"
+#include "application/text/hugging_face.h"
+#include "apps/cli/cli.h"
+#include "core/error.h"
+
+namespace chorus::cli {
+
+namespace {
+
+struct TokenizeOptions {
+  std::string folder;
+  bool pair = false;
+  bool words = false;
+  bool json = false;
+  bool json_input = false;
+  bool decode = false;
+  bool count = false;
+  bool no_special = false;
+  bool windows = false;
+  EncodeOptions encode;
+};
+
+/// One line of input: a text, or a pair.
+struct Input {
+  std::string first;
+  std::string second;
+};
+
+Input read_input(std::string line, std::size_t number, const TokenizeOptions& options) {
+  if (options.json_input) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!options.pair && json.is_string()) return {json.get<std::string>(), {}};
+    if (options.pair && json.is_array() && json.size() == 2 && json[0].is_string() && json[1].is_string()) {
+      return {json[0].get<std::string>(), json[1].get<std::string>()};
+    }
+    throw DataError(fmt::format("standard input, line {}: expected {}", number,
+                                options.pair ? "a JSON array of two strings" : "a JSON string"));
+  }
+  if (!options.pair) return {std::move(line), {}};
+  const auto tab = line.find('\t');
+  if (tab == std::string::npos) {
+    throw DataError(
+        fmt::format("standard input, line {}: a pair is two texts with a tab between, and there is no tab", number));
+  }
+  return {line.substr(0, tab), line.substr(tab + 1)};
+}
+
+Encoding encode(const Tokenizer& tokenizer, const Input& input, const TokenizeOptions& options) {
+  if (options.pair) return tokenizer.encode_pair(input.first, input.second, options.encode);
+  if (!options.words) return tokenizer.encode(input.first, options.encode);
+  std::vector<std::string_view> words;
+  const std::string_view text = input.first;
+  for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != std::string_view::npos;) {
+    const auto end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return tokenizer.encode_words(words, options.encode);
+}
+
+std::string decode(const Tokenizer& tokenizer, const std::string& line, std::size_t number, bool keep_special) {
+  std::istringstream in(line);
+  std::vector<std::int32_t> ids;
+  for (std::string word; in >> word;) {
+    try {
+      std::size_t used = 0;
+      ids.push_back(std::stoi(word, &used));
+      if (used != word.size()) throw std::invalid_argument(word);
+    } catch (const std::exception&) {
+      throw DataError(fmt::format("standard input, line {}: '{}' is not a token id", number, word));
+    }
+    if (ids.back() < 0 || static_cast<std::size_t>(ids.back()) >= tokenizer.vocabulary_size()) {
+      throw DataError(fmt::format("standard input, line {}: there is no token {}; ids go from 0 to {}", number,
+                                  ids.back(), tokenizer.vocabulary_size() - 1));
+    }
+  }
+  return tokenizer.decode(ids, !keep_special);
+}
+
+/// Encodes all of the input in memory and says how fast that went.
+void count(const Tokenizer& tokenizer, const std::vector<Input>& inputs, const TokenizeOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  std::size_t bytes = 0;
+  for (const auto& input : inputs) bytes += input.first.size() + input.second.size();
+  std::size_t tokens = 0;
+  const auto start = Clock::now();
+  for (const auto& input : inputs) tokens += encode(tokenizer, input, options).size();
+  const std::chrono::duration<double> whole = Clock::now() - start;
+  std::vector<std::int32_t> ids;
+  const auto again = Clock::now();
+  for (const auto& input : inputs) {
+    ids.clear();
+    tokenizer.encode_ids(input.first, ids, !options.no_special);
+  }
+  const std::chrono::duration<double> only_ids = Clock::now() - again;
+  const double megabytes = static_cast<double>(bytes) / 1e6;
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"lines", inputs.size()},
+                                              {"bytes", bytes},
+                                              {"tokens", tokens},
+                                              {"seconds", whole.count()},
+                                              {"ids_only_seconds", only_ids.count()}}
+                           .dump());
+    return;
+  }
+  fmt::print(
+      "{} lines, {:.1f} MB, {} tokens\nids and offsets  {:8.3f} s  {:7.1f} MB/s\nids only         {:8.3f} s  "
+      "{:7.1f} MB/s\n",
+      inputs.size(), megabytes, tokens, whole.count(), megabytes / whole.count(), only_ids.count(),
+      megabytes / only_ids.count());
+}
+
+void run_tokenize(TokenizeOptions options) {
+  options.encode.overflow = options.windows;
+  options.encode.special_tokens = !options.no_special;
+  if (options.windows && options.encode.max_length == 0) {
+    throw ConfigError("--stride cuts a text into windows of --max-length tokens; say --max-length too");
+  }
+  if (options.words && options.pair) throw ConfigError("--words and --pair cannot be used together");
+  const auto tokenizer = load_tokenizer(options.folder);
+  std::ios::sync_with_stdio(false);
+  std::vector<Input> inputs;
+  std::string line;
+  for (std::size_t number = 1; std::getline(std::cin, line); ++number) {
+    if (options.decode) {
+      fmt::print("{}\n", decode(*tokenizer, line, number, options.no_special));
+      continue;
+    }
+    Input input = read_input(std::move(line), number, options);
+    if (options.count) {
+      inputs.push_back(std::move(input));
+      continue;
+    }
+    const Encoding encoding = encode(*tokenizer, input, options);
+    fmt::print("{}\n", options.json ? encoding_json(*tokenizer, encoding) : encoding_line(*tokenizer, encoding));
+  }
+  if (options.count) count(*tokenizer, inputs, options);
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  auto* command = app.add_subcommand("tokenize", "Turn lines of text on standard input into tokens");
+  command->group(kModels);
+  command->add_option("--tokenizer", options->folder, "Folder with tokenizer.json, or the vocabulary files")
+      ->required();
+  command->add_flag("--pair", options->pair, "Each line is two texts with a tab between");
+  command->add_flag("--words", options->words, "Each line is words with spaces between, encoded one by one (tagging)");
+  command->add_option("--max-length", options->encode.max_length, "Cut to this many tokens, special ones included")
+      ->check(CLI::PositiveNumber);
+  const std::map<std::string, Truncation> truncations{{"longest_first", Truncation::kLongestFirst},
+                                                      {"only_first", Truncation::kOnlyFirst},
+                                                      {"only_second", Truncation::kOnlySecond}};
+  command->add_option("--truncation", options->encode.truncation, "Which text of a pair is cut")
+      ->transform(CLI::CheckedTransformer(truncations, CLI::ignore_case))
+      ->default_str("longest_first");
+  auto* stride = command->add_option("--stride", options->encode.stride,
+                                     "Show what was cut off as further windows that share this many tokens");
+  command->add_flag("--no-special", options->no_special, "Add no [CLS], [SEP], </s>; with --decode: show them");
+  command->add_flag("--json", options->json, "One JSON object a line: ids, tokens, offsets, type_ids");
+  command->add_flag("--json-input", options->json_input,
+                    "Each input line is a JSON string (with --pair: two in an array)");
+  command->add_flag("--decode", options->decode, "The other way: lines of ids to text");
+  command->add_flag("--count", options->count, "Print only how many tokens there are, and how fast they were made");
+  command->callback([options, stride] {
+    options->windows = stride->count() > 0;
+    run_tokenize(*options);
+  });
+}
+
+}  // namespace chorus::cli
