@@ -61,6 +61,7 @@ void add_commands(CLI::App& app) {
   add_model(app);
   add_tokenize(app);
   add_tokenizer(app);
+  add_score(app);
 }
 
 /// The deepest command the arguments name, and the word behind it that is no command though one was expected.

@@ -30,5 +30,6 @@ void add_tokenizer(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError when it is something else or not there.
 c10::Device device_named(const std::string& name);
+void add_score(CLI::App& app);
 
 }  // namespace chorus::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "application/metrics/metric.h"
+
+namespace chorus {
+
+/// Pearson's correlation as scipy.stats.pearsonr, and Spearman's as scipy.stats.spearmanr: Pearson's of the ranks, tied
+/// values sharing the mean of their ranks. `times[i]` says how often pair i counts (empty: once each). NaN when fewer
+/// than two pairs count, when either side is constant, and when any value is NaN or infinite.
+double pearson(std::span<const double> x, std::span<const double> y, std::span<const std::uint32_t> times = {});
+double spearman(std::span<const double> x, std::span<const double> y, std::span<const std::uint32_t> times = {});
+
+/// Regression scores: pearson, spearman, and their mean as `correlation` (GLUE's number for STS-B). Ranks need all
+/// values, so this one keeps 16 bytes an example.
+///
+///     metric.add(predicted, actual);
+class Correlation : public Metric {
+ public:
+  explicit Correlation(Keep keep = Keep::kTotals) : keep_(keep) {}
+
+  void add(double prediction, double reference);
+  void add(std::span<const double> predictions, std::span<const double> references);
+
+  std::unique_ptr<Metric> fresh(Keep keep) const override { return std::make_unique<Correlation>(keep); }
+  std::string signature() const override { return "correlation"; }
+  void merge(const Metric& other) override;
+  void merge_as_unit(const Metric& other) override;
+  std::uint64_t examples() const override { return predictions_.size(); }
+  std::size_t units() const override { return unit_end_.size(); }
+  Scores scores() const override { return score_pairs({}); }
+  Scores scores(std::span<const std::uint32_t> times) const override;
+
+ private:
+  Scores score_pairs(std::span<const std::uint32_t> times) const;
+
+  Keep keep_;
+  std::vector<double> predictions_;
+  std::vector<double> references_;
+  std::vector<std::size_t> unit_end_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace chorus {
+
+/// Named values: "accuracy", "f1/PER". Always has "examples". A value that is not defined (a mean over nothing, the
+/// correlation of a constant) is NaN.
+using Scores = std::map<std::string, double>;
+
+/// What a metric remembers. Totals are all that its value needs. Units are also what a bootstrap needs: one unit is one
+/// example, or one client after `merge_as_unit`.
+enum class Keep { kTotals, kUnits };
+
+/// A measure of predictions against references, built up in batches, by one thread, and merged across clients. Each
+/// kind has its own `add`; the rest is here. No value depends on how the examples were cut into batches or clients.
+///
+///     Classification metric({.positive = "1"});
+///     for (const Batch& batch : batches) metric.add(predictions(batch), batch.labels);
+///     metric.merge(other_client);
+///     double accuracy = metric.scores().at("accuracy");
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  /// The same metric with the same options and nothing in it.
+  virtual std::unique_ptr<Metric> fresh(Keep keep) const = 0;
+  /// Kind and options as text; only metrics with equal signatures can be merged.
+  virtual std::string signature() const = 0;
+
+  /// Adds all of `other`. If units are kept here they must be kept there too; they go behind ours.
+  virtual void merge(const Metric& other) = 0;
+  /// Adds all of `other` as one unit: what is then resampled is clients. Units must be kept here.
+  virtual void merge_as_unit(const Metric& other) = 0;
+
+  virtual std::uint64_t examples() const = 0;
+  /// Number of kept units.
+  virtual std::size_t units() const = 0;
+
+  virtual Scores scores() const = 0;
+  /// The scores as if unit u had occurred times[u] times; one entry for each unit.
+  virtual Scores scores(std::span<const std::uint32_t> times) const = 0;
+
+ protected:
+  void check_mergeable(const Metric& other) const;
+};
+
+/// Sums of three numbers under each of a growing list of names: the sufficient statistics of every metric here but the
+/// correlations. (tp, predicted, actual) of a class; (precision, recall, F) of a ROUGE; (loss, tokens, -).
+class Tally {
+ public:
+  using Triple = std::array<double, 3>;
+
+  explicit Tally(Keep keep) : keep_(keep) {}
+
+  /// The position of a name; a new one when it was not there.
+  std::uint32_t index(std::string_view name);
+  /// Adds to a name's sums, in the example that is being written.
+  void add(std::uint32_t index, const Triple& values);
+  void end_example();
+
+  void merge(const Tally& other);
+  void merge_as_unit(const Tally& other);
+
+  Keep keep() const { return keep_; }
+  std::uint64_t examples() const { return examples_; }
+  std::size_t units() const { return unit_end_.size(); }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<Triple>& totals() const { return totals_; }
+
+  /// The totals (and the number of examples) when unit u is counted times[u] times. Keeps no units.
+  Tally weighted(std::span<const std::uint32_t> times) const;
+
+ private:
+  struct Entry {
+    std::uint32_t index;
+    Triple values;
+  };
+  std::vector<std::uint32_t> map_names(const Tally& other);
+
+  Keep keep_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, std::uint32_t> index_;
+  std::vector<Triple> totals_;
+  std::uint64_t examples_ = 0;
+  std::vector<Entry> entries_;                // of all units, one after the other
+  std::vector<std::size_t> unit_end_;         // into entries_
+  std::vector<std::uint64_t> unit_examples_;  // examples in each unit
+};
+
+/// A metric whose value is a function of a Tally: a subclass writes `add`, `fresh`, `signature` and `finish`.
+class TallyMetric : public Metric {
+ public:
+  explicit TallyMetric(Keep keep) : tally_(keep) {}
+
+  void merge(const Metric& other) override;
+  void merge_as_unit(const Metric& other) override;
+  std::uint64_t examples() const override { return tally_.examples(); }
+  std::size_t units() const override { return tally_.units(); }
+  Scores scores() const override { return finish(tally_); }
+  Scores scores(std::span<const std::uint32_t> times) const override { return finish(tally_.weighted(times)); }
+
+ protected:
+  /// Names of `tally` stand in any order, and some may have sums of 0 only.
+  virtual Scores finish(const Tally& tally) const = 0;
+
+  Tally tally_;
+};
+
+}  // namespace chorus
