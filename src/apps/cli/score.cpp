@@ -90,8 +90,9 @@ void add_score(CLI::App& app) {
   command->add_flag("--no-answer", options.no_answer, "qa: SQuAD v2.0 rules, an empty answer says there is none");
   command->add_flag("--allow-missing", options.allow_missing, "qa: a question without prediction scores 0");
   command->add_flag("--stem", options.stem, "generation: compare word stems");
-  command->add_option("--fednlp-batch", options.fednlp_batch,
-                      "generation: also FedNLP's ROUGE-L as a mean of means of batches of this size")
+  command
+      ->add_option("--fednlp-batch", options.fednlp_batch,
+                   "generation: also FedNLP's ROUGE-L as a mean of means of batches of this size")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
   command->add_flag("--json", arguments->json, "For programs");
   command->callback([arguments] { score(*arguments); });
