@@ -24,12 +24,12 @@ void add_list(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_data(CLI::App& app);
+void add_score(CLI::App& app);
 void add_model(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError when it is something else or not there.
 c10::Device device_named(const std::string& name);
-void add_score(CLI::App& app);
 
 }  // namespace chorus::cli

@@ -67,6 +67,7 @@ void add_score(CLI::App& app) {
   CLI::App* command = app.add_subcommand("score", "Score predictions against references");
   auto arguments = std::make_shared<Arguments>();
   ScoreOptions& options = arguments->options;
+  command->group(kData);
   command->footer(kFiles);
   command->add_option("--task", arguments->task, "classification, regression, tagging, qa, generation or lm")
       ->required();
