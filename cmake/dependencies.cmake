@@ -11,8 +11,10 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 
 # LibTorch's own target carries its include folders and flags; ours marks them as system headers.
+# The standard library comes before it, because PyPI's libtorch.so exports pieces of an old one (std::filesystem) that
+# would otherwise be taken.
 add_library(chorus_torch INTERFACE)
-target_link_libraries(chorus_torch INTERFACE ${TORCH_LIBRARIES})
+target_link_libraries(chorus_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})

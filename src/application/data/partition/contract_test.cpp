@@ -146,7 +146,7 @@ TEST_P(EveryPartitioner, AMillionExamplesOver100000ClientsInSeconds) {
   TestPopulation population(900'000, 100'000, 20, clients);
   const GivenFeatures features(circle(1'000'000), "circle");
   population.view.features = &features;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const Partition partition =
       configured(GetParam(), tolerant(GetParam()))->make(population.view, {.clients = clients, .seed = 1});
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
