@@ -59,6 +59,9 @@ void add_commands(CLI::App& app) {
   add_validate(app);
   add_data(app);
   add_model(app);
+  add_generate(app);
+  add_embed(app);
+  add_fill(app);
   add_tokenize(app);
   add_tokenizer(app);
   add_score(app);

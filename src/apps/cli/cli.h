@@ -26,6 +26,9 @@ void add_validate(CLI::App& app);
 void add_data(CLI::App& app);
 void add_score(CLI::App& app);
 void add_model(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_embed(CLI::App& app);
+void add_fill(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 
