@@ -51,8 +51,8 @@ bool rouge_agrees(const RougeScore& ours, const json& theirs) {
 bool check_case(const json& c) {
   const std::string kind = c.at("kind");
   const json& expect = c.at("expect");
-  if (kind == "lower") return python_text::lower(c.at("text").get<std::string>()) == expect;
-  if (kind == "stem") return porter_stem(c.at("word").get<std::string>()) == expect;
+  if (kind == "lower") return python_text::lower(c.at("text").get<std::string>()) == expect.get<std::string>();
+  if (kind == "stem") return porter_stem(c.at("word").get<std::string>()) == expect.get<std::string>();
   if (kind == "classification") {
     ClassificationOptions options;
     if (c.contains("positive")) options.positive = c.at("positive").get<std::string>();
@@ -79,7 +79,7 @@ bool check_case(const json& c) {
     const SquadVersion version = kind == "squad_v1" ? SquadVersion::kV1 : SquadVersion::kV2;
     json scores = expect;
     if (scores.contains("normalized")) {
-      if (normalize_answer(prediction) != scores.at("normalized")) return false;
+      if (normalize_answer(prediction) != scores.at("normalized").get<std::string>()) return false;
       scores.erase("normalized");
     }
     return agrees(SquadF1(version), SquadF1(version), 1, scores,

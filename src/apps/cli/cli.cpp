@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "core/error.h"
@@ -149,6 +150,10 @@ int run(int argc, char** argv) {
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "chorus: out of memory\n");
+    return static_cast<int>(ExitCode::kWorld);
+  } catch (const std::system_error& error) {
+    const bool output = std::ferror(stdout) != 0;
+    fmt::print(stderr, "chorus: {}\n", output ? "the output cannot be written" : printable(error.what()));
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::exception& error) {
     return report_bug(error.what());
