@@ -336,7 +336,8 @@ Encoding Tokenizer::encode_words(std::span<const std::string_view> words, const 
   return out;
 }
 
-std::size_t Tokenizer::encode_ids(std::string_view text, std::vector<std::int32_t>& ids, bool special_tokens) const {
+std::size_t Tokenizer::encode_ids(std::string_view text, std::vector<std::int32_t>& ids, bool special_tokens,
+                                  std::size_t limit) const {
   Borrowed scratch(*parts_);
   const std::size_t before = ids.size();
   Columns columns;
@@ -344,6 +345,7 @@ std::size_t Tokenizer::encode_ids(std::string_view text, std::vector<std::int32_
   columns.ids.swap(ids);
   for (const auto& item : parts_->spec.post_processor.single) {
     if (item.kind == TemplateItem::Kind::kFirst) {
+      if (limit > 0) columns.limit = columns.ids.size() + limit;
       encode_plain(text, *scratch, columns);
     } else if (special_tokens) {
       columns.ids.push_back(item.id);

@@ -38,8 +38,10 @@ class Tokenizer {
   Encoding encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
   /// A text that is already split into words (tagging): fills Encoding::words.
   Encoding encode_words(std::span<const std::string_view> words, const EncodeOptions& options = {}) const;
-  /// Only ids, appended to `ids`: the fastest way in. Returns how many were added.
-  std::size_t encode_ids(std::string_view text, std::vector<std::int32_t>& ids, bool special_tokens = true) const;
+  /// Only ids, appended to `ids`: the fastest way in. Returns how many were added. With a limit, tokenizing may stop
+  /// once that many tokens of the text are there (it may also go a little further): for callers who cut anyway.
+  std::size_t encode_ids(std::string_view text, std::vector<std::int32_t>& ids, bool special_tokens = true,
+                         std::size_t limit = 0) const;
 
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const;
   /// The text of each token as the vocabulary spells it ("##ing", "Ġthe", "▁the").

@@ -60,6 +60,7 @@ void add_commands(CLI::App& app) {
   add_validate(app);
   add_data(app);
   add_partition(app);
+  add_data_encode(app);
   add_model(app);
   add_generate(app);
   add_embed(app);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "application/data/fingerprint.h"
+#include "application/tasks/encoded_dataset.h"
+
+namespace chorus {
+
+/// Encoded data as a file: a header that lists the columns, then the columns (docs/formats.md, "Encoded data"). Written
+/// atomically. AtomicFile's errors.
+void write_encoded(const std::filesystem::path& path, const Fingerprint& key,
+                   const EncodedColumns<ColumnView>& columns);
+
+/// Maps such a file. DataError when it is missing, of another version or key, cut short or changed in any byte
+/// (checksums of header and columns), or when its numbers break `limits`.
+std::shared_ptr<const EncodedDataset> open_encoded(const std::filesystem::path& path, const Fingerprint& key,
+                                                   const EncodedLimits& limits);
+
+}  // namespace chorus

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "application/tasks/task.h"
+
+namespace chorus {
+
+/// What causal and masked language models share: any text is data, nothing is labelled, and what is measured is the
+/// perplexity of the tokens that are asked for (batch.labels).
+class LanguageTask : public Task {
+ public:
+  LanguageTask(std::string name, const TaskInput& input);
+
+  std::int64_t outputs() const override { return 0; }
+  bool reads(Formulation formulation) const override { return formulation != Formulation::kSequenceTagging; }
+  at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
+  /// Prediction::loss and tokens of each row; rows of one example are added up.
+  std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  std::unique_ptr<Metric> metric(Keep keep) const override;
+  void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
+
+ protected:
+  /// Which sequence of its client each label belongs to, [C, M].
+  virtual at::Tensor owner_of_labels(const TaskBatch& batch) const = 0;
+};
+
+}  // namespace chorus

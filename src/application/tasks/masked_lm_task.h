@@ -1,0 +1,38 @@
+#pragma once
+
+#include "application/tasks/language_task.h"
+#include "application/tasks/masking.h"
+
+namespace chorus {
+
+struct MaskedLmConfig {
+  std::int64_t max_length = 256;  ///< tokens of a text, special ones included
+  double mask_probability = 0.15;
+  double masked = 0.8;    ///< of the chosen tokens: become the mask token
+  double replaced = 0.1;  ///< of the chosen tokens: become another one; the rest stays
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Guess the tokens that were hidden (masking.h). Which ones depends on (seed, round, epoch, client, example) alone, so
+/// that a batch is the same whoever puts it together. Only the chosen places go through the model's head
+/// (Batch::wanted). Name: masked_lm.
+class MaskedLmTask : public LanguageTask {
+ public:
+  MaskedLmTask(const MaskedLmConfig& config, const TaskInput& input);
+
+  Head head() const override { return Head::kMaskedLm; }
+  std::int64_t max_length() const override { return config_.max_length; }
+  std::string encoding_key() const override;
+  void encode(const Dataset& data, std::span<const std::uint32_t> examples, EncodedPart& out) const override;
+  TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
+
+ protected:
+  at::Tensor owner_of_labels(const TaskBatch& batch) const override;
+
+ private:
+  MaskedLmConfig config_;
+  Masking masking_;
+};
+
+}  // namespace chorus

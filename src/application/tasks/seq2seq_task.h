@@ -1,0 +1,48 @@
+#pragma once
+
+#include "application/tasks/task.h"
+
+namespace chorus {
+
+struct Seq2SeqConfig {
+  std::int64_t max_length = 256;                    ///< tokens of the source
+  std::int64_t max_target_length = 128;             ///< tokens of the target
+  std::string source_prefix = {};                   ///< put before every source ("summarize: " for T5)
+  std::optional<std::int64_t> beams = {};           ///< unset: as the model's folder says
+  std::optional<std::int64_t> max_new_tokens = {};  ///< unset: max_target_length
+  bool stem = false;                                ///< ROUGE over stemmed words
+  /// FedNLP gives the decoder target[:-1] and asks for target[1:]; else it reads its start token first and is asked for
+  /// the whole target, as the models were trained.
+  bool fednlp_shift_targets = false;
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// A text to another text (summaries, headlines, translation) with an encoder-decoder. Loss: cross-entropy of the
+/// target given its beginning. The answer is generated (models/generation.h) and measured by ROUGE against all
+/// references. TaskInput::model is needed to collate. Name: seq2seq.
+class Seq2SeqTask : public Task {
+ public:
+  Seq2SeqTask(const Seq2SeqConfig& config, const TaskInput& input);
+
+  Head head() const override { return Head::kSeq2Seq; }
+  std::int64_t outputs() const override { return 0; }
+  std::int64_t max_length() const override { return std::max(config_.max_length, config_.max_target_length); }
+  bool reads(Formulation formulation) const override { return formulation == Formulation::kSeq2Seq; }
+  std::string encoding_key() const override;
+  void encode(const Dataset& data, std::span<const std::uint32_t> examples, EncodedPart& out) const override;
+  TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
+  at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
+  /// The best next token at each place of the gold target: cheap, and no measure of what the model would write.
+  std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  /// Generates.
+  std::vector<Prediction> predict(const Model& model, const Params& params, const Output& output,
+                                  const TaskBatch& batch, const Dataset& data) const override;
+  std::unique_ptr<Metric> metric(Keep keep) const override;
+  void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
+
+ private:
+  Seq2SeqConfig config_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "application/tasks/task.h"
+
+namespace chorus {
+
+struct TaggingConfig {
+  std::int64_t max_length = 128;  ///< tokens of a sentence, special ones included
+  /// All pieces of a word carry its tag (pieces after the first of a B- word its I- tag), not the first one only.
+  bool label_all_pieces = false;
+  bool strict = false;  ///< score with seqeval's strict IOB2 mode instead of its default
+  /// FedNLP leaves words that were cut off or have no token out of the score; else they count as tagged O.
+  bool fednlp_drop_lost_words = false;
+  /// See ClassificationConfig.
+  bool fednlp_attend_padding = false;
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Words to tags. The first piece of a word carries its tag; other pieces and special tokens are not asked. The answer
+/// for a word is the best tag of its first piece; a word without one (cut off by max_length, or made of characters the
+/// tokenizer drops) is answered "O" and counted in EncodeCount::kLostWords. Measured by entities (seqeval). Name:
+/// seq_tagging.
+class TaggingTask : public Task {
+ public:
+  TaggingTask(const TaggingConfig& config, const TaskInput& input);
+
+  Head head() const override { return Head::kTokenClassification; }
+  std::int64_t max_length() const override { return config_.max_length; }
+  bool reads(Formulation formulation) const override { return formulation == Formulation::kSequenceTagging; }
+  std::string encoding_key() const override;
+  void encode(const Dataset& data, std::span<const std::uint32_t> examples, EncodedPart& out) const override;
+  TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
+  at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
+  std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  std::unique_ptr<Metric> metric(Keep keep) const override;
+  void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
+
+ private:
+  TaggingConfig config_;
+  std::vector<std::int32_t> inside_;  // by tag: what the later pieces of a word with this tag carry
+};
+
+}  // namespace chorus

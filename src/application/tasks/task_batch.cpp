@@ -1,0 +1,37 @@
+#include "application/tasks/task_batch.h"
+
+#include "application/models/loss.h"
+#include "core/error.h"
+
+namespace chorus {
+
+TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device) {
+  TaskBatch result;
+  std::vector<std::vector<std::int64_t>> lengths;
+  bool types = false;
+  for (const ClientRows& client : cohort) {
+    check(client.data != nullptr && !client.rows.empty(), "every client of a cohort needs a row");
+    auto& list = lengths.emplace_back();
+    for (const std::uint32_t row : client.rows) {
+      check(row < client.data->rows(), "no such row");
+      list.push_back(static_cast<std::int64_t>(client.data->length(row)));
+    }
+    types = types || client.data->has_types();
+    result.data.push_back(client.data);
+    result.rows.emplace_back(client.rows.begin(), client.rows.end());
+  }
+  result.batch.packing = std::make_shared<Packing>(lengths, device);
+  result.batch.ids =
+      pack_tokens(result, 0, [](const EncodedDataset& data, std::uint32_t row) { return data.ids(row); });
+  if (types) {
+    result.batch.types = pack_tokens(result, 0, [](const EncodedDataset& data, std::uint32_t row) {
+      check(data.has_types(), "some clients have token types and others do not");
+      return data.types(row);
+    });
+  }
+  return result;
+}
+
+at::Tensor count_labels(const at::Tensor& labels) { return labels.ne(kIgnore).sum(1); }
+
+}  // namespace chorus
