@@ -14,14 +14,23 @@ namespace chorus::text {
 
 namespace {
 
-void check_template(const std::vector<TemplateItem>& items, std::size_t size, bool pair) {
+bool has_token(const TokenizerSpec& spec, std::int32_t id) {
+  const auto& tokens = spec.model.tokens;
+  if (id >= 0 && static_cast<std::size_t>(id) < tokens.size() && !tokens[static_cast<std::size_t>(id)].empty()) {
+    return true;
+  }
+  return std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
+                     [&](const AddedToken& token) { return token.id == id && !token.content.empty(); });
+}
+
+void check_template(const TokenizerSpec& spec, bool pair) {
   int first = 0;
   int second = 0;
-  for (const auto& item : items) {
+  for (const auto& item : pair ? spec.post_processor.pair : spec.post_processor.single) {
     if (item.kind == TemplateItem::Kind::kFirst) ++first;
     if (item.kind == TemplateItem::Kind::kSecond) ++second;
-    if (item.kind == TemplateItem::Kind::kSpecial && (item.id < 0 || static_cast<std::size_t>(item.id) >= size)) {
-      throw DataError(fmt::format("the post-processor adds token {}, but the vocabulary has {} tokens", item.id, size));
+    if (item.kind == TemplateItem::Kind::kSpecial && !has_token(spec, item.id)) {
+      throw DataError(fmt::format("the post-processor adds token {}, which is not in the vocabulary", item.id));
     }
   }
   if (first != 1 || second != (pair ? 1 : 0)) {
@@ -64,18 +73,16 @@ void check_model(const ModelSpec& model) {
 
 void check_spec(const TokenizerSpec& spec) {
   check_model(spec.model);
-  std::size_t size = spec.model.tokens.size();
   std::size_t bytes = 0;
   for (const auto& added : spec.added_tokens) {
     if (added.id < 0 || static_cast<std::size_t>(added.id) >= kMaxTokens) {
       throw DataError(fmt::format("the added token '{}' has id {}, which cannot be right", added.content, added.id));
     }
-    size = std::max(size, static_cast<std::size_t>(added.id) + 1);
     bytes += added.content.size();
   }
   if (bytes > Trie::kMaxBytes) throw DataError("the added tokens are larger than Chorus supports");
-  check_template(spec.post_processor.single, size, false);
-  check_template(spec.post_processor.pair, size, true);
+  check_template(spec, false);
+  check_template(spec, true);
 }
 
 std::uint64_t fingerprint_of(const TokenizerSpec& spec) {

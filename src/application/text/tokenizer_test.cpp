@@ -303,6 +303,9 @@ TEST(TokenizerBadInput, MalformedJsonSaysWhere) {
   Folder folder;
   folder.put("tokenizer.json", "{\n  \"model\": {,\n}");
   EXPECT_THAT(load_error(folder), HasSubstr("tokenizer.json: malformed JSON at line 2, column 13"));
+  Folder huge;
+  huge.put("tokenizer.json", R"({"model": 1e99999})");
+  EXPECT_THAT(load_error(huge), HasSubstr("tokenizer.json: malformed JSON"));
   Folder config;
   config.put("vocab.txt", kVocab).put("tokenizer_config.json", "{\"do_lower_case\": tru}");
   EXPECT_THAT(load_error(config), HasSubstr("tokenizer_config.json: malformed JSON at line 1"));
@@ -351,6 +354,9 @@ TEST(TokenizerBadInput, KindsThatAreNotSupported) {
   EXPECT_THAT(with(open + R"(, "pre_tokenizer": {"type": "Split"}})"), HasSubstr("the pre_tokenizer 'Split'"));
   EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": -3}]})"), HasSubstr("id -3"));
   EXPECT_THAT(with(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})"), HasSubstr("not the form"));
+  EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": 9}],
+                           "post_processor": {"type": "BertProcessing", "cls": ["x", 9], "sep": ["y", 4]}})"),
+              HasSubstr("adds token 4, which is not in the vocabulary"));
   EXPECT_THAT(with("[]"), HasSubstr("not a tokenizer.json"));
 }
 

@@ -24,7 +24,7 @@ inline std::uint64_t hash_bytes(std::string_view text) {
     hash = mix(hash ^ word, 0xE7037ED1A0B428DBULL);
   }
   std::uint64_t tail = 0;
-  std::memcpy(&tail, p, n);
+  if (n > 0) std::memcpy(&tail, p, n);
   return mix(hash ^ tail, 0xA0761D6478BD642FULL);
 }
 
