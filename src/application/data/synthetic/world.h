@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "application/data/synthetic/dialect.h"
+#include "application/data/synthetic/synthetic.h"
+#include "application/data/synthetic/words.h"
+
+namespace chorus::synthetic {
+
+/// Who wrote an example, where and when.
+struct Author {
+  std::uint64_t client = 0;
+  std::size_t source = 0;
+  int month = 0;  ///< 0 .. 11
+};
+
+/// The people behind a corpus: how active each is, where each writes, what each prefers. Built once from the
+/// configuration, in time and memory proportional to the number of clients.
+class World {
+ public:
+  World(const SyntheticConfig& config, std::uint64_t kinds);
+
+  const SyntheticConfig& config() const { return config_; }
+  std::uint64_t kinds() const { return kinds_; }  ///< classes, or what stands for them (relations, events)
+
+  /// Draws the writer of an example of class `kind` (P(client | kind) is proportional to activity times preference),
+  /// and writes client, source and time into the record.
+  Author author(std::uint64_t kind, RandomStream& stream, Record& record) const;
+  /// Draws a writer by activity alone.
+  Author author(RandomStream& stream, Record& record) const;
+
+  Dialect dialect(const Author& author) const { return {config_.seed, author.client, 0.3 + 0.7 * config_.skew}; }
+  const Source& source(const Author& author) const { return sources()[author.source]; }
+
+  /// How much the client likes a thing, in (0, 1]: a pure function of (seed, client, what, which).
+  double preference(std::uint64_t client, std::uint64_t what, std::uint64_t which) const;
+
+  /// A choice coloured by the source: with probability skew from the part of the list that this source favours.
+  std::string_view pick(const Words& words, const Author& author, RandomStream& stream) const;
+
+ private:
+  Author place(std::size_t source, RandomStream& stream) const;
+  void sign(Author& author, RandomStream& stream, Record& record) const;
+
+  SyntheticConfig config_;
+  std::uint64_t kinds_;
+  std::vector<std::vector<double>> activity_;     // per source: cumulative over its clients
+  std::vector<std::vector<double>> kind_source_;  // per kind: cumulative over the sources
+  std::vector<double> source_activity_;           // cumulative over the sources
+};
+
+/// One maker a formulation. `stream` is the example's own; the record is cleared and has its id.
+void make_classification(const World& world, RandomStream& stream, Record& record);
+void make_pair(const World& world, RandomStream& stream, Record& record);
+void make_similarity(const World& world, RandomStream& stream, Record& record);
+void make_tagging(const World& world, RandomStream& stream, Record& record);
+void make_question(const World& world, RandomStream& stream, Record& record);
+void make_headline(const World& world, RandomStream& stream, Record& record);
+void make_message(const World& world, RandomStream& stream, Record& record);
+
+/// The name of a pair's label, of two or of three.
+std::string_view pair_label(std::uint64_t label, std::uint64_t labels);
+
+/// How many kinds of questions and of headlines there are (for the skew between clients).
+std::uint64_t question_kinds();
+std::uint64_t headline_kinds();
+
+}  // namespace chorus::synthetic

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "application/data/synthetic/record_json.h"
+#include "application/data/synthetic/synthetic.h"
+#include "apps/cli/cli.h"
+#include "core/error.h"
+#include "core/files.h"
+
+namespace chorus::cli {
+namespace {
+
+struct MakeOptions {
+  SyntheticConfig config;
+  std::string formulation;
+  std::string split = "train";
+  std::string out;
+};
+
+void make(const MakeOptions& options) {
+  SyntheticConfig config = options.config;
+  config.formulation = formulation_named(options.formulation);
+  Split split = Split::kTrain;
+  for (const Split candidate : {Split::kValidation, Split::kTest}) {
+    if (options.split == name_of(candidate)) split = candidate;
+  }
+  const SyntheticCorpus corpus(config);
+  // Standard output is written as it is: opening /dev/stdout again would cut off what a file behind it already holds.
+  std::optional<AtomicFile> file;
+  if (options.out != "-") file.emplace(options.out);
+  const auto write = [&](std::string_view lines) {
+    if (file) {
+      file->write(lines);
+    } else if (std::fwrite(lines.data(), 1, lines.size(), stdout) != lines.size() || std::fflush(stdout) != 0) {
+      throw WorldError("standard output cannot be written to");
+    }
+  };
+  Record record;
+  std::string lines;
+  for (std::uint64_t i = 0; i < config.examples; ++i) {
+    corpus.make(split, i, record);
+    append_json_line(record, config.formulation, lines);
+    if (lines.size() > 1 << 20) {
+      write(lines);
+      lines.clear();
+    }
+  }
+  write(lines);
+  if (file) file->commit();
+  if (options.out != "-") {
+    fmt::print("{}: {} {} examples ({}), seed {}\n", options.out, config.examples, options.formulation, options.split,
+               config.seed);
+  }
+}
+
+}  // namespace
+
+void add_data_make(CLI::App& app) {
+  const auto found = app.get_subcommands([](const CLI::App* sub) { return sub->get_name() == "data"; });
+  CLI::App* data = found.empty() ? nullptr : found.front();
+  if (data == nullptr) {
+    data = app.add_subcommand("data", "look at data, and make it");
+    data->group(kData);
+    data->require_subcommand(1);
+  }
+  auto options = std::make_shared<MakeOptions>();
+  SyntheticConfig& config = options->config;
+  CLI::App* command = data->add_subcommand(
+      "make",
+      "make an English-like corpus out of nothing but a seed, as JSONL\n\n"
+      "  chorus data make --formulation seq2seq --examples 1000 --seed 7 --out train.jsonl\n"
+      "  chorus data make --formulation seq2seq --examples 200 --seed 7 --split test --out test.jsonl\n\n"
+      "Example i does not depend on --examples. Texts carry client, source and time, for natural partitions.");
+  command
+      ->add_option(
+          "--formulation,-f", options->formulation,
+          "text_classification, pair_classification, pair_regression, seq_tagging, span_extraction, seq2seq or "
+          "language_model")
+      ->required();
+  command->add_option("--out,-o", options->out, "the file to write; - for standard output")->required();
+  command->add_option("--examples,-n", config.examples, "how many")->capture_default_str();
+  command->add_option("--seed,-s", config.seed, "everything follows from it")->capture_default_str();
+  command->add_option("--split", options->split, "train, validation or test: different examples of the same world")
+      ->check(CLI::IsMember({"train", "validation", "test"}))
+      ->capture_default_str();
+  command->add_option("--labels", config.labels,
+                      "classes: 2-24 topics, 2-3 pair labels, 1-5 entity types; 0 for 20, 3 and 5");
+  command->add_option("--clients", config.clients, "writers, up to 10,000,000")->capture_default_str();
+  command->add_option("--sources", config.sources, "silos, 1-10")->capture_default_str();
+  command->add_option("--activity", config.activity, "0-4: unevenness of the writers' activity (sigma of a log-normal)")
+      ->capture_default_str();
+  command->add_option("--skew", config.skew, "0-1: how much clients and sources differ")->capture_default_str();
+  command->add_option("--overlap", config.overlap, "0-0.95: how much classes are alike; higher is harder")
+      ->capture_default_str();
+  command->add_option("--label-noise", config.label_noise, "0-0.5: share of wrong labels")->capture_default_str();
+  command->add_option("--typos", config.typos, "0-1: typing errors")->capture_default_str();
+  command->add_option("--drift", config.drift, "0-1: change over the twelve months")->capture_default_str();
+  command->callback([options] { make(*options); });
+}
+
+}  // namespace chorus::cli
