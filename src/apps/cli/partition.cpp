@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "application/data/encoder_features/encoder_features.h"
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/figures.h"
 #include "application/data/partition/partition_file.h"
@@ -34,7 +35,7 @@ struct MakeOptions {
   std::int64_t clients = 0;
   std::uint64_t seed = 42;
   std::vector<std::string> alphas, betas, settings;
-  std::string clusters, shards, by;
+  std::string clusters, shards, by, encoder;
   double test_share = 0;
   bool force = false, json = false;
 };
@@ -101,7 +102,12 @@ void make(const MakeOptions& options) {
     throw ConfigError("--name takes one partition; several values of --alpha or --beta make several");
   }
   const Dataset data = load(options.data);
-  const DatasetPopulation population(data, options.seed);
+  DatasetPopulation population(data, options.seed);
+  std::optional<EncoderFeatures> embeddings;
+  if (!options.encoder.empty()) {
+    embeddings.emplace(options.encoder, EncoderFeatures::Texts{.count = data.size(), .text_at = feature_text(data)});
+    population.use_features(*embeddings);
+  }
   for (const std::string& alpha : alphas) {
     for (const std::string& beta : betas) {
       std::vector<std::string> settings;
@@ -244,6 +250,9 @@ void add_make(CLI::App& parent) {
       ->delimiter(',');
   command->add_option("--beta", options->betas, "size concentration; the same")->delimiter(',');
   command->add_option("--clusters", options->clusters, "feature_clusters: how many");
+  command->add_option(
+      "--encoder", options->encoder,
+      "feature_clusters, kmeans: cluster the sentence vectors of this model folder, not TF-IDF and SVD");
   command->add_option("--shards", options->shards, "shards: how many a client");
   command->add_option("--by", options->by, "what to part by: label, source or client");
   command->add_option("--set", options->settings, "any setting of the method, key=value (chorus describe METHOD)")
