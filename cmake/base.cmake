@@ -9,6 +9,7 @@ endif()
 
 option(CHORUS_TESTS "Build the tests" ON)
 option(CHORUS_BENCH "Build the benchmarks" OFF)
+option(CHORUS_UNITY "Compile several sources of a component as one: faster clean builds" OFF)
 option(CHORUS_FUZZ "Build the fuzz targets (clang only)" OFF)
 # Newer compilers warn of more than we have seen; that must not break anybody's build.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

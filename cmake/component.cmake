@@ -1,31 +1,34 @@
-# chorus_component(NAME [TORCH] [DEPENDS component...] [LIBRARIES target...])
+# chorus_component(NAME [TORCH] [UNITY] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
 #
 # One folder, one object target: every x.cpp here goes into chorus_NAME, every x_test.cpp into the test program
 # NAME_test. DEPENDS names the components whose headers this one may include; anything else fails to link. Object
-# targets, because a registration in a static library would be dropped by the linker. TORCH: compiled with the
-# precompiled LibTorch header.
+# targets, because a registration in a static library would be dropped by the linker. TORCH: all of it includes LibTorch
+# and is compiled with its precompiled header, which is slow to load; TORCH_SOURCES: only these do (params for params.cpp
+# and params_test.cpp), and become the targets chorus_NAME_torch and NAME_torch_test. UNITY: several sources may be
+# compiled as one where CHORUS_UNITY is on, so no two of them define the same name in an anonymous namespace.
 
-# The fewest definitions of all: a precompiled header serves only those who define at least as much.
-add_library(chorus_pch OBJECT "${CMAKE_SOURCE_DIR}/cmake/torch_pch.cpp")
-target_link_libraries(chorus_pch PRIVATE chorus_options chorus_torch fmt::fmt)
-target_precompile_headers(chorus_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/torch_pch.h")
+include(precompiled)
 
 function(chorus_component NAME)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
-  set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cpp$")
-  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
-
-  add_library(chorus_${NAME} OBJECT ${sources})
-  target_link_libraries(chorus_${NAME} PRIVATE chorus_options PUBLIC ${ARG_LIBRARIES} fmt::fmt)
+  cmake_parse_arguments(ARG "TORCH;UNITY" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
+  file(GLOB plain CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  list(FILTER plain EXCLUDE REGEX "_fuzz\\.cpp$")
+  set(heavy)
   if(ARG_TORCH)
-    target_link_libraries(chorus_${NAME} PUBLIC chorus_torch)
-    target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_pch)
+    set(heavy ${plain})
+    set(plain)
+  elseif(ARG_TORCH_SOURCES)
+    list(JOIN ARG_TORCH_SOURCES "|" stems)
+    set(heavy ${plain})
+    list(FILTER heavy INCLUDE REGEX "/(${stems})(_test)?\\.cpp$")
+    list(REMOVE_ITEM plain ${heavy})
   endif()
 
   # The transitive closure of the dependencies, in one list, for whoever links a program.
   set(closure ${NAME})
+  if(plain AND heavy)
+    list(APPEND closure ${NAME}_torch)
+  endif()
   foreach(dependency ${ARG_DEPENDS})
     get_property(more GLOBAL PROPERTY CHORUS_CLOSURE_${dependency})
     list(APPEND closure ${more})
@@ -34,11 +37,38 @@ function(chorus_component NAME)
   set_property(GLOBAL PROPERTY CHORUS_CLOSURE_${NAME} "${closure}")
   set_property(GLOBAL APPEND PROPERTY CHORUS_COMPONENTS ${NAME})
 
+  set(unity OFF)
+  if(ARG_UNITY AND CHORUS_UNITY)
+    set(unity ON)
+  endif()
+  if(plain)
+    chorus_objects(${NAME} "" SOURCES ${plain} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+  endif()
+  if(plain AND heavy)
+    chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+  elseif(heavy)
+    chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+  endif()
+endfunction()
+
+# The objects and the test program of one component, or of the part of it that uses LibTorch.
+function(chorus_objects NAME TORCH)
+  cmake_parse_arguments(ARG "" "COMPONENT;UNITY" "SOURCES;LIBRARIES" ${ARGN})
+  set(tests ${ARG_SOURCES})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER ARG_SOURCES EXCLUDE REGEX "_test\\.cpp$")
+  add_library(chorus_${NAME} OBJECT ${ARG_SOURCES})
+  set_target_properties(chorus_${NAME} PROPERTIES UNITY_BUILD ${ARG_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  target_link_libraries(chorus_${NAME} PRIVATE chorus_options nlohmann_json::nlohmann_json
+                                       PUBLIC ${ARG_LIBRARIES} fmt::fmt)
+  if(TORCH)
+    target_link_libraries(chorus_${NAME} PUBLIC chorus_torch)
+    target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_torch_pch)
+  else()
+    target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_plain_pch)
+  endif()
   if(CHORUS_TESTS AND tests)
-    chorus_test(${NAME}_test SOURCES ${tests} COMPONENTS ${NAME})
-    if(ARG_TORCH)
-      target_precompile_headers(${NAME}_test REUSE_FROM chorus_pch)
-    endif()
+    chorus_test(${NAME}_test ${TORCH} SOURCES ${tests} COMPONENTS ${ARG_COMPONENT})
   endif()
 endfunction()
 
@@ -54,10 +84,16 @@ function(chorus_link TARGET)
   target_link_libraries(${TARGET} PRIVATE chorus_options ${all})
 endfunction()
 
-# chorus_test(NAME SOURCES file... COMPONENTS component...): a GoogleTest program, its cases known to ctest.
+# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, its cases known to ctest.
 function(chorus_test NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;COMPONENTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
+  target_compile_options(${NAME} PRIVATE ${CHORUS_TEST_OPTIONS})
+  if(ARG_TORCH)
+    target_precompile_headers(${NAME} REUSE_FROM chorus_torch_test_pch)
+  else()
+    target_precompile_headers(${NAME} REUSE_FROM chorus_plain_test_pch)
+  endif()
   chorus_link(${NAME} ${ARG_COMPONENTS})
   target_link_libraries(${NAME} PRIVATE GTest::gtest_main GTest::gmock)
   target_compile_definitions(${NAME} PRIVATE CHORUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

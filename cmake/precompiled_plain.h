@@ -1,15 +1,14 @@
 #pragma once
 
-// Precompiled once for every component that uses LibTorch (cmake/component.cmake). Not to be included by hand.
 #include <fmt/format.h>
-#include <torch/autograd.h>
-#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>

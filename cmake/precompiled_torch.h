@@ -1,0 +1,4 @@
+#pragma once
+
+#include <torch/autograd.h>
+#include <torch/types.h>
