@@ -12,6 +12,12 @@ build: bootstrap ## build everything; the program is build/chorus
 test: build check ## build, check the sources, run all tests
 	ctest --preset $(PRESET)
 
+demo: build ## build, then a tour: data, partitions, a model
+	tools/demo
+
+bench: build ## Chorus beside its peers, in one run (installs Python packages into build/venv)
+	bench/run
+
 check: bootstrap ## formatting, layers, file lengths, headers
 	tools/check
 
