@@ -42,6 +42,7 @@ std::unique_ptr<Task> make_task(const EncodeCommand& command, const std::string&
 
 void encode(const EncodeCommand& command) {
   const auto begin = std::chrono::steady_clock::now();
+  if (!command.task.empty()) RegistryIndex::global().get(Task::kKind, command.task);  // before the reading
   DataConfig data_config = config_of_paths(command.paths);
   data_config.allow_new_labels = true;
   if (!command.task.empty() && !command.task.ends_with("_lm")) data_config.formulation = command.task;
