@@ -7,6 +7,9 @@
 
 namespace chorus {
 
+/// A token whose label does not count, as it stands in a column.
+inline constexpr std::int32_t kIgnored = -100;
+
 template <typename T>
 using OwnedColumn = std::vector<T>;
 template <typename T>

@@ -11,7 +11,6 @@ namespace chorus {
 namespace {
 
 // As in models/loss.h, which this file does not need otherwise.
-constexpr std::int32_t kIgnored = -100;
 
 [[noreturn]] void broken(const char* column, const std::string& why) {
   throw DataError(fmt::format("the column '{}' of encoded data {}", column, why));

@@ -10,8 +10,6 @@
 namespace chorus {
 namespace {
 
-constexpr auto kIgnored = static_cast<std::int32_t>(kIgnore);
-
 /// A pair's tokens, apart: what stands before the context, the context, what stands behind it.
 struct Parts {
   std::size_t context_begin = 0, context_end = 0;

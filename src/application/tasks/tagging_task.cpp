@@ -15,8 +15,6 @@ const Registration<Tasks, TaggingConfig> kTagging{
     "seq_tagging", "words to tags, the first word piece carries the tag",
     [](const TaggingConfig& config, const TaskInput& input) { return std::make_unique<TaggingTask>(config, input); }};
 
-constexpr auto kIgnored = static_cast<std::int32_t>(kIgnore);
-
 }  // namespace
 
 void TaggingConfig::describe(ConfigVisitor& visitor) {
