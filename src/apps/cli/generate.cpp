@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "application/models/batch.h"
 #include "application/models/generation.h"
@@ -19,7 +20,7 @@ namespace {
 struct Options {
   std::string folder, tokenizer, device = "cpu";
   std::int64_t beams = 0, max_new_tokens = 0, batch = 16, no_repeat_ngram = -1;
-  double length_penalty = 0;
+  std::optional<double> length_penalty = {};
   bool early_stopping = false, json = false;
 };
 
@@ -27,7 +28,7 @@ GenerationOptions resolve(const Options& options, const ModelConfig& config) {
   GenerationOptions result = GenerationOptions::of(config);
   if (options.beams > 0) result.beams = options.beams;
   if (options.max_new_tokens > 0) result.max_new_tokens = options.max_new_tokens;
-  if (options.length_penalty != 0) result.length_penalty = options.length_penalty;
+  if (options.length_penalty) result.length_penalty = *options.length_penalty;
   if (options.no_repeat_ngram >= 0) result.no_repeat_ngram = options.no_repeat_ngram;
   if (options.early_stopping) result.early_stopping = GenerationOptions::EarlyStopping::kYes;
   return result;
@@ -69,7 +70,8 @@ void generate_lines(const Options& options) {
       const std::vector<std::int32_t> fresh(texts[i].begin() + static_cast<std::ptrdiff_t>(prefix), texts[i].end());
       const std::string text = tokenizer->decode(fresh);
       if (options.json) {
-        fmt::print("{}\n", nlohmann::json{{"input", lines[i]}, {"text", text}, {"ids", texts[i]}}.dump());
+        fmt::print("{}\n", nlohmann::json{{"input", lines[i]}, {"text", text}, {"ids", texts[i]}}.dump(
+                               -1, ' ', false, nlohmann::json::error_handler_t::replace));
       } else {
         fmt::print("{}\n", text);
       }
@@ -92,8 +94,7 @@ void add_generate(CLI::App& app) {
       "generate",
       "Write a text for each line of standard input: a continuation (gpt2, lstm) or an answer (bart, t5), greedily or "
       "by beam search, with the meanings and defaults of Hugging Face. Example: echo 'summarize: ...' | chorus "
-      "generate "
-      "--model DIR --beams 4");
+      "generate --model DIR --beams 4");
   command->add_option("--model", options->folder, "model folder")->required();
   command->add_option("--tokenizer", options->tokenizer, "tokenizer folder, when it is not the model's");
   command->add_option("--beams", options->beams, "beams; 1 is greedy (default: the model's)")
