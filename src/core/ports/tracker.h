@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/registry.h"
+
+namespace chorus {
+
+/// Something that happened in a run, with its numbers: one line of `metrics.jsonl`. The kinds and what each carries
+/// stand in docs/formats.md ("Run folders"). Numbers may be non-finite; a name may stand in one of the two maps only,
+/// and is neither "kind", "round" nor "time".
+///
+/// Rounds count from 1. An event about round r, or of the work done before round r + 1 starts, carries r; so events
+/// before the first round carry 0, and `phase_started` carries the first round of the phase. When a run is resumed
+/// from the checkpoint of round r, all events with a larger round are forgotten.
+struct Event {
+  std::string kind;
+  std::int64_t round = 0;
+  std::map<std::string, double> numbers{};
+  std::map<std::string, std::string> texts{};
+  double time = 0;  ///< Unix seconds; 0: when it is recorded
+
+  bool operator==(const Event&) const = default;
+};
+
+/// Where a run's numbers go. Called by one thread, in the order of the events.
+///
+///     tracker.record({"round", 12, {{"loss", 0.31}, {"examples", 640}, {"seconds", 1.2}}});
+class Tracker {
+ public:
+  static constexpr std::string_view kKind = "tracker";
+
+  virtual ~Tracker() = default;
+  /// WorldError when it cannot be written (full disk).
+  virtual void record(const Event& event) = 0;
+  /// Hands everything to the operating system, so that a killed process loses nothing.
+  virtual void flush() {}
+};
+
+/// Trackers beside `metrics.jsonl`, by name: each writes files of its own into the run folder it is given.
+using Trackers = Registry<Tracker, const std::filesystem::path&>;
+
+}  // namespace chorus

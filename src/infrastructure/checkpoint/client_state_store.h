@@ -1,0 +1,95 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "infrastructure/checkpoint/checkpoint_store.h"
+
+namespace chorus {
+
+using ClientState = std::map<std::string, at::Tensor>;
+
+/// What clients keep between rounds: control variates, optimiser states, error feedback, personal models. In memory up
+/// to a budget, the least recently used on disk beyond it. Crash-safe because no file that a checkpoint needs is ever
+/// overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client 12345, round 17; a
+/// thousand clients a folder), and the state that belongs to a checkpoint is each client's newest of that round or
+/// before.
+///
+///     ClientStateStore clients(run.clients(), {.memory_bytes = 1 << 30});
+///     auto state = clients.load(7);                        // empty: client 7 has none
+///     clients.store(7, round, {{"control", control}});     // copied
+///     save_federation(checkpoints, clients, checkpoint);   // after the round
+///
+/// Thread-safe; one client is in the hands of one thread at a time. Rounds go one after the other: nothing of round
+/// r + 1 is stored before the checkpoint of round r is written.
+class ClientStateStore {
+ public:
+  struct Options {
+    std::size_t memory_bytes = std::size_t{1} << 30;
+  };
+
+  /// Lists what is in the folder (made when it is missing). Call rollback before the first load.
+  explicit ClientStateStore(std::filesystem::path folder);
+  ClientStateStore(std::filesystem::path folder, Options options);
+
+  /// A copy on the CPU of the newest state; empty when there is none. DataError when its file is damaged.
+  ClientState load(std::int64_t client);
+  /// Replaces the client's state. An empty one is kept as such. WorldError when it must be spilled and the disk is
+  /// full.
+  void store(std::int64_t client, std::int64_t round, const ClientState& state);
+
+  /// Writes every state that is only in memory to disk: call it before the checkpoint of `round` is saved.
+  void commit(std::int64_t round);
+  /// Removes the files that no checkpoint from `oldest_checkpoint` on needs: call it after the checkpoint is saved.
+  void prune(std::int64_t oldest_checkpoint);
+  /// Forgets every state after `round`, in memory and on disk: at resume; 0 without a checkpoint.
+  void rollback(std::int64_t round);
+
+  std::size_t clients() const;       ///< that have a state
+  std::size_t memory_bytes() const;  ///< held now
+
+ private:
+  struct Entry {
+    std::vector<std::int64_t> files;  // rounds on disk, rising
+    std::optional<ClientState> held;
+    std::int64_t held_round = 0;
+    std::size_t held_bytes = 0;
+    bool dirty = false;  // held, and not on disk
+    std::list<std::int64_t>::iterator recent{};
+  };
+
+  void scan();
+  std::filesystem::path path_of(std::int64_t client, std::int64_t round) const;
+  void hold(std::int64_t client, Entry& entry, std::int64_t round, ClientState state);
+  void release(Entry& entry);
+  void write(std::int64_t client, Entry& entry);
+  void shrink();
+
+  std::filesystem::path folder_;
+  Options options_;
+  mutable std::mutex mutex_;
+  std::unordered_map<std::int64_t, Entry> entries_;
+  std::list<std::int64_t> recent_;      // clients whose state is held, the least recently used first
+  std::vector<std::int64_t> with_old_;  // clients that got a second file since the last prune
+  std::size_t bytes_ = 0;
+};
+
+/// A checkpoint with the clients' states, in the order that is safe to kill at any moment: states, checkpoint, then
+/// what is no longer needed goes.
+void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, const Checkpoint& checkpoint);
+
+/// The other way: the newest whole checkpoint, with everything newer removed. Nothing (and no client state) when there
+/// is none.
+std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientStateStore& clients);
+
+}  // namespace chorus

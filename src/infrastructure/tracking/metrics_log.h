@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ports/tracker.h"
+
+namespace chorus {
+
+/// An event as one line of JSON, without the line's end. Whole numbers are written without a point, non-finite ones as
+/// null (and read back as NaN).
+std::string event_line(const Event& event);
+/// DataError that starts with `where` when the line is no event.
+Event parse_event(std::string_view line, const std::string& where);
+
+/// `metrics.jsonl`: one event a line, each handed to the operating system when it is recorded, so that killing the
+/// process loses at most the line that is being written.
+///
+///     MetricsLog log(run.metrics());
+///     log.record({"evaluation", 5, {{"accuracy", 0.8}}, {{"split", "test"}}});
+class MetricsLog final : public Tracker {
+ public:
+  explicit MetricsLog(const std::filesystem::path& path);
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+  ~MetricsLog() override;
+
+  /// WorldError when the disk is full; what was written of the line is taken back.
+  void record(const Event& event) override;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// The events of a file, without a last line that has no end (it is being written, or its writer was killed). No file:
+/// none. DataError for a line that is no event.
+std::vector<Event> read_events(const std::filesystem::path& path);
+
+/// Keeps the events up to `round`, `run_finished` excepted, in one step; returns them.
+std::vector<Event> cut_events_after(const std::filesystem::path& path, std::int64_t round);
+
+}  // namespace chorus

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace chorus {
+
+using Scores = std::map<std::string, double>;
+
+/// One segment of time of a continual run, or one stage of any other that has several.
+struct PhaseSummary {
+  std::string name{};
+  std::int64_t first_round = 1, rounds = 0;
+  Scores last{}, best{};
+};
+
+/// Scores of a tenth of the devices, by how much text they have (paper 002, section 4).
+struct DecileSummary {
+  std::string name{};
+  std::int64_t clients = 0;
+  Scores scores{};
+};
+
+/// `summary.json`: what a run came to. `chorus compare` and `chorus sweep` read it; programs may.
+struct RunSummary {
+  std::string status = "finished";  ///< finished, target_reached, or interrupted
+  std::string algorithm{};
+  std::string metric{};          ///< the main score's name, as in `best` and `last`
+  bool higher_is_better = true;  ///< false for losses and perplexity
+  std::optional<double> target{};
+  std::optional<std::int64_t> rounds_to_target{};  ///< the first evaluated round that met the target
+  std::int64_t rounds = 0;                         ///< finished ones
+  std::int64_t best_round = 0;
+  Scores last{}, best{};  ///< of the main test set; `best` are all scores of the round with the best main one
+  double examples = 0, bytes_up = 0, bytes_down = 0;  ///< trained on, and moved, by all clients in all rounds
+  double seconds = 0;                                 ///< all processes of the run together, when it was resumed
+  std::optional<double> emulated_seconds{};           ///< on the clock of the emulated devices
+  std::vector<PhaseSummary> phases{};
+  std::vector<DecileSummary> deciles{};
+};
+
+std::string to_json(const RunSummary& summary);
+/// DataError, starting with `where`, for anything that `to_json` does not write.
+RunSummary parse_run_summary(const std::string& json, const std::string& where);
+/// The run's summary; nothing when it is not finished.
+std::optional<RunSummary> read_run_summary(const std::filesystem::path& run_folder);
+
+}  // namespace chorus
