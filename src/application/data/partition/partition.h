@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "core/client_id.h"
+
 namespace chorus {
 
 using ExampleId = std::uint32_t;
-using ClientId = std::uint32_t;
 
 /// The examples of each client in one split, as one array of ids and one of offsets (CSR): four bytes an example and
 /// eight a client, whatever the number of clients.

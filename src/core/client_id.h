@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace chorus {
+
+/// A client of a federation: 0 .. clients - 1.
+using ClientId = std::uint32_t;
+
+}  // namespace chorus
