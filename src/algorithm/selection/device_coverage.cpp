@@ -1,0 +1,50 @@
+#include "algorithm/selection/device_coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/activity.h"
+#include "core/error.h"
+
+namespace chorus {
+
+DeviceCoverage::DeviceCoverage(std::span<const double> sizes, std::size_t groups)
+    : times_(sizes.size(), 0), group_of_(sizes.size(), 0) {
+  check(groups > 0 && groups <= 65535, "coverage by 0 or more than 65,535 groups");
+  const std::vector<ClientId> order = by_activity(sizes);
+  clients_ = order.size();
+  groups_.resize(std::min(groups, clients_));
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const std::size_t begin = group_begin(clients_, g, groups_.size());
+    const std::size_t end = group_begin(clients_, g + 1, groups_.size());
+    groups_[g] = {.clients = end - begin, .smallest = sizes[order[begin]], .largest = sizes[order[end - 1]]};
+    for (std::size_t i = begin; i < end; ++i) group_of_[order[i]] = static_cast<std::uint16_t>(g);
+  }
+}
+
+void DeviceCoverage::add(std::span<const ClientId> cohort) {
+  ++rounds_;
+  for (const ClientId client : cohort) {
+    check(client < times_.size() && !groups_.empty(), "a selected client is not in the federation");
+    Group& group = groups_[group_of_[client]];
+    if (times_[client]++ == 0) {
+      ++distinct_;
+      ++group.reached;
+    }
+    ++group.selections;
+    ++selections_;
+  }
+}
+
+std::string DeviceCoverage::text() const {
+  std::string line =
+      fmt::format("reached {} of {} devices ({:.1f} %) in {} rounds", distinct_, clients_, 100 * share(), rounds_);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    line += fmt::format("{}{:.0f} %", g == 0 ? "; from least to most active: " : ", ",
+                        100 * static_cast<double>(groups_[g].reached) / static_cast<double>(groups_[g].clients));
+  }
+  return line;
+}
+
+}  // namespace chorus

@@ -1,0 +1,63 @@
+#include "algorithm/selection/power_of_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "algorithm/selection/sampling.h"
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace chorus {
+
+void PowerOfChoiceConfig::describe(ConfigVisitor& v) {
+  v.field("candidates", candidates, "how many clients are asked for their loss; 0: twice the clients a round")
+      .at_least(0);
+}
+
+std::vector<ClientId> PowerOfChoiceSelector::select(const SelectionContext& context) const {
+  if (!context.losses) {
+    throw ConfigError(
+        "power_of_choice needs the current losses of its candidates, and this run cannot ask for them; choose another "
+        "selector");
+  }
+  const std::vector<ClientId> clients = eligible_clients(context);
+  check_count(context, clients.size(), "clients with data that can be reached");
+  const std::size_t wanted = config_.candidates > 0 ? static_cast<std::size_t>(config_.candidates) : 2 * context.count;
+  if (wanted < context.count) {
+    throw ConfigError(fmt::format(
+        "power_of_choice draws {} candidates, but {} clients a round are asked for; set candidates to at least {}",
+        wanted, context.count, context.count));
+  }
+  std::vector<double> sizes(clients.size());
+  for (std::size_t i = 0; i < clients.size(); ++i) sizes[i] = context.sizes[clients[i]];
+  RandomStream stream({.seed = context.seed, .purpose = "selection.power_of_choice", .round = context.round});
+  std::vector<ClientId> candidates;
+  for (const std::size_t i : sample_successive(sizes, std::min(wanted, clients.size()), stream)) {
+    candidates.push_back(clients[i]);
+  }
+
+  std::vector<double> losses = context.losses(candidates);
+  check(losses.size() == candidates.size(), "the losses are not as many as the candidates");
+  for (double& loss : losses) {
+    if (std::isnan(loss)) loss = -std::numeric_limits<double>::infinity();
+  }
+  std::vector<std::size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return losses[a] > losses[b]; });
+  std::vector<ClientId> cohort(context.count);
+  for (std::size_t i = 0; i < cohort.size(); ++i) cohort[i] = candidates[order[i]];
+  return cohort;
+}
+
+namespace {
+
+const Registration<Selectors, PowerOfChoiceConfig> kRegisteredPowerOfChoice{
+    "power_of_choice", "those with the highest loss among some candidates (Cho et al. 2020)",
+    [](const PowerOfChoiceConfig& config) { return std::make_unique<PowerOfChoiceSelector>(config); }};
+
+}  // namespace
+}  // namespace chorus

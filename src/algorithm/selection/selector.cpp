@@ -1,0 +1,37 @@
+#include "algorithm/selection/selector.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace chorus {
+
+std::size_t Selector::most(const SelectionContext& context) const { return eligible_clients(context).size(); }
+
+std::vector<ClientId> eligible_clients(const SelectionContext& context) {
+  check(context.reachable.empty() || context.reachable.size() == context.sizes.size(),
+        "reachable has another number of clients than sizes");
+  std::vector<ClientId> clients;
+  clients.reserve(context.sizes.size());
+  for (std::size_t client = 0; client < context.sizes.size(); ++client) {
+    const double size = context.sizes[client];
+    check(size >= 0 && std::isfinite(size), "the size of a client is negative or not a number");
+    if (size > 0 && (context.reachable.empty() || context.reachable[client] != 0)) {
+      clients.push_back(static_cast<ClientId>(client));
+    }
+  }
+  return clients;
+}
+
+void check_count(const SelectionContext& context, std::size_t pool, std::string_view who) {
+  if (context.count == 0) throw ConfigError("0 clients a round are asked for; ask for at least 1");
+  if (context.count > pool) {
+    throw ConfigError(
+        fmt::format("{} clients a round are asked for, but there are {} {} (of {} clients in all); ask for at most {}",
+                    context.count, pool, who, context.sizes.size(), pool));
+  }
+}
+
+}  // namespace chorus

@@ -1,0 +1,21 @@
+#include "algorithm/selection/uniform.h"
+
+#include "algorithm/selection/sampling.h"
+#include "core/rng.h"
+
+namespace chorus {
+
+std::vector<ClientId> UniformSelector::select(const SelectionContext& context) const {
+  std::vector<ClientId> clients = eligible_clients(context);
+  check_count(context, clients.size(), "clients with data that can be reached");
+  RandomStream stream({.seed = context.seed, .purpose = "selection.uniform", .round = context.round});
+  return sample_uniform(std::move(clients), context.count, stream);
+}
+
+namespace {
+
+const Registration<Selectors> kRegisteredUniform{"uniform", "every client with data equally likely",
+                                                 [] { return std::make_unique<UniformSelector>(); }};
+
+}  // namespace
+}  // namespace chorus
