@@ -45,6 +45,13 @@ class WorldError : public Error {
   explicit WorldError(const std::string& message) : Error(ExitCode::kWorld, message) {}
 };
 
+/// The user asked to stop (Ctrl-C), and the work has stopped at a place from which it can go on.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(ExitCode::kInterrupted, "interrupted") {}
+  explicit Interrupted(const std::string& message) : Error(ExitCode::kInterrupted, message) {}
+};
+
 /// Where a call stands in the source: std::source_location, which clang 14 (our linter and fuzzer) lacks.
 struct SourceLocation {
   const char* file;

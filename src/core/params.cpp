@@ -61,6 +61,12 @@ Params Params::client(std::int64_t index) const {
                 frozen_);
 }
 
+Params Params::first(std::int64_t count) const {
+  check(count >= 1 && count <= clients(), "no such clients in the cohort");
+  return Params(layout_, values_.narrow(0, 0, count), grads_.defined() ? grads_.narrow(0, 0, count) : at::Tensor(),
+                frozen_);
+}
+
 at::Tensor Params::tensor(ParamId id, std::int64_t client) const {
   const ParamSpec& spec = (*layout_)[id];
   if (!spec.trainable) return frozen_.narrow(0, spec.offset, spec.count).view(spec.shape);

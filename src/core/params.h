@@ -49,6 +49,8 @@ class Params {
 
   /// One client alone: a Params with C = 1 on the same memory.
   Params client(std::int64_t index) const;
+  /// The first `count` clients, on the same memory.
+  Params first(std::int64_t count) const;
   /// The tensor of one client, [shape...], on the same memory, without autograd.
   at::Tensor tensor(ParamId id, std::int64_t client = 0) const;
   /// The gradient of one client, [shape...]; the parameter must be trainable.

@@ -120,6 +120,22 @@ void Correlation::merge(const Metric& other) {
     for (const std::size_t end : that.unit_end_) unit_end_.push_back(offset + end);
 }
 
+MetricTotals Correlation::totals() const {
+  MetricTotals result;
+  for (std::size_t i = 0; i < predictions_.size(); ++i) {
+    result.names.emplace_back("pair");
+    result.rows.push_back({predictions_[i], references_[i], 0});
+  }
+  result.examples = predictions_.size();
+  return result;
+}
+
+void Correlation::add_totals(const MetricTotals& totals) {
+  check(keep_ == Keep::kTotals, "units are kept here but not in what is added");
+  if (totals.rows.size() != totals.examples) throw DataError("a correlation's totals are one row an example");
+  for (const auto& row : totals.rows) add(row[0], row[1]);
+}
+
 void Correlation::merge_as_unit(const Metric& other) {
   check_mergeable(other);
   const auto& that = static_cast<const Correlation&>(other);

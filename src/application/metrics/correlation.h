@@ -28,6 +28,8 @@ class Correlation : public Metric {
   std::string signature() const override { return "correlation"; }
   void merge(const Metric& other) override;
   void merge_as_unit(const Metric& other) override;
+  MetricTotals totals() const override;
+  void add_totals(const MetricTotals& totals) override;
   std::uint64_t examples() const override { return predictions_.size(); }
   std::size_t units() const override { return unit_end_.size(); }
   Scores scores() const override { return score_pairs({}); }

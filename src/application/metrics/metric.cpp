@@ -55,6 +55,13 @@ void Tally::merge(const Tally& other) {
   unit_examples_.insert(unit_examples_.end(), other.unit_examples_.begin(), other.unit_examples_.end());
 }
 
+void Tally::add_summary(const MetricTotals& summary) {
+  check(keep_ == Keep::kTotals, "units are kept here but not in what is added");
+  if (summary.rows.size() != summary.names.size()) throw DataError("a metric's totals have a row too many or too few");
+  for (std::size_t i = 0; i < summary.names.size(); ++i) add(index(summary.names[i]), summary.rows[i]);
+  examples_ += summary.examples;
+}
+
 void Tally::merge_as_unit(const Tally& other) {
   check(keep_ == Keep::kUnits, "units are not kept");
   const std::vector<std::uint32_t> ours = map_names(other);

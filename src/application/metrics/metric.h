@@ -20,6 +20,14 @@ using Scores = std::map<std::string, double>;
 /// example, or one client after `merge_as_unit`.
 enum class Keep { kTotals, kUnits };
 
+/// What a metric has counted, without its kind and options: what a client sends to its server. Three numbers under each
+/// name (Tally), or one row a pair of values (Correlation).
+struct MetricTotals {
+  std::vector<std::string> names;
+  std::vector<std::array<double, 3>> rows;  ///< one a name
+  std::uint64_t examples = 0;
+};
+
 /// A measure of predictions against references, built up in batches, by one thread, and merged across clients. Each
 /// kind has its own `add`; the rest is here. No value depends on how the examples were cut into batches or clients.
 ///
@@ -38,6 +46,10 @@ class Metric {
 
   /// Adds all of `other`. If units are kept here they must be kept there too; they go behind ours.
   virtual void merge(const Metric& other) = 0;
+  /// The totals, and those of another metric of the same signature (without its units). They may come from a peer:
+  /// DataError when they are not such totals.
+  virtual MetricTotals totals() const = 0;
+  virtual void add_totals(const MetricTotals& totals) = 0;
   /// Adds all of `other` as one unit: what is then resampled is clients. Units must be kept here.
   virtual void merge_as_unit(const Metric& other) = 0;
 
@@ -69,6 +81,9 @@ class Tally {
 
   void merge(const Tally& other);
   void merge_as_unit(const Tally& other);
+  MetricTotals summary() const { return {names_, totals_, examples_}; }
+  /// Units must not be kept.
+  void add_summary(const MetricTotals& summary);
 
   Keep keep() const { return keep_; }
   std::uint64_t examples() const { return examples_; }
@@ -103,6 +118,8 @@ class TallyMetric : public Metric {
 
   void merge(const Metric& other) override;
   void merge_as_unit(const Metric& other) override;
+  MetricTotals totals() const override { return tally_.summary(); }
+  void add_totals(const MetricTotals& totals) override { tally_.add_summary(totals); }
   std::uint64_t examples() const override { return tally_.examples(); }
   std::size_t units() const override { return tally_.units(); }
   Scores scores() const override { return finish(tally_); }

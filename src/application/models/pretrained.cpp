@@ -130,6 +130,15 @@ void read_weights(const Match& match, const TensorSource& source, const Params& 
 
 }  // namespace
 
+ModelConfig read_generation_config(const fs::path& folder) {
+  const ModelConfig config = ModelConfig::read(folder / "config.json");
+  const fs::path file = folder / "generation_config.json";
+  if (!fs::exists(file)) return config;
+  ModelConfig generation = ModelConfig::read(file);
+  generation.inherit(config);
+  return generation;
+}
+
 Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   if (!fs::is_directory(folder)) {
     throw DataError(
@@ -138,11 +147,7 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
                     folder.string()));
   }
   ModelConfig config = ModelConfig::read(folder / "config.json");
-  ModelConfig generation = config;
-  if (const fs::path file = folder / "generation_config.json"; fs::exists(file)) {
-    generation = ModelConfig::read(file);
-    generation.inherit(config);
-  }
+  ModelConfig generation = read_generation_config(folder);
   if (options.labels) config.set_labels(*options.labels);
   std::unique_ptr<Model> model = options.head ? make_model(config, *options.head) : make_model(config);
   if (options.freeze) model->layout().freeze(options.freeze);

@@ -43,6 +43,9 @@ struct Pretrained {
 ///     Pretrained bert = load_pretrained("models/chorus-mini", {.head = Head::kSequenceClassification});
 Pretrained load_pretrained(const std::filesystem::path& folder, const LoadOptions& options = {});
 
+/// What a folder says about generating: generation_config.json, where there is one, over config.json.
+ModelConfig read_generation_config(const std::filesystem::path& folder);
+
 struct SaveOptions {
   std::int64_t client = 0;            ///< whose values
   at::ScalarType dtype = at::kFloat;  ///< kFloat, kHalf or kBFloat16

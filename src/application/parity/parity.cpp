@@ -6,7 +6,7 @@
 #include "application/models/generation.h"
 #include "application/models/loss.h"
 #include "application/models/pretrained.h"
-#include "application/trainer/optimizer.h"
+#include "application/optim/adamw.h"
 #include "core/error.h"
 #include "core/safetensors.h"
 
@@ -177,7 +177,11 @@ class Comparison {
 
   double compare_training() {
     const at::Tensor wanted = expected_.get("adamw_losses");
-    AdamW optimizer({});
+    AdamW optimizer({}, {.layout = std::make_shared<Layout>(loaded_.model->layout()),
+                         .device = loaded_.params.device(),
+                         .weight_decay = 0.01,
+                         .decay_matrices_only = false});
+    const std::vector<double> rates{1e-3};
     double worst = 0;
     Dropout off;
     for (std::int64_t step = 0; step < wanted.size(0); ++step) {
@@ -185,7 +189,7 @@ class Comparison {
       const at::Tensor total = loss(loaded_.model->forward(loaded_.params, padded_, off).logits);
       worst = std::max(worst, std::abs(total.item<double>() - wanted[step].item<double>()));
       total.backward();
-      optimizer.step(loaded_.params.values(), loaded_.params.grads());
+      optimizer.step(loaded_.params.values(), loaded_.params.grads(), rates);
     }
     return worst;
   }

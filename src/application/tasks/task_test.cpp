@@ -17,7 +17,7 @@
 #include "application/tasks/seq2seq_task.h"
 #include "application/tasks/tiny_world_test.h"
 #include "application/text/vocabulary_trainer.h"
-#include "application/trainer/optimizer.h"
+#include "application/optim/adamw.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -90,7 +90,8 @@ TEST_P(EveryTask, LearnsAndIsMeasured) {
   Params start(model->layout(), {});
   start.initialise(3);
   Params params = Params::cohort_of(start, 2, true);
-  AdamW optimizer({.learning_rate = 4e-3, .weight_decay = 0});
+  AdamW optimizer({}, {.layout = std::make_shared<Layout>(model->layout()), .clients = 2});
+  const std::vector<double> rates(2, 4e-3);
   at::Tensor first, last;
   for (std::int64_t step = 0; step < c.steps; ++step) {
     std::vector<std::vector<std::uint32_t>> rows(2);
@@ -109,7 +110,7 @@ TEST_P(EveryTask, LearnsAndIsMeasured) {
     EXPECT_TRUE(batch.counted.gt(0).all().item<bool>());
     params.zero_grads();
     loss.sum().backward();
-    optimizer.step(params.values(), params.grads());
+    optimizer.step(params.values(), params.grads(), rates);
     if (step == 0) first = loss.detach();
     last = loss.detach();
   }

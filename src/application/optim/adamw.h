@@ -1,0 +1,29 @@
+#pragma once
+
+#include "application/optim/optimizer.h"
+
+namespace chorus {
+
+struct AdamWConfig {
+  double beta1 = 0.9;      ///< decay of the first moment, below 1
+  double beta2 = 0.999;    ///< decay of the second moment, below 1
+  double epsilon = 1e-8;   ///< added to the root of the second moment
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// AdamW (Loshchilov and Hutter, 2019), as PyTorch's:
+///   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
+///   w -= lr * weight_decay * w,  w -= lr * m' / (sqrt(v') + eps)   with bias-corrected m', v'.
+class AdamW : public Optimizer {
+ public:
+  AdamW(const AdamWConfig& config, const OptimizerInput& input);
+
+ private:
+  void update(const Rows& rows) override;
+
+  AdamWConfig config_;
+  at::Tensor first_, second_;  // [C, P] moments
+};
+
+}  // namespace chorus

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/registry.h"
+
+namespace chorus {
+
+/// What an optimiser works on.
+struct OptimizerInput {
+  std::shared_ptr<const Layout> layout;
+  std::int64_t clients = 1;
+  at::Device device = at::kCPU;
+  double weight_decay = 0;
+  /// Biases and normalisation weights do not decay, as Hugging Face's trainer has it. Otherwise everything does.
+  bool decay_matrices_only = true;
+};
+
+/// A gradient method on the flat buffers of a cohort. Each client has a state and a step count of its own; a step is a
+/// handful of operations on [A, P], whatever the number of parameters and clients. Clients that have finished are the
+/// last rows, so a step is always of the first A.
+///
+///     auto optimizer = Optimizers::make("adamw", {layout, clients});
+///     optimizer->step(params.values(), params.grads(), rates);
+class Optimizer {
+ public:
+  static constexpr std::string_view kKind = "optimizer";
+
+  explicit Optimizer(const OptimizerInput& input);
+  virtual ~Optimizer() = default;
+
+  /// values, gradients [A, P], rates: the learning rate of each of the A clients. May change the gradients.
+  void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates);
+
+  /// How far `steps` steps go in units of one gradient: FedNova's |a|_1.
+  virtual double reach(double steps) const { return steps; }
+
+  /// The state of one client, to be kept between rounds; and back. An empty one starts anew.
+  std::map<std::string, at::Tensor> state(std::int64_t client) const;
+  void restore(std::int64_t client, const std::map<std::string, at::Tensor>& state);
+
+ protected:
+  /// Rows [A, P]; `column` is [A, 1].
+  struct Rows {
+    at::Tensor values, gradients;
+    std::span<const double> rates;
+    std::int64_t count = 0;
+  };
+  virtual void update(const Rows& rows) = 0;
+
+  /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.
+  at::Tensor& buffer(const std::string& name, std::int64_t size);
+  /// One number a client as [A, 1]; a plain scalar tensor when all are equal.
+  at::Tensor column(std::span<const double> numbers) const;
+  /// The steps each of the first `count` clients has made, this one included.
+  std::span<const double> steps(std::int64_t count) const { return std::span(steps_).first(static_cast<std::size_t>(count)); }
+  /// values *= 1 - rate * weight_decay, where decay applies.
+  void decay_values(const Rows& rows) const;
+  /// gradients += weight_decay * values, where decay applies.
+  void decay_gradients(const Rows& rows) const;
+
+  const OptimizerInput& input() const { return input_; }
+
+ private:
+  OptimizerInput input_;
+  at::Tensor decay_;  // [P] of 0 and 1, or undefined: everything or nothing decays
+  std::map<std::string, at::Tensor> buffers_;
+  std::vector<double> steps_;
+};
+
+using Optimizers = Registry<Optimizer, const OptimizerInput&>;
+
+/// Scales the gradients of each client, a row, so that its L2 norm is at most `norm`. Returns the norms before, [A].
+at::Tensor clip_rows(const at::Tensor& gradients, double norm);
+
+}  // namespace chorus

@@ -1,0 +1,47 @@
+#include "application/optim/sgd.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace chorus {
+
+void SgdConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("momentum", momentum, "0: plain gradient descent").at_least(0).below(1);
+  visitor.field("nesterov", nesterov, "look ahead; needs momentum");
+  visitor.check([this] { return nesterov && momentum == 0 ? "nesterov needs a momentum above 0" : ""; });
+}
+
+Sgd::Sgd(const SgdConfig& config, const OptimizerInput& input) : Optimizer(input), config_(config) {
+  if (config.momentum > 0) momentum_ = buffer("momentum", input.layout->trainable_size());
+}
+
+double Sgd::reach(double steps) const {
+  const double rho = config_.momentum;
+  return (steps - rho * (1 - std::pow(rho, steps)) / (1 - rho)) / (1 - rho);
+}
+
+void Sgd::update(const Rows& rows) {
+  decay_gradients(rows);
+  at::Tensor direction = rows.gradients;
+  if (config_.momentum > 0) {
+    const at::Tensor momentum = momentum_.narrow(0, 0, rows.count);
+    momentum.mul_(config_.momentum).add_(rows.gradients);
+    direction = config_.nesterov ? rows.gradients.add(momentum, config_.momentum) : momentum;
+  }
+  const at::Tensor rates = column(rows.rates);
+  if (rates.dim() == 0) {
+    rows.values.sub_(direction, rows.rates[0]);
+  } else {
+    rows.values.sub_(direction * rates);
+  }
+}
+
+namespace {
+
+const Registration<Optimizers, SgdConfig> kRegisteredSgd{
+    "sgd", "gradient descent, with momentum if asked for",
+    [](const SgdConfig& config, const OptimizerInput& input) { return std::make_unique<Sgd>(config, input); }};
+
+}  // namespace
+}  // namespace chorus

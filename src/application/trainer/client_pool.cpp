@@ -1,0 +1,169 @@
+#include "application/trainer/client_pool.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+#include "application/tasks/evaluate.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+class PoolBench final : public Workbench {
+ public:
+  PoolBench(const ClientPoolInput& input, const CohortTrainer& trainer, std::vector<TrainClient> clients,
+            std::uint64_t round)
+      : input_(input), trainer_(trainer), clients_(std::move(clients)), round_(round), states_(clients_.size()) {
+    std::stable_sort(clients_.begin(), clients_.end(), [](const TrainClient& a, const TrainClient& b) {
+      return a.data.rows.size() > b.data.rows.size();
+    });
+    for (const TrainClient& client : clients_) ids_.push_back(client.id);
+  }
+
+  std::span<const ClientId> clients() const override { return ids_; }
+  std::int64_t parameters() const override { return input_.trainer.model.layout().trainable_size(); }
+
+  ClientState& state(std::size_t i) override {
+    if (!states_[i]) states_[i] = input_.states.load ? input_.states.load(ids_[i]) : ClientState{};
+    return *states_[i];
+  }
+  void keep_state(std::size_t i) override {
+    if (states_[i] && input_.states.store) input_.states.store(ids_[i], round_, *states_[i]);
+  }
+
+  TrainResult train(const at::Tensor& start, const TrainWish& wish) override {
+    std::vector<ClientState*> states;
+    for (std::size_t i = 0; wish.keep_optimizer && i < ids_.size(); ++i) states.push_back(&state(i));
+    return trainer_.train(clients_, start, moment(), wish, states);
+  }
+  GradientResult gradient(const at::Tensor& start, bool want_gradients) override {
+    return trainer_.gradient(clients_, start, moment(), want_gradients);
+  }
+
+  std::vector<Message> evaluate(const at::Tensor& values, TestOn on) override {
+    check(input_.test != nullptr, "there is nothing to evaluate on");
+    Params params = Params::cohort_of(input_.trainer.base, 1, false);
+    if (values.dim() == 1 && on == TestOn::kOwn) {
+      params.values().copy_(values.unsqueeze(0));
+      if (!rearranged()) return evaluate_together(params);
+    }
+    std::vector<Message> answers;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      if (values.dim() == 2) params.values().copy_(values.narrow(0, static_cast<std::int64_t>(i), 1));
+      if (values.dim() == 1) params.values().copy_(values.unsqueeze(0));
+      const auto examples = on == TestOn::kOwn ? own_test(i) : input_.shared_test;
+      answers.push_back(examples.empty() ? Message{} : to_message(score(params, examples).metric->totals()));
+    }
+    return answers;
+  }
+
+ private:
+  TrainMoment moment() const { return {input_.seed, round_, input_.rounds}; }
+  std::span<const std::uint32_t> own_test(std::size_t i) const {
+    return input_.test_lists == nullptr ? std::span<const std::uint32_t>{} : (*input_.test_lists)[ids_[i]];
+  }
+  // A language model that reads blocks answers for blocks, which mix the examples of whoever is evaluated together.
+  bool rearranged() const { return input_.trainer.task.client_data(input_.test, {}).data != input_.test; }
+
+  Evaluation score(const Params& params, std::span<const std::uint32_t> examples, bool predictions = false) const {
+    EvaluateOptions options;
+    options.seed = input_.seed;
+    options.predictions = predictions;
+    return chorus::evaluate(input_.trainer.task, input_.trainer.model, params, {input_.data, input_.test, examples},
+                            options);
+  }
+
+  // One model for all: everybody's examples in the same batches.
+  std::vector<Message> evaluate_together(const Params& params) const {
+    std::vector<std::uint32_t> all;
+    for (std::size_t i = 0; i < ids_.size(); ++i) all.insert(all.end(), own_test(i).begin(), own_test(i).end());
+    std::vector<Message> answers(ids_.size());
+    if (all.empty()) return answers;
+    const Evaluation together = score(params, all, true);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const auto metric = input_.trainer.task.metric(Keep::kTotals);
+      for (std::size_t k = 0; k < own_test(i).size(); ++k) {
+        input_.trainer.task.score(together.predictions[next++], input_.data, *metric);
+      }
+      if (!own_test(i).empty()) answers[i] = to_message(metric->totals());
+    }
+    return answers;
+  }
+
+  const ClientPoolInput& input_;
+  const CohortTrainer& trainer_;
+  std::vector<TrainClient> clients_;
+  std::uint64_t round_;
+  std::vector<ClientId> ids_;
+  std::vector<std::optional<ClientState>> states_;
+};
+
+}  // namespace
+
+ClientPool::ClientPool(const ClientPoolInput& input) : input_(input), trainer_(input.trainer, input.config) {
+  check(input.train_lists != nullptr && input.train != nullptr, "a pool needs training data");
+  for (std::size_t c = 0; c < input.train_lists->clients(); ++c) {
+    sizes_.push_back(static_cast<double>(input.train_lists->size_of(c)));
+  }
+}
+
+double ClientPool::client_bytes() const {
+  std::size_t longest = 1;
+  const std::size_t stride = std::max<std::size_t>(input_.train->rows() / 4096, 1);
+  for (std::size_t row = 0; row < input_.train->rows(); row += stride) {
+    longest = std::max(longest, input_.train->length(static_cast<std::uint32_t>(row)));
+  }
+  return trainer_.client_bytes(static_cast<double>(longest) * static_cast<double>(input_.config.batch_size));
+}
+
+std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, std::uint64_t round) const {
+  std::vector<TrainClient> opened;
+  for (const ClientId id : clients) {
+    check(id < sizes_.size(), "no such client");
+    const auto examples = (*input_.train_lists)[id];
+    opened.push_back({id, input_.trainer.task.client_data(input_.train, examples), sizes_[id]});
+  }
+  return std::make_unique<PoolBench>(input_, trainer_, std::move(opened), round);
+}
+
+Message to_message(const MetricTotals& totals) {
+  Message message;
+  std::string names;
+  for (const std::string& name : totals.names) names += name + '\n';
+  at::Tensor rows = torch::empty({static_cast<std::int64_t>(totals.rows.size()), 3}, at::kDouble);
+  if (!totals.rows.empty()) std::memcpy(rows.data_ptr<double>(), totals.rows.data(), totals.rows.size() * 24);
+  message.texts["metric.names"] = std::move(names);
+  message.tensors["metric.rows"] = rows;
+  message.numbers["metric.examples"] = static_cast<double>(totals.examples);
+  return message;
+}
+
+MetricTotals totals_of(const Message& message) {
+  MetricTotals totals;
+  const std::string& names = message.text("metric.names");
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = names.find('\n', begin);
+    if (end == std::string::npos) throw DataError("a metric's names end in the middle of one");
+    totals.names.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const at::Tensor& rows = message.tensor("metric.rows");
+  if (rows.scalar_type() != at::kDouble || rows.dim() != 2 || rows.size(1) != 3 ||
+      rows.size(0) != static_cast<std::int64_t>(totals.names.size())) {
+    throw DataError("a metric's totals should be three doubles a name");
+  }
+  totals.rows.resize(totals.names.size());
+  const at::Tensor here = rows.cpu().contiguous();
+  if (!totals.rows.empty()) std::memcpy(totals.rows.data(), here.data_ptr<double>(), totals.rows.size() * 24);
+  const double examples = message.number("metric.examples");
+  if (!(examples >= 0 && examples < 9e15)) throw DataError("a metric's number of examples is not one");
+  totals.examples = static_cast<std::uint64_t>(examples);
+  return totals;
+}
+
+}  // namespace chorus

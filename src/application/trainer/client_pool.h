@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "application/data/dataset.h"
+#include "application/data/partition/partition.h"
+#include "application/metrics/metric.h"
+#include "application/trainer/cohort_trainer.h"
+#include "core/ports/workbench.h"
+
+namespace chorus {
+
+/// Where clients' states rest between rounds.
+struct StateShelf {
+  std::function<ClientState(ClientId)> load;
+  std::function<void(ClientId, std::uint64_t round, ClientState)> store;
+};
+
+/// What clients are made of. Everything is borrowed and must outlive the pool.
+struct ClientPoolInput {
+  TrainerInput trainer;
+  TrainerConfig config = {};
+  const Dataset& data;
+  std::shared_ptr<const EncodedDataset> train;
+  std::shared_ptr<const EncodedDataset> test = {};  ///< null: nobody can evaluate
+  const ClientLists* train_lists = nullptr;
+  const ClientLists* test_lists = nullptr;        ///< null: clients have no test examples of their own
+  std::span<const std::uint32_t> shared_test = {};  ///< what everybody can be scored on
+  StateShelf states = {};
+  std::uint64_t seed = 0, rounds = 1;
+};
+
+/// The clients of a simulation: descriptions only. A hundred thousand cost their lists of examples and 8 bytes each;
+/// a Workbench is opened for those that are put to work. Thread-safe.
+///
+///     ClientPool pool({...});
+///     std::unique_ptr<Workbench> bench = pool.open(clients, round);
+class ClientPool {
+ public:
+  explicit ClientPool(const ClientPoolInput& input);
+
+  /// Training examples of every client; 0 for one whose examples gave no rows.
+  std::span<const double> sizes() const { return sizes_; }
+  /// Bytes one more client of a cohort takes, at worst.
+  double client_bytes() const;
+
+  std::unique_ptr<Workbench> open(std::span<const ClientId> clients, std::uint64_t round) const;
+
+ private:
+  ClientPoolInput input_;
+  CohortTrainer trainer_;
+  std::vector<double> sizes_;
+};
+
+/// A metric's totals as a message, and back (DataError when it is not such a message).
+Message to_message(const MetricTotals& totals);
+MetricTotals totals_of(const Message& message);
+
+}  // namespace chorus

@@ -1,0 +1,244 @@
+#include "application/trainer/cohort_trainer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "application/trainer/mixed_precision.h"
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace chorus {
+namespace {
+
+constexpr const char* kNotANumber = "the loss is not a number (try a lower learning rate, or clip the gradients)";
+constexpr const char* kStatePrefix = "optimizer.";
+
+/// The batches of one client in the order they are read: each epoch is a permutation of its rows.
+class Batches {
+ public:
+  Batches(const TrainClient& client, std::int64_t size, const TrainMoment& moment)
+      : client_(client), size_(static_cast<std::size_t>(size)), moment_(moment), order_(client.data.rows) {}
+
+  std::span<const std::uint32_t> at(std::int64_t number) {
+    const std::size_t an_epoch = (order_.size() + size_ - 1) / size_;
+    const std::size_t epoch = static_cast<std::size_t>(number) / an_epoch;
+    if (epoch != epoch_) shuffle(epoch);
+    const std::size_t begin = static_cast<std::size_t>(number) % an_epoch * size_;
+    return std::span<const std::uint32_t>(order_).subspan(begin, std::min(size_, order_.size() - begin));
+  }
+
+ private:
+  void shuffle(std::size_t epoch) {
+    // From the same beginning each time: the order is a function of the epoch alone.
+    order_ = client_.data.rows;
+    RandomStream stream({moment_.seed, "shuffle", moment_.round, client_.id, epoch});
+    stream.shuffle(std::span(order_));
+    epoch_ = epoch;
+  }
+
+  const TrainClient& client_;
+  std::size_t size_;
+  TrainMoment moment_;
+  std::vector<std::uint32_t> order_;
+  std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
+};
+
+at::Tensor as_tensor(const std::vector<double>& numbers, at::Device device) {
+  return torch::tensor(numbers, at::kDouble).to(at::kFloat).to(device);
+}
+
+std::vector<double> as_vector(const at::Tensor& numbers) {
+  const at::Tensor here = numbers.to(at::kDouble).cpu().contiguous();
+  return {here.data_ptr<double>(), here.data_ptr<double>() + here.numel()};
+}
+
+}  // namespace
+
+/// One cohort's values, gradients and batches while it trains.
+class CohortTrainer::Session {
+ public:
+  Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
+          const TrainMoment& moment)
+      : trainer_(trainer),
+        clients_(clients),
+        moment_(moment),
+        params_(Params::cohort_of(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true)) {
+    const at::Tensor from = start.dim() == 1 ? start.unsqueeze(0) : start;
+    check(from.size(1) == params_.values().size(1), "the start is of another model");
+    params_.values().copy_(from.expand_as(params_.values()));
+    for (const TrainClient& client : clients) {
+      check(!client.data.rows.empty(), "a client without data cannot train");
+      batches_.emplace_back(client, trainer.config_.batch_size, moment);
+    }
+  }
+
+  const Params& params() const { return params_; }
+  /// The first `count` clients alone.
+  Params& active(std::int64_t count) {
+    if (!active_ || active_->clients() != count) active_.emplace(params_.first(count));
+    return *active_;
+  }
+
+  /// Reads batch `number` of the first `count` clients: their losses [count], and how many answers each is a mean of.
+  std::pair<at::Tensor, at::Tensor> loss(std::int64_t count, std::int64_t number, bool random) {
+    std::vector<ClientRows> cohort;
+    std::vector<std::uint64_t> seeds;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+      cohort.push_back({clients_[c].data.data.get(), batches_[c].at(number), clients_[c].id});
+      const auto step = static_cast<std::uint64_t>(number);
+      seeds.push_back(RandomStream({moment_.seed, "dropout", moment_.round, clients_[c].id, step}).fingerprint());
+    }
+    const TrainerInput& input = trainer_.input_;
+    const TaskBatch batch = input.task.collate(cohort, {.seed = moment_.seed,
+                                                        .round = moment_.round,
+                                                        .epoch = static_cast<std::uint64_t>(number),
+                                                        .device = params_.device()});
+    Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(seeds)) : Dropout();
+    const MixedPrecision mixed(trainer_.config_.precision == TrainerConfig::Precision::kBFloat16, params_.device());
+    const Output output = input.model.forward(active(count), batch.batch, dropout);
+    return {input.task.loss(output, batch), batch.counted};
+  }
+
+ private:
+  const CohortTrainer& trainer_;
+  std::span<const TrainClient> clients_;
+  TrainMoment moment_;
+  Params params_;
+  std::optional<Params> active_;
+  std::vector<Batches> batches_;
+};
+
+CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config) : input_(input), config_(config) {
+  if (config.precision == TrainerConfig::Precision::kBFloat16 && !input.base.device().is_cuda()) {
+    throw ConfigError("trainer.precision: bfloat16 needs a GPU (device: cuda); use float32 here");
+  }
+}
+
+std::int64_t CohortTrainer::steps(std::size_t rows) const {
+  if (config_.steps) return *config_.steps;
+  const std::int64_t batches = (static_cast<std::int64_t>(rows) + config_.batch_size - 1) / config_.batch_size;
+  return (batches * config_.epochs + config_.accumulate - 1) / config_.accumulate;
+}
+
+TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at::Tensor& start,
+                                 const TrainMoment& moment, const TrainWish& wish,
+                                 std::span<ClientState* const> states) const {
+  const std::size_t cohort = clients.size();
+  Session session(*this, clients, start, moment);
+  const Params& params = session.params();
+  const auto layout = std::make_shared<Layout>(params.layout());
+  const auto optimizer = config_.optimizer.make(OptimizerInput{layout, params.clients(), params.device(),
+                                                               config_.weight_decay, config_.decay_matrices_only});
+  std::vector<std::int64_t> batches, steps;
+  for (std::size_t c = 0; c < cohort; ++c) {
+    const std::size_t rows = clients[c].data.rows.size();
+    steps.push_back(this->steps(rows));
+    const auto an_epoch = (static_cast<std::int64_t>(rows) + config_.batch_size - 1) / config_.batch_size;
+    batches.push_back(config_.steps ? *config_.steps * config_.accumulate : an_epoch * config_.epochs);
+    check(c == 0 || batches[c] <= batches[c - 1], "clients come in the order of falling work");
+    if (!wish.keep_optimizer) continue;
+    std::map<std::string, at::Tensor> kept;
+    for (const auto& [name, tensor] : *states[c]) {
+      if (name.starts_with(kStatePrefix)) kept[name.substr(std::string(kStatePrefix).size())] = tensor;
+    }
+    optimizer->restore(static_cast<std::int64_t>(c), kept);
+  }
+
+  at::Tensor loss_sum = torch::zeros({params.clients()}, at::TensorOptions(params.device()).dtype(at::kDouble));
+  std::vector<double> rate_sum(cohort, 0.0);
+  std::int64_t count = params.clients();
+  for (std::int64_t step = 0; step < steps.front(); ++step) {
+    while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
+    session.active(count).zero_grads();
+    const std::int64_t begin = step * config_.accumulate;
+    for (std::int64_t number = begin; number < begin + config_.accumulate; ++number) {
+      std::int64_t reading = 0;
+      std::vector<double> share;
+      while (reading < count && batches[static_cast<std::size_t>(reading)] > number) {
+        const std::int64_t group = std::min(config_.accumulate, batches[static_cast<std::size_t>(reading)] - begin);
+        share.push_back(1.0 / static_cast<double>(group));
+        ++reading;
+      }
+      if (reading == 0) break;
+      const at::Tensor loss = session.loss(reading, number, true).first;
+      (config_.accumulate == 1 ? loss.sum() : (loss * as_tensor(share, params.device())).sum()).backward();
+      loss_sum.narrow(0, 0, reading).add_(loss.detach());
+    }
+    const Params& active = session.active(count);
+    if (wish.adjust) wish.adjust(active.values(), active.grads());
+    if (config_.clip > 0) clip_rows(active.grads(), config_.clip);
+    std::vector<double> rates;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+      const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),
+                                static_cast<std::int64_t>(moment.rounds)};
+      rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
+      rate_sum[c] += rates.back();
+    }
+    optimizer->step(active.values(), active.grads(), rates);
+  }
+
+  TrainResult result;
+  result.values = params.values();
+  result.rate_sum = std::move(rate_sum);
+  result.failures.resize(cohort);
+  result.loss = as_vector(loss_sum);
+  const std::vector<double> sums = as_vector(result.values.sum(1));
+  for (std::size_t c = 0; c < cohort; ++c) {
+    result.loss[c] /= static_cast<double>(batches[c]);
+    if (!std::isfinite(result.loss[c]) || !std::isfinite(sums[c])) result.failures[c] = kNotANumber;
+    result.examples.push_back(clients[c].examples);
+    result.batches.push_back(static_cast<double>(batches[c]));
+    result.steps.push_back(static_cast<double>(steps[c]));
+    result.normalizer.push_back(optimizer->reach(static_cast<double>(steps[c])));
+    if (!wish.keep_optimizer) continue;
+    for (auto& [name, tensor] : optimizer->state(static_cast<std::int64_t>(c))) (*states[c])[kStatePrefix + name] = tensor;
+  }
+  return result;
+}
+
+GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,
+                                       const TrainMoment& moment, bool want_gradients) const {
+  Session session(*this, clients, start, moment);
+  const Params& params = session.params();
+  std::vector<std::int64_t> batches;
+  for (const TrainClient& client : clients) {
+    const auto rows = static_cast<std::int64_t>(client.data.rows.size());
+    batches.push_back((rows + config_.batch_size - 1) / config_.batch_size);
+  }
+  const auto options = at::TensorOptions(params.device()).dtype(at::kDouble);
+  at::Tensor loss_sum = torch::zeros({params.clients()}, options), answers = torch::zeros({params.clients()}, options);
+  const at::AutoGradMode with_gradients(want_gradients);
+  std::int64_t count = params.clients();
+  for (std::int64_t number = 0; number < batches.front(); ++number) {
+    while (batches[static_cast<std::size_t>(count) - 1] <= number) --count;
+    const auto [loss, counted] = session.loss(count, number, false);
+    const at::Tensor total = loss * counted;
+    if (want_gradients) total.sum().backward();
+    loss_sum.narrow(0, 0, count).add_(total.detach());
+    answers.narrow(0, 0, count).add_(counted);
+  }
+  GradientResult result;
+  const at::Tensor mean = loss_sum / answers.clamp_min(1);
+  if (want_gradients) result.gradients = params.grads().div_(answers.clamp_min(1).unsqueeze(1));
+  result.loss = as_vector(mean);
+  for (std::size_t c = 0; c < clients.size(); ++c) {
+    result.examples.push_back(clients[c].examples);
+    result.failures.emplace_back(std::isfinite(result.loss[c]) ? "" : kNotANumber);
+  }
+  return result;
+}
+
+double CohortTrainer::client_bytes(double tokens) const {
+  const auto numbers = static_cast<double>(input_.model.layout().trainable_size());
+  // Values, gradients, two moments; a layer keeps about 20 vectors a token for the backward pass.
+  const double width = static_cast<double>(std::max<std::int64_t>(
+      {input_.model.config().integer("hidden_size", 0, 0), input_.model.config().integer("dim", 0, 0),
+       input_.model.config().integer("d_model", 0, 0), input_.model.config().integer("n_embd", 0, 0)}));
+  const bool writes = input_.model.head() == Head::kCausalLm || input_.model.head() == Head::kSeq2Seq;
+  const double answers = writes ? 3.0 * static_cast<double>(input_.model.vocabulary()) : 0;
+  return 4 * (4 * numbers + tokens * (20.0 * width * static_cast<double>(input_.model.layers()) + answers));
+}
+
+}  // namespace chorus

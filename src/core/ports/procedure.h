@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/ports/federation.h"
+#include "core/ports/workbench.h"
+#include "core/registry.h"
+
+namespace chorus {
+
+/// One client's part of an answer: what it sends back, or why it cannot.
+struct Answer {
+  Message body = {};
+  std::string failure = {};
+};
+
+/// What clients can be asked to do: the client half of an algorithm, by name. Everything it needs to know comes with the
+/// request. Stateless and thread-safe; what must be remembered is the client's state.
+///
+///     class Train : public Procedure { ... run(...) { TrainResult r = bench.train(request.body.vector("model", P)); } };
+///     const ProcedureRegistration<Train> kTrain{"fedavg/train"};
+class Procedure {
+ public:
+  static constexpr std::string_view kKind = "procedure";
+  virtual ~Procedure() = default;
+  /// One answer for each of bench.clients(), in their order.
+  virtual std::vector<Answer> run(const Request& request, Workbench& bench) const = 0;
+};
+
+using Procedures = Registry<Procedure>;
+
+template <typename P>
+class ProcedureRegistration : Registration<Procedures> {
+ public:
+  ProcedureRegistration(std::string name, std::string summary)
+      : Registration<Procedures>(std::move(name), std::move(summary), [] { return std::make_unique<P>(); }) {}
+};
+
+}  // namespace chorus

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/client_id.h"
+#include "core/message.h"
+
+namespace chorus {
+
+using Scores = std::map<std::string, double>;
+
+/// The scores of some clients together: a tenth of them by activity, one of them, ...
+struct ClientGroupScores {
+  std::string name;
+  std::size_t clients = 0;
+  Scores scores;
+};
+
+/// How good a model is, as the server can tell: on test examples of its own, or from what clients counted on theirs.
+class Scorer {
+ public:
+  virtual ~Scorer() = default;
+
+  /// Of the model [P] on the server's test examples.
+  virtual Scores score(const at::Tensor& model) = 0;
+
+  /// What clients answered to an evaluation (core/ports/workbench.h); empty messages are passed over. DataError when an
+  /// answer is not one.
+  using ClientTotals = std::vector<std::pair<ClientId, Message>>;
+  virtual Scores pooled(const ClientTotals& totals) const = 0;
+  virtual std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const = 0;
+  virtual std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const = 0;
+};
+
+}  // namespace chorus

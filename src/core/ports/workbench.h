@@ -1,0 +1,81 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/client_id.h"
+#include "core/message.h"
+
+namespace chorus {
+
+/// What a client's procedure keeps between rounds: SCAFFOLD's control variates, an optimiser, a personal model.
+using ClientState = std::map<std::string, at::Tensor>;
+
+/// How a procedure wants its clients to train, beyond the trainer's own configuration.
+struct TrainWish {
+  /// Called after every backward pass, before clipping, with the values and the gradients [A, P] of those clients that
+  /// still train: the first A of Workbench::clients(). Changes the gradients in place (a proximal term, a control
+  /// variate).
+  std::function<void(const at::Tensor& values, const at::Tensor& gradients)> adjust = {};
+  /// The optimiser goes on where the client's last round ended; it rests in the client's state.
+  bool keep_optimizer = false;
+};
+
+/// What came of it; one entry a client.
+struct TrainResult {
+  at::Tensor values;                  ///< [C, P]
+  std::vector<double> examples;       ///< the client has
+  std::vector<double> batches;        ///< read
+  std::vector<double> steps;          ///< of the optimiser
+  std::vector<double> rate_sum;       ///< of the learning rates of those steps
+  std::vector<double> normalizer;     ///< |a|_1 of FedNova: how far such steps go, in units of one gradient
+  std::vector<double> loss;           ///< mean over the batches
+  std::vector<std::string> failures;  ///< empty strings, or what went wrong (a loss that is not a number)
+};
+
+/// The loss of a client's data under given values, and its gradient.
+struct GradientResult {
+  at::Tensor gradients;  ///< [C, P], undefined when not asked for; mean over all its answers
+  std::vector<double> examples;
+  std::vector<double> loss;
+  std::vector<std::string> failures;
+};
+
+/// The clients a procedure runs for, all at once, with everything of theirs that must not leave: data, state, and the
+/// power to compute. Every tensor [C, ...] has one row a client, in the order of `clients()`, who are sorted so that
+/// those with most steps come first. A real device has C = 1.
+///
+///     TrainResult result = bench.train(global);            // all clients start from `global` [P]
+class Workbench {
+ public:
+  virtual ~Workbench() = default;
+
+  virtual std::span<const ClientId> clients() const = 0;
+  virtual std::int64_t parameters() const = 0;  ///< P, what trains
+  /// Loaded when first asked for.
+  virtual ClientState& state(std::size_t i) = 0;
+  /// Puts every state that was asked for away until the client is asked again. The federation calls it after a
+  /// procedure has succeeded, for clients that did not fail.
+  virtual void keep_state(std::size_t i) = 0;
+
+  /// Trains from `start`, [P] for all or [C, P].
+  virtual TrainResult train(const at::Tensor& start, const TrainWish& wish) = 0;
+  TrainResult train(const at::Tensor& start) { return train(start, {}); }
+
+  /// Over all training examples, without dropout.
+  virtual GradientResult gradient(const at::Tensor& start, bool want_gradients) = 0;
+
+  /// Which examples are scored: the client's own test examples, or those everybody shares.
+  enum class TestOn { kOwn, kShared };
+  /// The totals of the task's metric for each client (read by the task's side of the server); clients without test
+  /// examples give an empty message.
+  virtual std::vector<Message> evaluate(const at::Tensor& values, TestOn on) = 0;
+};
+
+}  // namespace chorus
