@@ -37,6 +37,17 @@ void DeviceCoverage::add(std::span<const ClientId> cohort) {
   }
 }
 
+void DeviceCoverage::restore(std::span<const std::uint32_t> times, std::size_t rounds) {
+  if (times.size() != times_.size()) throw DataError("the checkpoint is of a federation with other clients");
+  check(rounds_ == 0, "coverage is restored before the first round");
+  std::vector<ClientId> cohort;
+  for (std::size_t client = 0; client < times.size(); ++client) {
+    cohort.insert(cohort.end(), times[client], static_cast<ClientId>(client));
+  }
+  add(cohort);
+  rounds_ = rounds;
+}
+
 std::string DeviceCoverage::text() const {
   std::string line =
       fmt::format("reached {} of {} devices ({:.1f} %) in {} rounds", distinct_, clients_, 100 * share(), rounds_);

@@ -32,6 +32,9 @@ class DeviceCoverage {
   /// One round's cohort; an empty one is a round too. InternalError for a client there is not.
   void add(std::span<const ClientId> cohort);
 
+  /// Goes on from what `times` and `rounds` of another one said (a resumed run). DataError when it had other clients.
+  void restore(std::span<const std::uint32_t> times, std::size_t rounds);
+
   std::size_t rounds() const { return rounds_; }
   std::size_t clients() const { return clients_; }  ///< with data
   std::size_t distinct() const { return distinct_; }

@@ -1,0 +1,76 @@
+#include "algorithm/federated/bounds.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus {
+namespace {
+
+constexpr const char* kOwnModel = "local.model";
+
+// The client's own model, or the common beginning when it has none yet.
+at::Tensor own_models(const Request& request, Workbench& bench) {
+  const at::Tensor& model = request.body.vector("model", bench.parameters());
+  std::vector<at::Tensor> own;
+  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+    const ClientState& state = bench.state(i);
+    const auto found = state.find(kOwnModel);
+    own.push_back(found == state.end() ? model : found->second.to(model.device()));
+  }
+  return at::stack(own);
+}
+
+class TrainOn : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    return train_from_model(request, bench, {.adjust = {}, .keep_optimizer = true}).answers;
+  }
+};
+
+class LocalTrain : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const TrainResult result = bench.train(own_models(request, bench), {.adjust = {}, .keep_optimizer = true});
+    std::vector<Answer> answers;
+    for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+      bench.state(i)[kOwnModel] = result.values[static_cast<std::int64_t>(i)].cpu().clone();
+      Answer answer;
+      answer.failure = result.failures[i];
+      answer.body.numbers = {{"examples", result.examples[i]}, {"batches", result.batches[i]},
+                             {"steps", result.steps[i]}, {"loss", result.loss[i]}};
+      answers.push_back(std::move(answer));
+    }
+    return answers;
+  }
+};
+
+class LocalEvaluate : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const auto on = request.body.number("shared") != 0 ? Workbench::TestOn::kShared : Workbench::TestOn::kOwn;
+    std::vector<Answer> answers;
+    for (Message& message : bench.evaluate(own_models(request, bench), on)) answers.push_back({std::move(message), ""});
+    return answers;
+  }
+};
+
+const ProcedureRegistration<TrainOn> kTrainOn{"centralized/train", "train on, with the optimiser of the last round"};
+const ProcedureRegistration<LocalTrain> kLocalTrain{"local/train", "train the client's own model on"};
+const ProcedureRegistration<LocalEvaluate> kLocalEvaluate{"local/evaluate", "score the client's own model"};
+const Registration<Algorithms> kRegisteredCentralized{"centralized", "all data in one place: the upper bound",
+                                                      [] { return std::make_unique<Centralized>(); }};
+const Registration<Algorithms> kRegisteredLocal{"local", "every client alone: the lower bound",
+                                                [] { return std::make_unique<LocalOnly>(); }};
+
+}  // namespace
+
+RoundResult Centralized::round(const RoundInput& input) {
+  Collected collected = collect(input, request_with_model(input, "centralized/train"));
+  if (collected.means[0].defined()) input.model.add_(collected.means[0]);
+  return std::move(collected.result);
+}
+
+RoundResult LocalOnly::round(const RoundInput& input) {
+  return collect(input, request_with_model(input, "local/train"), {.tensors = {}}).result;
+}
+
+}  // namespace chorus

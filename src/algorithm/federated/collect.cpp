@@ -1,0 +1,112 @@
+#include "algorithm/federated/collect.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+double weight_of(const Reply& reply, Weighting weighting) {
+  switch (weighting) {
+    case Weighting::kExamples:
+      return reply.body.number("examples");
+    case Weighting::kBatches:
+      return reply.body.number("batches", reply.body.number("examples"));
+    case Weighting::kEqual:
+      return 1;
+  }
+  return 1;
+}
+
+// Why a reply cannot be used, or "".
+std::string fault_of(const Reply& reply, const CollectPlan& plan, std::int64_t size) {
+  for (const std::string& name : plan.tensors) {
+    const at::Tensor& tensor = reply.body.vector(name, size);
+    if (!std::isfinite(tensor.sum().item<double>())) return "its " + name + " has numbers that are not finite";
+  }
+  const double examples = reply.body.number("examples");
+  if (!(examples > 0) || !std::isfinite(examples)) return "it says that it has no examples";
+  if (!std::isfinite(reply.body.number("loss", 0))) return "its loss is not a number";
+  return "";
+}
+
+}  // namespace
+
+LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish) {
+  const at::Tensor& model = request.body.vector("model", bench.parameters());
+  LocalTraining local{bench.train(model, wish), {}};
+  const TrainResult& result = local.result;
+  const at::Tensor updates = result.values - model.to(result.values.device());
+  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+    Answer answer;
+    answer.failure = result.failures[i];
+    answer.body.tensors["update"] = updates[static_cast<std::int64_t>(i)];
+    answer.body.numbers = {{"examples", result.examples[i]}, {"batches", result.batches[i]},
+                           {"steps", result.steps[i]},       {"reach", result.normalizer[i]},
+                           {"rate_sum", result.rate_sum[i]}, {"loss", result.loss[i]}};
+    local.answers.push_back(std::move(answer));
+  }
+  return local;
+}
+
+Request request_with_model(const RoundInput& input, std::string procedure) {
+  Request request{std::move(procedure), input.round, {}};
+  // A copy: the algorithm changes the model in place while a reader may still hold the request.
+  request.body.tensors["model"] = input.model.clone();
+  return request;
+}
+
+Collected collect(const RoundInput& input, Request request, const CollectPlan& plan) {
+  std::vector<Member> members(input.cohort.begin(), input.cohort.end());
+  const auto sizes = input.federation.sizes();
+  std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    return sizes[a.client] != sizes[b.client] ? sizes[a.client] > sizes[b.client] : a.client < b.client;
+  });
+  std::vector<ClientId> clients;
+  for (const Member& member : members) clients.push_back(member.client);
+
+  std::vector<WeightedMean> means(plan.tensors.size(), WeightedMean(members.size()));
+  struct Row {
+    double weight = 0, examples = 0, steps = 0, loss = 0;
+  };
+  std::vector<Row> rows(members.size());  // summed in the order of the slots, whenever they arrive
+  std::vector<std::string> failures(members.size(), "it did not answer");
+  for (Reply& reply : input.federation.ask(clients, std::move(request))) {
+    std::string& failure = failures.at(reply.slot);
+    try {
+      failure = reply.ok() ? fault_of(reply, plan, input.model.size(0)) : reply.failure;
+    } catch (const DataError& error) {
+      failure = error.what();
+    }
+    if (!failure.empty()) {
+      for (WeightedMean& mean : means) mean.skip(reply.slot);
+      continue;
+    }
+    const double weight = weight_of(reply, input.weighting) * members[reply.slot].times;
+    if (plan.look) plan.look(reply, weight);
+    for (std::size_t i = 0; i < means.size(); ++i) {
+      means[i].add(reply.slot, weight, reply.body.tensor(plan.tensors[i]));
+    }
+    rows[reply.slot] = {weight, reply.body.number("examples"), reply.body.number("steps", 1),
+                        reply.body.number("loss", 0)};
+  }
+
+  Collected collected;
+  double weights = 0;
+  for (std::size_t slot = 0; slot < rows.size(); ++slot) {
+    if (!failures[slot].empty()) collected.result.failed.emplace_back(clients[slot], failures[slot]);
+    weights += rows[slot].weight;
+    collected.result.examples += rows[slot].examples;
+    collected.result.steps += rows[slot].steps;
+    collected.result.loss += rows[slot].weight * rows[slot].loss;
+  }
+  collected.result.loss = weights > 0 ? collected.result.loss / weights : std::nan("");
+  for (WeightedMean& mean : means) collected.means.push_back(mean.result());
+  return collected;
+}
+
+}  // namespace chorus

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "algorithm/federated/weighted_mean.h"
+#include "core/ports/algorithm.h"
+#include "core/ports/procedure.h"
+
+namespace chorus {
+
+/// What most client procedures do: trains from request.body's "model", and answers with "update" = trained - model and
+/// the numbers examples, batches, steps, reach (FedNova's |a|_1), rate_sum and loss.
+struct LocalTraining {
+  TrainResult result;
+  std::vector<Answer> answers;
+};
+LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish = {});
+
+/// A request that carries the model to a procedure.
+Request request_with_model(const RoundInput& input, std::string procedure);
+
+/// What most server rounds do: asks the cohort, and averages one or more tensors over those that answered.
+struct Collected {
+  RoundResult result;
+  std::vector<at::Tensor> means;  ///< as asked for; undefined when nobody answered
+};
+
+struct CollectPlan {
+  std::vector<std::string> tensors = {"update"};
+  /// Changes a reply before it is averaged, or looks at it. The weight is that of the average.
+  std::function<void(Reply& reply, double weight)> look = {};
+};
+
+/// The cohort is asked in the order of falling size, so the result does not depend on the order it was drawn in. A reply
+/// that does not fit (wrong size, numbers that are not finite) counts as a failure of that client.
+Collected collect(const RoundInput& input, Request request, const CollectPlan& plan = {});
+
+}  // namespace chorus

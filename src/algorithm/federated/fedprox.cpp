@@ -1,0 +1,42 @@
+#include "algorithm/federated/fedprox.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus {
+
+void FedProxConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("mu", mu, "weight of the proximal term; 0 is FedAvg").at_least(0);
+}
+
+RoundResult FedProx::round(const RoundInput& input) {
+  Request request = request_with_model(input, "fedprox/train");
+  request.body.numbers["mu"] = config_.mu;
+  Collected collected = collect(input, std::move(request));
+  if (collected.means[0].defined()) input.model.add_(collected.means[0]);
+  return std::move(collected.result);
+}
+
+namespace {
+
+class FedProxTrain : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const double mu = request.body.number("mu");
+    const at::Tensor& model = request.body.vector("model", bench.parameters());
+    TrainWish wish;
+    if (mu != 0) {
+      wish.adjust = [&](const at::Tensor& values, const at::Tensor& gradients) {
+        gradients.add_(values, mu).sub_(model.to(values.device()), mu);
+      };
+    }
+    return train_from_model(request, bench, wish).answers;
+  }
+};
+
+const ProcedureRegistration<FedProxTrain> kFedProxTrain{"fedprox/train", "train with a proximal term"};
+const Registration<Algorithms, FedProxConfig> kRegisteredFedProx{
+    "fedprox", "FedAvg with a proximal term in the clients' loss (Li et al. 2020)",
+    [](const FedProxConfig& config) { return std::make_unique<FedProx>(config); }};
+
+}  // namespace
+}  // namespace chorus

@@ -1,0 +1,199 @@
+#include "algorithm/federated/round_loop.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "algorithm/federated/scoring.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+namespace chorus {
+namespace {
+
+class RoundLoop {
+ public:
+  RoundLoop(const RoundLoopParts& parts, const RoundLoopConfig& config, RoundLoopState& state)
+      : parts_(parts), config_(config), state_(state) {}
+
+  RoundLoopEnd run() {
+    // Where the curves begin.
+    if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.algorithm.personal()) evaluate();
+    for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
+      const RoundResult result = train(round);
+      state_.round = round;
+      const bool last = round == config_.last_round;
+      const bool stop = parts_.stop && parts_.stop();
+      const bool due = config_.evaluate_every > 0 && (round - config_.first_round + 1) % config_.evaluate_every == 0;
+      if (due || last) evaluate();
+      const bool reached = state_.rounds_to_target.has_value();
+      if (parts_.show) parts_.show(state_, result);
+      if (parts_.save) parts_.save(state_, last || stop || reached);
+      if (reached) return RoundLoopEnd::kTargetReached;
+      if (stop && !last) return RoundLoopEnd::kStopped;
+    }
+    return RoundLoopEnd::kFinished;
+  }
+
+ private:
+  std::vector<Member> select(std::int64_t round) {
+    SelectionContext context;
+    context.sizes = parts_.federation.sizes();
+    context.count = config_.clients_per_round;
+    context.seed = config_.seed;
+    context.round = static_cast<std::uint64_t>(round);
+    context.losses = [&](std::span<const ClientId> clients) { return losses(clients, context.round); };
+    const std::vector<ClientId> drawn = parts_.selector.select(context);
+    parts_.coverage.add(drawn);
+    std::map<ClientId, double> times;
+    for (const ClientId client : drawn) times[client] += 1;
+    std::vector<Member> cohort;
+    for (const auto& [client, count] : times) cohort.push_back({client, count});
+    return cohort;
+  }
+
+  std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
+    std::vector<double> result(clients.size(), 0.0);
+    for (Reply& reply : parts_.federation.ask(clients, loss_request(state_.model, round))) {
+      if (reply.ok()) result.at(reply.slot) = reply.body.number("loss");
+    }
+    return result;
+  }
+
+  RoundResult train(std::int64_t round) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Traffic before = parts_.federation.traffic();
+    const std::vector<Member> cohort = select(round);
+    const auto number = static_cast<std::uint64_t>(round);
+    const auto rounds = static_cast<std::uint64_t>(config_.rounds);
+    RoundResult result;
+    if (!cohort.empty()) {
+      result = parts_.algorithm.round({parts_.federation, cohort, state_.model, number, rounds, config_.weighting});
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const Traffic after = parts_.federation.traffic();
+    state_.examples += result.examples;
+    state_.seconds += seconds;
+    state_.bytes_up += static_cast<double>(after.up - before.up);
+    state_.bytes_down += static_cast<double>(after.down - before.down);
+
+    for (const auto& [client, why] : result.failed) {
+      Log("round").warning("round {}: client {} is left out: {}", round, client, why);
+      parts_.tracker.record({"client_failed", round, {{"client", client}}, {{"reason", why}}});
+    }
+    Event event{"round",
+                round,
+                {{"cohort", static_cast<double>(cohort.size())},
+                 {"examples", result.examples},
+                 {"steps", result.steps},
+                 {"loss", result.loss},
+                 {"seconds", seconds},
+                 {"bytes_up", static_cast<double>(after.up - before.up)},
+                 {"bytes_down", static_cast<double>(after.down - before.down)},
+                 {"failed", static_cast<double>(result.failed.size())},
+                 {"distinct_devices", static_cast<double>(parts_.coverage.distinct())}}};
+    event.numbers.insert(result.numbers.begin(), result.numbers.end());
+    parts_.tracker.record(event);
+    return result;
+  }
+
+  void evaluate() {
+    const auto begin = std::chrono::steady_clock::now();
+    if (parts_.algorithm.personal()) {
+      state_.last = parts_.scorer.pooled(ask_clients(true));
+    } else {
+      state_.last = parts_.scorer.score(state_.model);
+    }
+    record("test", state_.last);
+    if (config_.per_client) {
+      const Scorer::ClientTotals totals = ask_clients(false);
+      record("clients", parts_.scorer.pooled(totals));
+      state_.deciles = parts_.scorer.deciles(totals);
+      for (const ClientGroupScores& decile : state_.deciles) record(decile.name, decile.scores);
+    }
+    state_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    judge();
+  }
+
+  void record(const std::string& split, const Scores& scores) {
+    parts_.tracker.record({"evaluation", state_.round, scores, {{"split", split}}});
+  }
+
+  Scorer::ClientTotals ask_clients(bool shared) {
+    std::vector<ClientId> clients;
+    const auto sizes = parts_.federation.sizes();
+    for (ClientId id = 0; id < sizes.size(); ++id) {
+      if (sizes[id] > 0) clients.push_back(id);
+    }
+    if (config_.evaluation_clients > 0 && config_.evaluation_clients < clients.size()) {
+      const auto round = static_cast<std::uint64_t>(state_.round);
+      RandomStream stream({.seed = config_.seed, .purpose = "evaluation", .round = round});
+      stream.shuffle(std::span(clients));
+      clients.resize(config_.evaluation_clients);
+      std::sort(clients.begin(), clients.end());
+    }
+    const auto round = static_cast<std::uint64_t>(state_.round);
+    Request request = parts_.algorithm.personal() ? local_evaluate_request(state_.model, round, shared)
+                                                  : evaluate_request(state_.model, round);
+    std::vector<Message> answers(clients.size());
+    for (Reply& reply : parts_.federation.ask(clients, std::move(request))) {
+      if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);
+    }
+    Scorer::ClientTotals totals;
+    for (std::size_t i = 0; i < clients.size(); ++i) totals.emplace_back(clients[i], std::move(answers[i]));
+    return totals;
+  }
+
+  // Is this the best so far, and good enough?
+  void judge() {
+    const auto found = state_.last.find(config_.metric);
+    if (found == state_.last.end()) {
+      std::string names;
+      for (const auto& entry : state_.last) names += (names.empty() ? "" : ", ") + entry.first;
+      throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", config_.metric, names));
+    }
+    const double now = found->second;
+    if (std::isnan(now)) return;
+    const double sign = config_.higher_is_better ? 1 : -1;
+    const auto old = state_.best.find(config_.metric);
+    if (old == state_.best.end() || sign * now > sign * old->second) {
+      state_.best = state_.last;
+      state_.best_round = state_.round;
+      state_.best_model = state_.model.clone();
+      parts_.tracker.record({"best", state_.round, {{config_.metric, now}}});
+    }
+    if (config_.target && sign * now >= sign * *config_.target && !state_.rounds_to_target) {
+      state_.rounds_to_target = state_.round;
+    }
+  }
+
+  const RoundLoopParts& parts_;
+  const RoundLoopConfig& config_;
+  RoundLoopState& state_;
+};
+
+}  // namespace
+
+void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round) {
+  SelectionContext context;
+  context.sizes = sizes;
+  context.count = clients_per_round;
+  const std::size_t most = selector.most(context);
+  if (clients_per_round > most) {
+    throw ConfigError(fmt::format(
+        "clients_per_round: {} clients are to train in a round, but only {} of {} can be selected; lower it, or make a "
+        "partition with more clients",
+        clients_per_round, most, sizes.size()));
+  }
+}
+
+RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& config, RoundLoopState& state) {
+  return RoundLoop(parts, config, state).run();
+}
+
+}  // namespace chorus

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithm/selection/device_coverage.h"
+#include "algorithm/selection/selector.h"
+#include "core/ports/algorithm.h"
+#include "core/ports/scorer.h"
+#include "core/ports/tracker.h"
+
+namespace chorus {
+
+/// Which rounds, with how many clients, and when to look how good the model is.
+struct RoundLoopConfig {
+  std::int64_t first_round = 1, last_round = 1;  ///< of this phase
+  std::int64_t rounds = 1;                       ///< of the whole run, for schedules
+  std::size_t clients_per_round = 1;
+  Weighting weighting = Weighting::kExamples;
+  std::uint64_t seed = 0;
+
+  std::int64_t evaluate_every = 1;     ///< rounds; 0: only after the last
+  std::string metric = "accuracy";     ///< the main score
+  bool higher_is_better = true;        ///< of it
+  std::optional<double> target = {};   ///< stop as soon as the main score is as good
+  bool per_client = false;             ///< clients score the model on their own test examples, too
+  std::size_t evaluation_clients = 0;  ///< at most so many of them, drawn anew each time; 0: all
+};
+
+/// Everything that changes while rounds go by: what a checkpoint holds.
+struct RoundLoopState {
+  std::int64_t round = 0;  ///< the last one that is done
+  at::Tensor model = {};   ///< [P]
+  at::Tensor best_model = {};
+  Scores last = {}, best = {};
+  std::int64_t best_round = 0;
+  std::optional<std::int64_t> rounds_to_target = {};
+  double examples = 0, bytes_up = 0, bytes_down = 0, seconds = 0;
+  std::vector<ClientGroupScores> deciles = {};  ///< of the last evaluation by clients
+};
+
+/// What the loop works with; everything is borrowed.
+struct RoundLoopParts {
+  Federation& federation;
+  Algorithm& algorithm;
+  const Selector& selector;
+  Scorer& scorer;
+  Tracker& tracker;
+  DeviceCoverage& coverage;
+  /// After every round; `last`: of this loop, so that a checkpoint is due in any case.
+  std::function<void(const RoundLoopState&, bool last)> save = {};
+  /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).
+  std::function<void(const RoundLoopState&, const RoundResult&)> show = {};
+  std::function<bool()> stop = {};  ///< true: end after this round
+};
+
+enum class RoundLoopEnd { kFinished, kTargetReached, kStopped };
+
+/// The one loop of every federated run: select, let the algorithm ask, evaluate, record, save. Goes on from
+/// `state.round` + 1. The same state gives the same future, bit for bit.
+///
+///     RoundLoopEnd end = run_rounds(parts, config, state);
+RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& config, RoundLoopState& state);
+
+/// ConfigError when fewer clients (`sizes`: their training examples) can be selected than a round needs.
+void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round);
+
+}  // namespace chorus

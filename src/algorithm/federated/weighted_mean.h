@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace chorus {
+
+/// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
+/// sum_k w_k x_k / sum_k w_k. The sum is taken pairwise over a fixed binary tree of the slots, so its bits do not depend
+/// on the order of arrival, its rounding error grows with the logarithm of the number of slots, and, while they arrive
+/// roughly in the order of their slots, only about that many partial sums are held.
+///
+///     WeightedMean mean(cohort.size());
+///     for (Reply& reply : replies) reply.ok() ? mean.add(reply.slot, weight, update) : mean.skip(reply.slot);
+///     at::Tensor average = mean.result();
+class WeightedMean {
+ public:
+  explicit WeightedMean(std::size_t slots);
+
+  /// Copies; `x` may be reused.
+  void add(std::size_t slot, double weight, const at::Tensor& x);
+  void skip(std::size_t slot);
+
+  /// The mean over what was added; slots never heard of are skipped. Undefined when the weights sum to 0.
+  at::Tensor result();
+  double weight() const;
+  /// Partial sums held now.
+  std::size_t held() const;
+
+ private:
+  using Node = std::pair<unsigned, std::size_t>;  // level, place in the level
+  void settle(Node node, at::Tensor sum);
+
+  std::size_t slots_;
+  unsigned depth_ = 0;
+  std::vector<bool> known_;
+  std::vector<double> weights_;
+  std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
+};
+
+}  // namespace chorus

@@ -1,0 +1,64 @@
+#include "algorithm/federated/weighted_mean.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "core/rng.h"
+
+namespace chorus {
+namespace {
+
+TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
+  for (const std::size_t slots : {1U, 2U, 3U, 7U, 64U, 100U}) {
+    RandomStream stream({.seed = slots, .purpose = "test"});
+    std::vector<at::Tensor> values;
+    std::vector<double> weights;
+    for (std::size_t k = 0; k < slots; ++k) {
+      at::Tensor value = torch::empty({50}, at::kFloat);
+      for (std::int64_t i = 0; i < 50; ++i) value[i] = stream.normal();
+      values.push_back(value);
+      weights.push_back(static_cast<double>(1 + stream.below(1000)));
+    }
+    std::vector<std::size_t> order(slots);
+    std::iota(order.begin(), order.end(), 0U);
+    at::Tensor first;
+    for (int trial = 0; trial < 5; ++trial) {
+      WeightedMean mean(slots);
+      for (const std::size_t k : order) {
+        if (slots > 3 && k % 5 == 1) {
+          mean.skip(k);
+        } else {
+          mean.add(k, weights[k], values[k]);
+        }
+        // In the order of the slots, few partial sums are held.
+        if (trial == 0) {
+          EXPECT_LE(mean.held(), 8U);
+        }
+      }
+      const at::Tensor result = mean.result();
+      if (trial == 0) first = result;
+      EXPECT_TRUE(torch::equal(first, result));
+      stream.shuffle(std::span(order));
+    }
+    at::Tensor expected = torch::zeros({50}, at::kDouble);
+    double total = 0;
+    for (std::size_t k = 0; k < slots; ++k) {
+      if (slots > 3 && k % 5 == 1) continue;
+      expected += values[k].to(at::kDouble) * weights[k];
+      total += weights[k];
+    }
+    EXPECT_TRUE(torch::allclose(first.to(at::kDouble), expected / total, 1e-5, 1e-6));
+  }
+}
+
+TEST(WeightedMean, OfNothingIsUndefined) {
+  EXPECT_FALSE(WeightedMean(0).result().defined());
+  WeightedMean mean(3);
+  mean.skip(1);
+  EXPECT_FALSE(mean.result().defined());
+}
+
+}  // namespace
+}  // namespace chorus

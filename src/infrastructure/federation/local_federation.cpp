@@ -1,0 +1,143 @@
+#include "infrastructure/federation/local_federation.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "core/error.h"
+#include "core/ports/procedure.h"
+
+namespace chorus {
+
+/// One `ask` under way: the batches that are left, the replies that wait.
+class LocalFederation::Work {
+ public:
+  Work(const LocalFederationInput& input, std::span<const ClientId> cohort, Request request,
+       std::shared_ptr<Traffic> traffic)
+      : input_(input),
+        cohort_(cohort.begin(), cohort.end()),
+        request_(std::move(request)),
+        procedure_(Procedures::make(request_.procedure)),
+        traffic_(std::move(traffic)) {
+    const std::size_t batches = (cohort_.size() + input_.cohort_batch - 1) / input_.cohort_batch;
+    for (std::size_t w = 0; w < std::min(input_.workers, batches); ++w) threads_.emplace_back([this] { work(); });
+  }
+
+  ~Work() {
+    {
+      const std::lock_guard lock(mutex_);
+      next_ = cohort_.size();
+      abandoned_ = true;
+    }
+    room_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  std::optional<Reply> next() {
+    std::unique_lock lock(mutex_);
+    if (given_ == cohort_.size()) return std::nullopt;
+    arrived_.wait(lock, [&] { return !replies_.empty() || error_; });
+    if (error_) std::rethrow_exception(error_);
+    Reply reply = std::move(replies_.front());
+    replies_.pop_front();
+    ++given_;
+    traffic_->down += request_bytes_;
+    traffic_->up += reply.body.bytes();
+    lock.unlock();
+    room_.notify_one();
+    return reply;
+  }
+
+ private:
+  void work() {
+    at::set_num_threads(input_.threads);
+    try {
+      for (;;) {
+        std::unique_lock lock(mutex_);
+        const std::size_t most = 2 * input_.workers * input_.cohort_batch;
+        room_.wait(lock, [&] { return abandoned_ || replies_.size() < most; });
+        const std::size_t begin = next_;
+        const std::size_t end = std::min(begin + input_.cohort_batch, cohort_.size());
+        if (begin >= end) return;
+        next_ = end;
+        lock.unlock();
+        if (input_.stop && input_.stop()) throw Interrupted();
+        run(begin, end);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_ = cohort_.size();
+      arrived_.notify_all();
+    }
+  }
+
+  void run(std::size_t begin, std::size_t end) {
+    std::vector<ClientId> clients;
+    std::vector<Reply> replies;
+    for (std::size_t slot = begin; slot < end; ++slot) {
+      if (input_.sizes[cohort_[slot]] > 0) {
+        clients.push_back(cohort_[slot]);
+      } else {
+        replies.push_back({cohort_[slot], slot, {}, "it has no training data"});
+      }
+    }
+    if (!clients.empty()) {
+      const std::unique_ptr<Workbench> bench = input_.open(clients, request_.round);
+      std::vector<Answer> answers = procedure_->run(request_, *bench);
+      check(answers.size() == clients.size(), "a procedure answers for each client");
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        const ClientId id = bench->clients()[i];
+        const auto place = std::find(cohort_.begin() + static_cast<std::ptrdiff_t>(begin), cohort_.end(), id);
+        if (answers[i].failure.empty()) bench->keep_state(i);
+        replies.push_back({id, static_cast<std::size_t>(place - cohort_.begin()), std::move(answers[i].body),
+                           std::move(answers[i].failure)});
+      }
+    }
+    std::sort(replies.begin(), replies.end(), [](const Reply& a, const Reply& b) { return a.slot < b.slot; });
+    const std::lock_guard lock(mutex_);
+    for (Reply& reply : replies) replies_.push_back(std::move(reply));
+    arrived_.notify_all();
+  }
+
+  const LocalFederationInput& input_;
+  std::vector<ClientId> cohort_;
+  Request request_;
+  std::unique_ptr<Procedure> procedure_;
+  std::shared_ptr<Traffic> traffic_;
+  std::uint64_t request_bytes_ = request_.body.bytes();
+
+  std::mutex mutex_;
+  std::condition_variable arrived_, room_;
+  std::deque<Reply> replies_;
+  std::size_t next_ = 0;   // first client of the next batch
+  std::size_t given_ = 0;  // replies that were read
+  bool abandoned_ = false;
+  std::exception_ptr error_;
+  std::vector<std::thread> threads_;
+};
+
+LocalFederation::LocalFederation(const LocalFederationInput& input)
+    : input_(input), traffic_(std::make_shared<Traffic>()) {
+  check(input.cohort_batch > 0 && input.workers > 0 && input.threads > 0, "a federation needs workers");
+}
+
+LocalFederation::~LocalFederation() = default;
+
+Replies LocalFederation::ask(std::span<const ClientId> cohort, Request request) {
+  std::vector<ClientId> sorted(cohort.begin(), cohort.end());
+  std::sort(sorted.begin(), sorted.end());
+  check(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "a client is asked once at a time");
+  check(sorted.empty() || sorted.back() < input_.sizes.size(), "no such client");
+  const auto work = std::make_shared<Work>(input_, cohort, std::move(request), traffic_);
+  return Replies([work] { return work->next(); });
+}
+
+Traffic LocalFederation::traffic() const { return *traffic_; }
+
+}  // namespace chorus

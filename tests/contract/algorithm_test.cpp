@@ -1,0 +1,224 @@
+// What every registered algorithm must do, whoever wrote it, and the numbers of the classic ones.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/config.h"
+#include "core/ports/algorithm.h"
+#include "quadratic_clients.h"
+
+namespace chorus {
+namespace {
+
+using quadratic::Client;
+using quadratic::World;
+
+at::Tensor beginning() { return torch::linspace(-1, 1, 4, at::kFloat); }
+
+std::vector<Client> three_clients() {
+  return {{.curvature = 0.5, .target = -1.0, .steps = 1, .examples = 10},
+          {.curvature = 1.0, .target = 0.5, .steps = 3, .examples = 20},
+          {.curvature = 2.0, .target = 2.0, .steps = 5, .examples = 70}};
+}
+
+struct Trial {
+  World world;
+  std::vector<double> sizes;
+  std::unique_ptr<Algorithm> algorithm;
+  at::Tensor model = beginning();
+  std::size_t cohort_batch = 2, workers = 1;
+  Weighting weighting = Weighting::kExamples;
+  std::uint64_t round = 0;
+
+  Trial(const std::string& name, std::vector<Client> clients, const std::string& options = "{}")
+      : world{.clients = std::move(clients)}, sizes(world.sizes()), algorithm(make(name, options)) {}
+
+  static std::unique_ptr<Algorithm> make(const std::string& name, const std::string& options) {
+    Choice<Algorithms> choice(name);
+    ConfigDocument::parse(options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
+    return choice.make();
+  }
+
+  RoundResult step(std::vector<ClientId> order = {}) {
+    if (order.empty()) {
+      for (ClientId id = 0; id < sizes.size(); ++id) order.push_back(id);
+    }
+    std::vector<Member> cohort;
+    for (const ClientId id : order) cohort.push_back({id, 1});
+    LocalFederation federation = quadratic::federation(world, sizes, cohort_batch, workers);
+    return algorithm->round({federation, cohort, model, ++round, 10, weighting});
+  }
+};
+
+// FedSGD's one step has a learning rate of its own.
+std::string options_of(const std::string& name) { return name == "fedopt" ? "{momentum: 0}" : "{}"; }
+
+std::vector<std::string> federated_algorithms() {
+  std::vector<std::string> names;
+  for (const std::string& name : Algorithms::names()) {
+    const auto algorithm = Algorithms::make(name);
+    if (!algorithm->personal() && algorithm->population() == Algorithm::Population::kClients) names.push_back(name);
+  }
+  return names;
+}
+
+TEST(AlgorithmContract, TheRegisteredNames) {
+  EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fednova", "fedopt", "fedprox", "fedsgd",
+                                                          "local", "scaffold"}));
+}
+
+TEST(AlgorithmContract, OneClientEqualsLocalTraining) {
+  for (const std::string& name : federated_algorithms()) {
+    const Client only{.curvature = 1.5, .target = 0.3, .steps = name == "fedsgd" ? 1 : 4, .examples = 7};
+    // FedProx pulls towards where it began: without that term it is local training.
+    Trial run(name, {only}, name == "fedprox" ? "{mu: 0}" : options_of(name));
+    run.step();
+    const at::Tensor centre = torch::arange(4, at::kFloat) / 10 + only.target;
+    const at::Tensor expected = centre + std::pow(1 - 0.1 * only.curvature, only.steps) * (beginning() - centre);
+    EXPECT_TRUE(torch::allclose(run.model, expected, 1e-6, 1e-6)) << name << "\n" << run.model << expected;
+  }
+}
+
+TEST(AlgorithmContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
+  for (const std::string& name : Algorithms::names()) {
+    std::vector<Client> clients;
+    for (int k = 0; k < 23; ++k) {
+      clients.push_back({.curvature = 0.1 * k + 0.3, .target = k * 0.7 - 3, .steps = 1 + k % 5, .examples = 1.0 + k % 7});
+    }
+    Trial run(name, clients), again(name, clients), shuffled(name, clients), parallel(name, clients);
+    parallel.workers = 4;
+    std::vector<ClientId> order;
+    for (ClientId id = 0; id < 23; ++id) order.push_back((id * 7) % 23);
+    for (int round = 0; round < 4; ++round) {
+      run.step();
+      again.step();
+      shuffled.step(order);
+      parallel.step();
+      EXPECT_TRUE(torch::equal(run.model, again.model)) << name;
+      EXPECT_TRUE(torch::equal(run.model, shuffled.model)) << name;
+      EXPECT_TRUE(torch::equal(run.model, parallel.model)) << name;
+    }
+    EXPECT_EQ(run.algorithm->personal(), torch::equal(run.model, beginning())) << name;
+  }
+}
+
+TEST(AlgorithmContract, AnotherCohortBatchGivesTheSameWithinRounding) {
+  for (const std::string& name : Algorithms::names()) {
+    Trial two(name, three_clients()), all(name, three_clients());
+    all.cohort_batch = 3;
+    for (int round = 0; round < 3; ++round) {
+      two.step();
+      all.step();
+    }
+    EXPECT_TRUE(torch::allclose(two.model, all.model, 1e-5, 1e-5)) << name;
+  }
+}
+
+TEST(AlgorithmContract, GoesOnFromASavedState) {
+  for (const std::string& name : Algorithms::names()) {
+    Trial whole(name, three_clients()), first(name, three_clients());
+    for (int round = 0; round < 4; ++round) whole.step();
+    for (int round = 0; round < 2; ++round) first.step();
+    std::map<std::string, at::Tensor> saved;
+    for (const auto& [key, tensor] : first.algorithm->state()) saved[key] = tensor.clone();
+    Trial second(name, three_clients());
+    second.algorithm->restore(saved);
+    second.model = first.model.clone();
+    second.round = first.round;
+    second.world.states = first.world.states;
+    for (int round = 0; round < 2; ++round) second.step();
+    EXPECT_TRUE(torch::equal(whole.model, second.model)) << name;
+  }
+}
+
+TEST(AlgorithmContract, AClientWithoutANumberIsReportedAndLeftOut) {
+  for (const std::string& name : federated_algorithms()) {
+    std::vector<Client> with = three_clients();
+    with.push_back({.curvature = 1, .target = std::nan(""), .steps = 2, .examples = 50, .broken = true});
+    Trial broken(name, with), without(name, three_clients());
+    const RoundResult result = broken.step();
+    without.step();
+    ASSERT_EQ(result.failed.size(), 1U) << name;
+    EXPECT_EQ(result.failed[0].first, 3U);
+    EXPECT_THAT(result.failed[0].second, testing::HasSubstr("not a number"));
+    EXPECT_TRUE(std::isfinite(result.loss)) << name;
+    EXPECT_TRUE(torch::allclose(broken.model, without.model, 1e-6, 1e-6)) << name;
+  }
+}
+
+TEST(AlgorithmContract, WhenEverybodyFailsTheModelStays) {
+  for (const std::string& name : federated_algorithms()) {
+    Trial run(name, {{.broken = true}, {.examples = 0}});
+    const RoundResult result = run.step();
+    EXPECT_EQ(result.failed.size(), 2U) << name;
+    EXPECT_TRUE(torch::equal(run.model, beginning())) << name;
+  }
+}
+
+TEST(Algorithms, SpecialCasesAreFedAvg) {
+  const auto after = [](const std::string& name, const std::string& options, std::vector<Client> clients, int rounds) {
+    Trial run(name, std::move(clients), options);
+    for (int round = 0; round < rounds; ++round) run.step();
+    return run.model;
+  };
+  const at::Tensor fedavg = after("fedavg", "{}", three_clients(), 3);
+  EXPECT_TRUE(torch::equal(fedavg, after("fedprox", "{mu: 0}", three_clients(), 3)));
+  EXPECT_TRUE(torch::equal(fedavg, after("fedopt", "{momentum: 0, learning_rate: 1}", three_clients(), 3)));
+  EXPECT_TRUE(torch::equal(after("fedavg", "{}", three_clients(), 1), after("scaffold", "{}", three_clients(), 1)));
+  std::vector<Client> equal = three_clients();
+  for (Client& client : equal) client.steps = 3;
+  EXPECT_TRUE(torch::allclose(after("fedavg", "{}", equal, 3), after("fednova", "{}", equal, 3), 1e-6, 1e-6));
+  EXPECT_FALSE(torch::allclose(fedavg, after("fednova", "{}", three_clients(), 3), 1e-3, 1e-3));
+}
+
+TEST(Algorithms, EqualTheNumbersOfAnotherImplementation) {
+  std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/quadratic_rounds.json");
+  const auto golden = nlohmann::json::parse(file);
+  const std::map<std::string, std::pair<std::string, std::string>> cases{
+      {"fedavg", {"fedavg", "{}"}},
+      {"fedprox", {"fedprox", "{mu: 0.5}"}},
+      {"fedopt sgd", {"fedopt", "{momentum: 0.9, learning_rate: 1}"}},
+      {"fedopt adagrad", {"fedopt", "{server: adagrad, learning_rate: 0.1}"}},
+      {"fedopt adam", {"fedopt", "{server: adam, learning_rate: 0.1}"}},
+      {"fedopt yogi", {"fedopt", "{server: yogi, learning_rate: 0.1}"}},
+      {"fednova", {"fednova", "{}"}},
+      {"scaffold", {"scaffold", "{}"}},
+      {"fedsgd", {"fedsgd", "{learning_rate: 0.1}"}}};
+  ASSERT_EQ(golden.size(), cases.size());
+  for (const auto& [name, how] : cases) {
+    Trial run(how.first, three_clients(), how.second);
+    for (const auto& expected : golden.at(name)) {
+      run.step();
+      for (std::int64_t p = 0; p < 4; ++p) {
+        EXPECT_NEAR(run.model[p].item<double>(), expected[static_cast<std::size_t>(p)].get<double>(), 2e-6) << name;
+      }
+    }
+  }
+}
+
+TEST(Algorithms, WeighByBatchesOrEqually) {
+  Trial equal("fedavg", three_clients()), batches("fedavg", three_clients());
+  equal.weighting = Weighting::kEqual;
+  batches.weighting = Weighting::kBatches;
+  equal.step();
+  batches.step();
+  at::Tensor updates[3];
+  const double shares[] = {1.0 / 9, 3.0 / 9, 5.0 / 9};
+  at::Tensor mean = beginning(), by_batches = beginning();
+  for (std::size_t k = 0; k < 3; ++k) {
+    Trial alone("fedavg", {three_clients()[k]});
+    alone.step();
+    updates[k] = alone.model - beginning();
+    mean = mean + updates[k] / 3;
+    by_batches = by_batches + updates[k] * shares[k];
+  }
+  EXPECT_TRUE(torch::allclose(equal.model, mean, 1e-6, 1e-6));
+  EXPECT_TRUE(torch::allclose(batches.model, by_batches, 1e-6, 1e-6));
+}
+
+}  // namespace
+}  // namespace chorus

@@ -1,0 +1,111 @@
+#include "quadratic_clients.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace chorus::quadratic {
+namespace {
+
+class Bench final : public Workbench {
+ public:
+  Bench(World& world, std::span<const ClientId> ids) : world_(world), ids_(ids.begin(), ids.end()) {
+    std::stable_sort(ids_.begin(), ids_.end(), [&](ClientId a, ClientId b) { return of(a).steps > of(b).steps; });
+    states_.resize(ids_.size());
+    loaded_.assign(ids_.size(), false);
+  }
+
+  std::span<const ClientId> clients() const override { return ids_; }
+  std::int64_t parameters() const override { return world_.parameters; }
+  ClientState& state(std::size_t i) override {
+    const std::lock_guard lock(world_.mutex);
+    if (!loaded_[i]) states_[i] = world_.states[ids_[i]];
+    loaded_[i] = true;
+    return states_[i];
+  }
+  void keep_state(std::size_t i) override {
+    const std::lock_guard lock(world_.mutex);
+    if (loaded_[i]) world_.states[ids_[i]] = states_[i];
+  }
+
+  TrainResult train(const at::Tensor& start, const TrainWish& wish) override {
+    const auto count = static_cast<std::int64_t>(ids_.size());
+    const at::Tensor values = (start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start).clone();
+    TrainResult result;
+    for (int step = 0; step < of(ids_[0]).steps; ++step) {
+      std::int64_t active = 0;
+      while (active < count && of(ids_[static_cast<std::size_t>(active)]).steps > step) ++active;
+      const at::Tensor now = values.narrow(0, 0, active);
+      const at::Tensor gradients = gradient_at(values).narrow(0, 0, active).clone();
+      if (wish.adjust) wish.adjust(now, gradients);
+      now.sub_(gradients, world_.learning_rate);
+    }
+    for (const ClientId id : ids_) {
+      const Client& client = of(id);
+      result.examples.push_back(client.examples);
+      result.batches.push_back(client.steps);
+      result.steps.push_back(client.steps);
+      result.normalizer.push_back(client.steps);
+      result.rate_sum.push_back(world_.learning_rate * client.steps);
+      result.loss.push_back(client.broken ? std::nan("") : 1.0);
+      result.failures.emplace_back(client.broken ? "the loss is not a number" : "");
+    }
+    result.values = values;
+    return result;
+  }
+
+  GradientResult gradient(const at::Tensor& start, bool) override {
+    GradientResult result;
+    const auto count = static_cast<std::int64_t>(ids_.size());
+    result.gradients = gradient_at(start.unsqueeze(0).expand({count, -1}));
+    for (const ClientId id : ids_) {
+      result.examples.push_back(of(id).examples);
+      result.loss.push_back(1);
+      result.failures.emplace_back(of(id).broken ? "the loss is not a number" : "");
+    }
+    return result;
+  }
+
+  std::vector<Message> evaluate(const at::Tensor&, TestOn) override { return std::vector<Message>(ids_.size()); }
+
+ private:
+  const Client& of(ClientId id) const { return world_.clients[id]; }
+  at::Tensor gradient_at(const at::Tensor& values) const {
+    std::vector<at::Tensor> rows;
+    const at::Tensor offsets = torch::arange(world_.parameters, at::kFloat) / 10;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const Client& client = of(ids_[i]);
+      rows.push_back((values[static_cast<std::int64_t>(i)] - offsets - client.target) * client.curvature);
+    }
+    return torch::stack(rows);
+  }
+
+  World& world_;
+  std::vector<ClientId> ids_;
+  std::vector<ClientState> states_;
+  std::vector<bool> loaded_;
+};
+
+}  // namespace
+
+std::vector<double> World::sizes() const {
+  std::vector<double> result;
+  for (const Client& client : clients) result.push_back(client.examples);
+  return result;
+}
+
+std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, std::uint64_t) {
+  return std::make_unique<Bench>(*this, ids);
+}
+
+LocalFederation federation(World& world, std::span<const double> sizes, std::size_t cohort_batch, std::size_t workers) {
+  LocalFederationInput input;
+  input.sizes = sizes;
+  input.open = [&world](std::span<const ClientId> ids, std::uint64_t round) { return world.open(ids, round); };
+  input.cohort_batch = cohort_batch;
+  input.workers = workers;
+  return LocalFederation(input);
+}
+
+}  // namespace chorus::quadratic

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/ports/workbench.h"
+#include "infrastructure/federation/local_federation.h"
+
+/// Clients whose training can be worked out by hand: client k minimises F_k(w) = a_k / 2 |w - b_k|^2 by `steps_k` steps of
+/// gradient descent. No data, no model; everything else is as in a real federation.
+namespace chorus::quadratic {
+
+struct Client {
+  double curvature = 1;  // a
+  double target = 0;     // b, the same in every coordinate, plus the coordinate's number / 10
+  int steps = 1;
+  double examples = 1;
+  bool broken = false;  // its loss is not a number
+};
+
+struct World {
+  std::vector<Client> clients;
+  std::int64_t parameters = 4;
+  double learning_rate = 0.1;
+
+  std::map<ClientId, ClientState> states = {};  // between rounds
+  std::mutex mutex = {};
+  std::vector<double> sizes() const;
+  std::unique_ptr<Workbench> open(std::span<const ClientId> ids, std::uint64_t round);
+};
+
+/// A federation of all of a world's clients. Both must outlive it.
+LocalFederation federation(World& world, std::span<const double> sizes, std::size_t cohort_batch = 2,
+                           std::size_t workers = 1);
+
+}  // namespace chorus::quadratic
