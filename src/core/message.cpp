@@ -30,8 +30,10 @@ const at::Tensor& Message::tensor(std::string_view name) const { return field(te
 const at::Tensor& Message::vector(std::string_view name, std::int64_t size) const {
   const at::Tensor& found = tensor(name);
   if (found.scalar_type() != at::kFloat || found.dim() != 1 || found.size(0) != size) {
-    throw DataError(fmt::format("the tensor \"{}\" of a message should be {} float32 numbers, but has {} of {} "
-                                "dimensions", name, size, found.numel(), found.dim()));
+    throw DataError(
+        fmt::format("the tensor \"{}\" of a message should be {} float32 numbers, but has {} of {} "
+                    "dimensions",
+                    name, size, found.numel(), found.dim()));
   }
   return found;
 }

@@ -1,5 +1,7 @@
 // What every registered algorithm must do, whoever wrote it, and the numbers of the classic ones.
 
+#include "core/ports/algorithm.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -8,8 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config.h"
-#include "core/ports/algorithm.h"
-#include "quadratic_clients.h"
+#include "tests/contract/quadratic_clients.h"
 
 namespace chorus {
 namespace {
@@ -67,8 +68,8 @@ std::vector<std::string> federated_algorithms() {
 }
 
 TEST(AlgorithmContract, TheRegisteredNames) {
-  EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fednova", "fedopt", "fedprox", "fedsgd",
-                                                          "local", "scaffold"}));
+  EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fednova", "fedopt", "fedprox",
+                                                          "fedsgd", "local", "scaffold"}));
 }
 
 TEST(AlgorithmContract, OneClientEqualsLocalTraining) {
@@ -87,7 +88,8 @@ TEST(AlgorithmContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorker
   for (const std::string& name : Algorithms::names()) {
     std::vector<Client> clients;
     for (int k = 0; k < 23; ++k) {
-      clients.push_back({.curvature = 0.1 * k + 0.3, .target = k * 0.7 - 3, .steps = 1 + k % 5, .examples = 1.0 + k % 7});
+      clients.push_back(
+          {.curvature = 0.1 * k + 0.3, .target = k * 0.7 - 3, .steps = 1 + k % 5, .examples = 1.0 + k % 7});
     }
     Trial run(name, clients), again(name, clients), shuffled(name, clients), parallel(name, clients);
     parallel.workers = 4;

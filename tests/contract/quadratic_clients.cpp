@@ -1,4 +1,4 @@
-#include "quadratic_clients.h"
+#include "tests/contract/quadratic_clients.h"
 
 #include <torch/torch.h>
 

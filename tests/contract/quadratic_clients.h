@@ -10,8 +10,8 @@
 #include "core/ports/workbench.h"
 #include "infrastructure/federation/local_federation.h"
 
-/// Clients whose training can be worked out by hand: client k minimises F_k(w) = a_k / 2 |w - b_k|^2 by `steps_k` steps of
-/// gradient descent. No data, no model; everything else is as in a real federation.
+/// Clients whose training can be worked out by hand: client k minimises F_k(w) = a_k / 2 |w - b_k|^2 by `steps_k` steps
+/// of gradient descent. No data, no model; everything else is as in a real federation.
 namespace chorus::quadratic {
 
 struct Client {

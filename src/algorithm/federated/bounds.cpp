@@ -35,8 +35,10 @@ class LocalTrain : public Procedure {
       bench.state(i)[kOwnModel] = result.values[static_cast<std::int64_t>(i)].cpu().clone();
       Answer answer;
       answer.failure = result.failures[i];
-      answer.body.numbers = {{"examples", result.examples[i]}, {"batches", result.batches[i]},
-                             {"steps", result.steps[i]}, {"loss", result.loss[i]}};
+      answer.body.numbers = {{"examples", result.examples[i]},
+                             {"batches", result.batches[i]},
+                             {"steps", result.steps[i]},
+                             {"loss", result.loss[i]}};
       answers.push_back(std::move(answer));
     }
     return answers;

@@ -33,8 +33,8 @@ struct CollectPlan {
   std::function<void(Reply& reply, double weight)> look = {};
 };
 
-/// The cohort is asked in the order of falling size, so the result does not depend on the order it was drawn in. A reply
-/// that does not fit (wrong size, numbers that are not finite) counts as a failure of that client.
+/// The cohort is asked in the order of falling size, so the result does not depend on the order it was drawn in. A
+/// reply that does not fit (wrong size, numbers that are not finite) counts as a failure of that client.
 Collected collect(const RoundInput& input, Request request, const CollectPlan& plan = {});
 
 }  // namespace chorus

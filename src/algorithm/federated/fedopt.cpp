@@ -5,9 +5,10 @@
 namespace chorus {
 
 void FedOptConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("server", server,
-                {{"sgd", Server::kSgd}, {"adagrad", Server::kAdagrad}, {"adam", Server::kAdam}, {"yogi", Server::kYogi}},
-                "the server's optimiser");
+  visitor.field(
+      "server", server,
+      {{"sgd", Server::kSgd}, {"adagrad", Server::kAdagrad}, {"adam", Server::kAdam}, {"yogi", Server::kYogi}},
+      "the server's optimiser");
   visitor.field("learning_rate", learning_rate, "of the server").above(0);
   visitor.field("momentum", momentum, "of sgd").at_least(0).below(1);
   visitor.field("beta1", beta1, "of adagrad, adam and yogi").at_least(0).below(1);

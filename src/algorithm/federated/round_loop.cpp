@@ -155,7 +155,8 @@ class RoundLoop {
     if (found == state_.last.end()) {
       std::string names;
       for (const auto& entry : state_.last) names += (names.empty() ? "" : ", ") + entry.first;
-      throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", config_.metric, names));
+      throw ConfigError(
+          fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", config_.metric, names));
     }
     const double now = found->second;
     if (std::isnan(now)) return;

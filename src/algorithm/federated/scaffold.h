@@ -11,11 +11,12 @@ struct ScaffoldConfig {
 };
 
 /// SCAFFOLD (Karimireddy et al. 2020), option II. The server has a control variate c, every client k one of its own,
-/// c_k, which it keeps between rounds; both begin at 0. A client's gradients are corrected by c - c_k, and after K steps
-/// with learning rates eta_i
+/// c_k, which it keeps between rounds; both begin at 0. A client's gradients are corrected by c - c_k, and after K
+/// steps with learning rates eta_i
 ///     c_k' = c_k - c + (w_t - w_k) / sum_i eta_i
 ///     w_{t+1} = w_t + lr sum_k p_k (w_k - w_t),   c += (|S| / N) sum_k p_k (c_k' - c_k)
-/// (the paper has p_k = 1 / |S|, which is weighting: equal). The estimate of c_k' is a gradient only where the client makes plain gradient steps.
+/// (the paper has p_k = 1 / |S|, which is weighting: equal). The estimate of c_k' is a gradient only where the client
+/// makes plain gradient steps.
 class Scaffold : public Algorithm {
  public:
   explicit Scaffold(const ScaffoldConfig& config) : config_(config) {}

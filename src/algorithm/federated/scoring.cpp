@@ -39,7 +39,8 @@ class LossProcedure : public Procedure {
   }
 };
 
-const ProcedureRegistration<EvaluateProcedure> kEvaluate{"evaluate", "score the given model on a client's test examples"};
+const ProcedureRegistration<EvaluateProcedure> kEvaluate{"evaluate",
+                                                         "score the given model on a client's test examples"};
 const ProcedureRegistration<LossProcedure> kLoss{"loss", "the given model's loss on a client's training data"};
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace chorus {
 
 /// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
-/// sum_k w_k x_k / sum_k w_k. The sum is taken pairwise over a fixed binary tree of the slots, so its bits do not depend
-/// on the order of arrival, its rounding error grows with the logarithm of the number of slots, and, while they arrive
-/// roughly in the order of their slots, only about that many partial sums are held.
+/// sum_k w_k x_k / sum_k w_k. The sum is taken pairwise over a fixed binary tree of the slots, so its bits do not
+/// depend on the order of arrival, its rounding error grows with the logarithm of the number of slots, and, while they
+/// arrive roughly in the order of their slots, only about that many partial sums are held.
 ///
 ///     WeightedMean mean(cohort.size());
 ///     for (Reply& reply : replies) reply.ok() ? mean.add(reply.slot, weight, update) : mean.skip(reply.slot);

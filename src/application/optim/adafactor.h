@@ -5,11 +5,11 @@
 namespace chorus {
 
 struct AdafactorConfig {
-  double decay_rate = -0.8;       ///< exponent of the second moment's decay, 1 - step^decay_rate
-  double clip_threshold = 1.0;    ///< the root mean square an update may have
-  double epsilon1 = 1e-30;        ///< added to squared gradients
-  double epsilon2 = 1e-3;         ///< the least scale of a parameter, with scale_parameter
-  bool scale_parameter = false;   ///< the learning rate is in units of the parameter's root mean square
+  double decay_rate = -0.8;      ///< exponent of the second moment's decay, 1 - step^decay_rate
+  double clip_threshold = 1.0;   ///< the root mean square an update may have
+  double epsilon1 = 1e-30;       ///< added to squared gradients
+  double epsilon2 = 1e-3;        ///< the least scale of a parameter, with scale_parameter
+  bool scale_parameter = false;  ///< the learning rate is in units of the parameter's root mean square
 
   void describe(ConfigVisitor& visitor);
 };

@@ -5,9 +5,9 @@
 namespace chorus {
 
 struct AdamWConfig {
-  double beta1 = 0.9;      ///< decay of the first moment, below 1
-  double beta2 = 0.999;    ///< decay of the second moment, below 1
-  double epsilon = 1e-8;   ///< added to the root of the second moment
+  double beta1 = 0.9;     ///< decay of the first moment, below 1
+  double beta2 = 0.999;   ///< decay of the second moment, below 1
+  double epsilon = 1e-8;  ///< added to the root of the second moment
 
   void describe(ConfigVisitor& visitor);
 };

@@ -65,7 +65,8 @@ at::Tensor Optimizer::column(std::span<const double> numbers) const {
   const bool equal = std::all_of(numbers.begin(), numbers.end(), [&](double n) { return n == numbers[0]; });
   if (equal) return torch::scalar_tensor(numbers[0], at::kDouble);  // multiplies as a scalar, on any device
   at::Tensor result = torch::empty({static_cast<std::int64_t>(numbers.size()), 1}, at::kFloat);
-  std::transform(numbers.begin(), numbers.end(), result.data_ptr<float>(), [](double n) { return static_cast<float>(n); });
+  std::transform(numbers.begin(), numbers.end(), result.data_ptr<float>(),
+                 [](double n) { return static_cast<float>(n); });
   return result.to(input_.device);
 }
 

@@ -62,7 +62,9 @@ class Optimizer {
   /// One number a client as [A, 1]; a plain scalar tensor when all are equal.
   at::Tensor column(std::span<const double> numbers) const;
   /// The steps each of the first `count` clients has made, this one included.
-  std::span<const double> steps(std::int64_t count) const { return std::span(steps_).first(static_cast<std::size_t>(count)); }
+  std::span<const double> steps(std::int64_t count) const {
+    return std::span(steps_).first(static_cast<std::size_t>(count));
+  }
   /// values *= 1 - rate * weight_decay, where decay applies.
   void decay_values(const Rows& rows) const;
   /// gradients += weight_decay * values, where decay applies.

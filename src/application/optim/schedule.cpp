@@ -7,7 +7,8 @@
 namespace chorus {
 
 void ScheduleConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("shape", shape, {{"constant", Shape::kConstant}, {"linear", Shape::kLinear}, {"cosine", Shape::kCosine}},
+  visitor.field("shape", shape,
+                {{"constant", Shape::kConstant}, {"linear", Shape::kLinear}, {"cosine", Shape::kCosine}},
                 "what the learning rate does after the warm-up");
   visitor.field("span", span, {{"round", Span::kRound}, {"run", Span::kRun}},
                 "one course a round (FedNLP), or one over all rounds");

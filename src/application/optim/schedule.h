@@ -26,8 +26,8 @@ struct SchedulePoint {
 };
 
 /// The factor of one step: (step + 1) / (w + 1) during a warm-up of w steps, then as Hugging Face's schedules, with
-/// (steps - step) / (steps - w) for the linear one. Hugging Face's warm-up begins at 0, which would make a client with a
-/// single step learn nothing. With span = run the place in the run is `round` times `steps` plus the step, so that a
+/// (steps - step) / (steps - w) for the linear one. Hugging Face's warm-up begins at 0, which would make a client with
+/// a single step learn nothing. With span = run the place in the run is `round` times `steps` plus the step, so that a
 /// client's own number of steps decides.
 double schedule_factor(const ScheduleConfig& config, const SchedulePoint& point);
 

@@ -16,7 +16,8 @@ struct SgdConfig {
 class Sgd : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const OptimizerInput& input);
-  /// With momentum rho, tau steps go [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho) gradients far (Wang et al. 2020).
+  /// With momentum rho, tau steps go [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho) gradients far (Wang et al.
+  /// 2020).
   double reach(double steps) const override;
 
  private:

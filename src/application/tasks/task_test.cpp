@@ -10,6 +10,7 @@
 
 #include "application/models/generation.h"
 #include "application/models/loss.h"
+#include "application/optim/adamw.h"
 #include "application/tasks/causal_lm_task.h"
 #include "application/tasks/classification_task.h"
 #include "application/tasks/encode_split.h"
@@ -17,7 +18,6 @@
 #include "application/tasks/seq2seq_task.h"
 #include "application/tasks/tiny_world_test.h"
 #include "application/text/vocabulary_trainer.h"
-#include "application/optim/adamw.h"
 #include "core/error.h"
 
 namespace chorus {

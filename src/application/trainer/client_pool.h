@@ -28,7 +28,7 @@ struct ClientPoolInput {
   std::shared_ptr<const EncodedDataset> train;
   std::shared_ptr<const EncodedDataset> test = {};  ///< null: nobody can evaluate
   const ClientLists* train_lists = nullptr;
-  const ClientLists* test_lists = nullptr;        ///< null: clients have no test examples of their own
+  const ClientLists* test_lists = nullptr;          ///< null: clients have no test examples of their own
   std::span<const std::uint32_t> shared_test = {};  ///< what everybody can be scored on
   StateShelf states = {};
   std::uint64_t seed = 0, rounds = 1;

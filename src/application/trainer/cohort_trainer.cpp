@@ -129,8 +129,8 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   Session session(*this, clients, start, moment);
   const Params& params = session.params();
   const auto layout = std::make_shared<Layout>(params.layout());
-  const auto optimizer = config_.optimizer.make(OptimizerInput{layout, params.clients(), params.device(),
-                                                               config_.weight_decay, config_.decay_matrices_only});
+  const auto optimizer = config_.optimizer.make(
+      OptimizerInput{layout, params.clients(), params.device(), config_.weight_decay, config_.decay_matrices_only});
   std::vector<std::int64_t> batches, steps;
   for (std::size_t c = 0; c < cohort; ++c) {
     const std::size_t rows = clients[c].data.rows.size();
@@ -193,7 +193,8 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
     result.steps.push_back(static_cast<double>(steps[c]));
     result.normalizer.push_back(optimizer->reach(static_cast<double>(steps[c])));
     if (!wish.keep_optimizer) continue;
-    for (auto& [name, tensor] : optimizer->state(static_cast<std::int64_t>(c))) (*states[c])[kStatePrefix + name] = tensor;
+    for (auto& [name, tensor] : optimizer->state(static_cast<std::int64_t>(c)))
+      (*states[c])[kStatePrefix + name] = tensor;
   }
   return result;
 }

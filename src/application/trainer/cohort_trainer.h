@@ -45,8 +45,8 @@ class CohortTrainer {
   /// How many optimiser steps a client with so many rows makes.
   std::int64_t steps(std::size_t rows) const;
 
-  /// `clients` in the order of falling `steps`; `start` [P] or [C, P]; `states`, one a client, are read and written when
-  /// the wish is to keep the optimiser.
+  /// `clients` in the order of falling `steps`; `start` [P] or [C, P]; `states`, one a client, are read and written
+  /// when the wish is to keep the optimiser.
   TrainResult train(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                     const TrainWish& wish, std::span<ClientState* const> states) const;
 

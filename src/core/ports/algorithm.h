@@ -38,9 +38,9 @@ struct RoundInput {
 struct RoundResult {
   double examples = 0;  ///< trained on
   double steps = 0;
-  double loss = 0;                                        ///< mean training loss, by the same weights
-  std::vector<std::pair<ClientId, std::string>> failed;   ///< and why
-  std::map<std::string, double> numbers;                  ///< what the algorithm itself wants to tell
+  double loss = 0;                                       ///< mean training loss, by the same weights
+  std::vector<std::pair<ClientId, std::string>> failed;  ///< and why
+  std::map<std::string, double> numbers;                 ///< what the algorithm itself wants to tell
 };
 
 /// The server half of a federated method: asks, and updates the model. Both halves stand in one file pair, with the

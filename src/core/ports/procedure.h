@@ -15,11 +15,11 @@ struct Answer {
   std::string failure = {};
 };
 
-/// What clients can be asked to do: the client half of an algorithm, by name. Everything it needs to know comes with the
-/// request. Stateless and thread-safe; what must be remembered is the client's state.
+/// What clients can be asked to do: the client half of an algorithm, by name. Everything it needs to know comes with
+/// the request. Stateless and thread-safe; what must be remembered is the client's state.
 ///
-///     class Train : public Procedure { ... run(...) { TrainResult r = bench.train(request.body.vector("model", P)); } };
-///     const ProcedureRegistration<Train> kTrain{"fedavg/train"};
+///     class Train : public Procedure { ... run(...) { TrainResult r = bench.train(request.body.vector("model", P)); }
+///     }; const ProcedureRegistration<Train> kTrain{"fedavg/train"};
 class Procedure {
  public:
   static constexpr std::string_view kKind = "procedure";
