@@ -60,6 +60,7 @@ void add_commands(CLI::App& app) {
   add_validate(app);
   add_data(app);
   add_data_make(app);
+  add_data_shares(app);
   add_partition(app);
   add_data_encode(app);
   add_model(app);

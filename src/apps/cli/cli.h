@@ -26,6 +26,7 @@ void add_validate(CLI::App& app);
 void add_data(CLI::App& app);
 void add_data_encode(CLI::App& app);  ///< after add_data, whose subcommand it joins
 void add_data_make(CLI::App& app);    ///< after add_data, whose subcommand it joins
+void add_data_shares(CLI::App& app);  ///< after add_data, whose subcommand it joins
 void add_score(CLI::App& app);
 void add_partition(CLI::App& app);
 void add_model(CLI::App& app);
