@@ -54,6 +54,7 @@ endif()
 
 # Optional: without it the folders that need it are not built and their names are not registered.
 find_package(HDF5 COMPONENTS C)
+find_package(Protobuf)
 
 if(CHORUS_TESTS)
   set(CHORUS_GTEST_SOURCE "" CACHE PATH "GoogleTest sources, where the library is not installed")

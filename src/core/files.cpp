@@ -88,7 +88,8 @@ void write_file(const fs::path& path, std::string_view bytes) {
   file.commit();
 }
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(path), target_(path) {
+AtomicFile::AtomicFile(const fs::path& path, Durability durability)
+    : path_(path), target_(path), durability_(durability) {
   std::error_code ignored;
   if (fs::is_symlink(path, ignored)) {
     const fs::path resolved = fs::weakly_canonical(path, ignored);
@@ -154,11 +155,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   check(descriptor_ >= 0, "AtomicFile::commit after commit or a failure");
   const bool direct = temporary_.empty();
-  if (!direct && ::fsync(descriptor_) != 0) fail(errno);
+  const bool sync = !direct && durability_ == Durability::kSynced;
+  if (sync && ::fsync(descriptor_) != 0) fail(errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
   if (direct) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
+  if (!sync) return;
 
   // The name itself must survive a power cut too. Some file systems cannot sync a folder: nothing to be done there.
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");

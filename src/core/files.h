@@ -24,7 +24,8 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 /// Writes a file piece by piece into a temporary one beside it (same folder, hidden), which `commit` syncs to disk and
 /// renames into place. Without `commit` (an exception on the way) the temporary file is removed and the old file stays
 /// as it was. A symbolic link is followed, permissions of an existing file are kept, and a target that is no regular
-/// file (/dev/stdout, a pipe) is written directly.
+/// file (/dev/stdout, a pipe) is written directly. With kUnsynced, `commit` leaves the sync to the caller, who writes
+/// many files and syncs once: the steps are still whole for every process, but a power cut may undo or empty them.
 ///
 /// Throws DataError when the folder is missing or may not be written to, WorldError when the disk is full or fails.
 /// Not thread-safe; two writers of one path are fine, the last commit wins.
@@ -33,9 +34,11 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 ///     file.write(header);
 ///     file.write(std::as_bytes(std::span(values)));
 ///     file.commit();
+enum class Durability { kSynced, kUnsynced };
+
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Durability durability = Durability::kSynced);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -50,6 +53,7 @@ class AtomicFile {
   std::filesystem::path path_;       // as the caller named it: for messages
   std::filesystem::path target_;     // links resolved
   std::filesystem::path temporary_;  // empty: the target is written directly
+  Durability durability_;
   int descriptor_ = -1;
 };
 

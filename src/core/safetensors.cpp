@@ -50,7 +50,7 @@ void SafetensorsFile::read_into(const TensorEntry& entry, at::Tensor destination
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, Durability durability) {
   struct Item {
     StoredType type;
     const NamedTensor* tensor;
@@ -78,7 +78,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
     stored.push_back({item.tensor->first, item.type, item.tensor->second.sizes().vec(), begin, end});
   }
 
-  AtomicFile file(path);
+  AtomicFile file(path, durability);
   file.write(format_safetensors_header(stored, metadata));
   for (const Item& item : items) {
     const at::Tensor value = item.tensor->second.detach().to(at::kCPU).contiguous();

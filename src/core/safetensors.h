@@ -69,6 +69,7 @@ class SafetensorsFile {
 /// WorldError when the disk is full (the old file stays), DataError when the folder is not there, InternalError for a
 /// name that is repeated, reserved or not UTF-8, or a type that the format lacks.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+                       const std::map<std::string, std::string>& metadata = {},
+                       Durability durability = Durability::kSynced);
 
 }  // namespace chorus

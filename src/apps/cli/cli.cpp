@@ -70,6 +70,8 @@ void add_commands(CLI::App& app) {
   add_tokenize(app);
   add_tokenizer(app);
   add_score(app);
+  add_sweep(app);
+  add_compare(app);
 }
 
 /// The deepest command the arguments name, and the word behind it that is no command though one was expected.

@@ -35,6 +35,8 @@ void add_embed(CLI::App& app);
 void add_fill(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_tokenizer(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_sweep(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError when it is something else or not there.
 c10::Device device_named(const std::string& name);

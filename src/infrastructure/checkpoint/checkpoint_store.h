@@ -43,7 +43,7 @@ class CheckpointStore {
   /// DataError when all are damaged, or the newest is of another format version.
   std::optional<Checkpoint> latest() const;
 
-  /// Removes the checkpoints after `round`: those `latest` passed over.
+  /// Sets the checkpoints after `round`, those `latest` passed over, aside as damaged_000012.
   void discard_after(std::int64_t round);
 
   std::vector<std::int64_t> rounds() const;  ///< of the checkpoints that are there, rising

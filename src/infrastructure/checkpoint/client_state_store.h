@@ -13,11 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/ports/workbench.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 
 namespace chorus {
-
-using ClientState = std::map<std::string, at::Tensor>;
 
 /// What clients keep between rounds: control variates, optimiser states, error feedback, personal models. In memory up
 /// to a budget, the least recently used on disk beyond it. Crash-safe because no file that a checkpoint needs is ever
@@ -48,7 +47,7 @@ class ClientStateStore {
   /// full.
   void store(std::int64_t client, std::int64_t round, const ClientState& state);
 
-  /// Writes every state that is only in memory to disk: call it before the checkpoint of `round` is saved.
+  /// Writes every state that is only in memory to disk, and syncs: call it before the checkpoint of `round` is saved.
   void commit(std::int64_t round);
   /// Removes the files that no checkpoint from `oldest_checkpoint` on needs: call it after the checkpoint is saved.
   void prune(std::int64_t oldest_checkpoint);
@@ -74,6 +73,7 @@ class ClientStateStore {
   void release(Entry& entry);
   void write(std::int64_t client, Entry& entry);
   void shrink();
+  void sync() const;
 
   std::filesystem::path folder_;
   Options options_;
@@ -81,6 +81,8 @@ class ClientStateStore {
   std::unordered_map<std::int64_t, Entry> entries_;
   std::list<std::int64_t> recent_;      // clients whose state is held, the least recently used first
   std::vector<std::int64_t> with_old_;  // clients that got a second file since the last prune
+  std::int64_t committed_ = -1;         // no state of this round or before changes any more
+  bool unsynced_ = false;  // files were written since the last commit: one sync of the file system for all of them
   std::size_t bytes_ = 0;
 };
 

@@ -10,6 +10,9 @@
 
 namespace chorus {
 
+/// The event with the time of now, when it has none.
+Event stamped(Event event);
+
 /// An event as one line of JSON, without the line's end. Whole numbers are written without a point, non-finite ones as
 /// null (and read back as NaN).
 std::string event_line(const Event& event);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ports/tracker.h"
+#include "infrastructure/tracking/folder_lock.h"
 #include "infrastructure/tracking/run_summary.h"
 
 namespace chorus {
@@ -54,10 +55,6 @@ class RunFolder {
   /// DataError when this is no run folder or one of another format version; WorldError when another process has it.
   static RunFolder open(const std::filesystem::path& folder);
 
-  RunFolder(RunFolder&& other) noexcept;
-  RunFolder& operator=(RunFolder&& other) noexcept;
-  ~RunFolder();
-
   const std::filesystem::path& path() const { return path_; }
   const RunInfo& info() const { return info_; }
   std::filesystem::path config() const { return path_ / "config.yaml"; }
@@ -76,11 +73,11 @@ class RunFolder {
   void write_summary(const RunSummary& summary) const;
 
  private:
-  RunFolder(std::filesystem::path path, RunInfo info, int lock);
+  RunFolder(std::filesystem::path path, RunInfo info, FolderLock lock);
 
   std::filesystem::path path_;
   RunInfo info_;
-  int lock_ = -1;
+  FolderLock lock_;
 };
 
 /// Reads `run.json` without locking, also of a run that is going on. Errors: as RunFolder::open.

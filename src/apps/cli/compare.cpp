@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "apps/cli/cli.h"
+#include "core/files.h"
+#include "infrastructure/tracking/compare/comparison.h"
+
+namespace chorus::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Runs that are not finished are shown with what they have so far.
+
+Examples:
+  chorus compare runs/fedavg-001 runs/fedprox-001
+  chorus compare runs/* --x bytes --target 0.8
+  chorus compare runs/heavy-001 --baseline runs/uniform-001 --svg curves.svg)";
+
+struct Arguments {
+  CompareOptions options;
+  std::string svg;
+  bool json = false;
+};
+
+void compare(const Arguments& arguments) {
+  const Comparison comparison = compare_runs(arguments.options);
+  if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(comparison));
+  fmt::print("{}", arguments.json ? to_json(comparison) : to_text(comparison, plot_options_for(STDOUT_FILENO)));
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("compare", "Runs side by side: a table and their learning curves");
+  auto arguments = std::make_shared<Arguments>();
+  CompareOptions& options = arguments->options;
+  command->group(kRuns);
+  command->footer(kExamples);
+  command->add_option("RUN", options.runs, "Run folders; one is enough")->required();
+  command->add_option("--metric", options.metric, "Which score (default: the runs' main one)");
+  command->add_option("--x", options.x, "What the curves are drawn over: round, seconds, bytes or examples")
+      ->capture_default_str();
+  command->add_option("--target", options.target, "Also tell when each run first reached this score");
+  command->add_option("--baseline", options.baseline, "Also show every score as a change against this run");
+  command->add_option("--svg", arguments->svg, "Write the picture to this file too");
+  command->add_flag("--json", arguments->json, "For programs");
+  command->callback([arguments] { compare(*arguments); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,100 @@
+#include "infrastructure/tracking/sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "apps/cli/cli.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace chorus::cli {
+namespace {
+
+constexpr const char* kExamples = R"(
+Every combination of the values is run with every seed, each in its own folder under runs/NAME. Type the
+same command again to go on with a sweep that was stopped, or to add values or seeds: what is finished is
+not run again.
+
+Examples:
+  chorus sweep config.yaml algorithm.mu=0.01,0.1,1 --seeds 3
+  chorus sweep config.yaml training.lr=0.1,0.01 rounds=5,10 --jobs 2 --name rates
+  chorus sweep config.yaml 'model.frozen=[0,1],[2,3]'      values that are lists, in quotes)";
+
+struct Arguments {
+  SweepOptions options;
+  std::vector<std::string> keys;
+  std::string name;
+  bool json = false;
+};
+
+void show(const Sweep& sweep, const SweepRun& run) {
+  const Log log("sweep");
+  const auto ended = std::count_if(sweep.runs.begin(), sweep.runs.end(),
+                                   [](const SweepRun& one) { return one.summary || !one.failure.empty(); });
+  const std::string name =
+      fmt::format("{} of {}: {} seed={}", ended, sweep.runs.size(), point_name(sweep.points[run.point]), run.seed);
+  if (!run.summary) {
+    log.error("{} failed: {}", name, run.failure);
+    return;
+  }
+  const auto best = run.summary->best.find(run.summary->metric);
+  const std::string score =
+      best == run.summary->best.end() ? "" : fmt::format(": {} {:.4f}", run.summary->metric, best->second);
+  log.info("{}{}{}", name, score, run.skipped ? " (was finished)" : "");
+}
+
+void sweep(Arguments& arguments) {
+  SweepOptions& options = arguments.options;
+  for (const std::string& text : arguments.keys) {
+    SweepKey key = parse_sweep_key(text);
+    if (key.values.size() == 1) {
+      options.overrides.push_back(text);
+    } else {
+      options.keys.push_back(std::move(key));
+    }
+  }
+  if (arguments.name.empty()) arguments.name = options.config.stem().string() + "-sweep";
+  options.folder = std::filesystem::path("runs") / arguments.name;
+  const Sweep result = run_sweep(options, show);
+  fmt::print("{}", arguments.json ? to_json(result) : to_text(result));
+  if (result.interrupted)
+    throw Error(ExitCode::kInterrupted, "the sweep was stopped; type the same command again to go on with it");
+  const auto failed =
+      std::count_if(result.runs.begin(), result.runs.end(), [](const SweepRun& run) { return !run.failure.empty(); });
+  if (failed > 0) {
+    throw Error(ExitCode::kCheckFailed,
+                fmt::format("{} of {} runs failed; when the cause is gone, type the same command again to run them",
+                            failed, result.runs.size()));
+  }
+  if (!arguments.json)
+    fmt::print("\nThe runs are in {0}; see their curves with 'chorus compare {0}/*/'.\n", options.folder.string());
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("sweep", "Run a configuration over a grid of values and several seeds");
+  auto arguments = std::make_shared<Arguments>();
+  SweepOptions& options = arguments->options;
+  command->group(kRuns);
+  command->footer(kExamples);
+  command->add_option("CONFIG", options.config, "The configuration file")->required();
+  command->add_option("KEY=VALUES", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
+  command->add_option("--seeds", options.seeds, "Runs of each combination")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
+      ->capture_default_str();
+  command->add_option("--first-seed", options.first_seed, "Seeds count from here")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--jobs", options.jobs, "Runs at a time; they share the processor cores")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{256}))
+      ->capture_default_str();
+  command->add_option("--name", arguments->name, "Of the sweep's folder under runs/ (default: the file's, and -sweep)");
+  command->add_flag("--json", arguments->json, "For programs");
+  command->callback([arguments] { sweep(*arguments); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,259 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/terminal.h"
+#include "core/utf8.h"
+#include "infrastructure/tracking/compare/comparison.h"
+#include "infrastructure/tracking/compare/svg_plot.h"
+#include "infrastructure/tracking/compare/terminal_plot.h"
+
+namespace chorus {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+template <typename E, typename F>
+std::string message_of(F call) {
+  try {
+    call();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing of this kind was thrown";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Axis, TicksAreRound) {
+  const auto ticks_of = [](std::vector<double> values) {
+    const Axis axis = make_axis(values, 5);
+    std::vector<std::string> labels;
+    for (const double tick : axis.ticks) labels.push_back(axis.label(tick));
+    return labels;
+  };
+  EXPECT_EQ(ticks_of({0, 1}), (std::vector<std::string>{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
+  EXPECT_EQ(ticks_of({1, 10}), (std::vector<std::string>{"2", "4", "6", "8", "10"}));
+  EXPECT_EQ(ticks_of({0, 5e6}), (std::vector<std::string>{"0", "1M", "2M", "3M", "4M", "5M"}));
+  EXPECT_EQ(ticks_of({-0.02, 0.02}), (std::vector<std::string>{"-0.02", "-0.01", "0.00", "0.01", "0.02"}));
+  EXPECT_GE(ticks_of({0.5, 0.5}).size(), 2U);
+  EXPECT_GE(ticks_of({0, 0}).size(), 2U);
+  EXPECT_GE(ticks_of({}).size(), 2U);
+  EXPECT_GE(ticks_of({-1e300, 1e300}).size(), 2U);
+  EXPECT_GE(ticks_of({1e-300, 2e-300}).size(), 2U);
+}
+
+const std::vector<Curve> kCurves = {{"rising", {{1, 0.1}, {2, 0.5}, {3, 0.9}}}, {"falling", {{1, 0.9}, {3, 0.1}}}};
+
+TEST(TerminalPlot, DrawsAPictureInAscii) {
+  const PlotOptions options{.width = 44, .height = 13, .x_label = "round", .y_label = "accuracy", .unicode = false};
+  EXPECT_EQ(terminal_plot(kCurves, options),
+            "  accuracy\n"
+            "     |ooo                               ***\n"
+            " 0.8 +  ooooo                       *****\n"
+            "     |       ooooo             *****\n"
+            " 0.6 +            ooooo   *****\n"
+            "     |                oo*oo\n"
+            " 0.4 +            *****   ooooo\n"
+            "     |       *****             ooooo\n"
+            " 0.2 +  *****                       ooooo\n"
+            "     |***                               ooo\n"
+            "     ++--------+--------+--------+--------+\n"
+            "     1.0      1.5      2.0      2.5      3.0\n"
+            "                      round\n"
+            "  * rising   o falling\n");
+}
+
+TEST(TerminalPlot, UsesBrailleAndMarksWhereTheTerminalCan) {
+  const std::string text = terminal_plot(kCurves, {.width = 60, .height = 12, .x_label = "round"});
+  EXPECT_TRUE(utf8::valid(text));
+  EXPECT_THAT(text, AllOf(HasSubstr("●"), HasSubstr("▲"), HasSubstr("⠤"), HasSubstr("└"), Not(HasSubstr("\x1b"))));
+  for (const std::string& line : lines_of(text)) EXPECT_LE(display_width(line), 62U) << line;
+  const std::string coloured = terminal_plot(kCurves, {.width = 60, .height = 12, .colour = true});
+  EXPECT_THAT(coloured, AllOf(HasSubstr("\x1b[36m"), HasSubstr("\x1b[33m▲\x1b[0m falling")));
+}
+
+TEST(TerminalPlot, DrawsWhateverItGets) {
+  const std::vector<Curve> odd = {
+      {"one point", {{5, 5}}},
+      {"none", {}},
+      {"nan", {{1, std::nan("")}, {HUGE_VAL, 2}, {2, 5}}},
+      {"a very long name \x1b[31m that goes on and on and on and on and on", {{9, 5}, {1, 5}}}};
+  for (const std::size_t width : {0, 1, 30, 200}) {
+    for (const std::size_t height : {0, 9, 60}) {
+      const std::string text = terminal_plot(odd, {.width = width, .height = height});
+      EXPECT_THAT(text, AllOf(HasSubstr("one point"), Not(HasSubstr("\x1b[31m"))));
+    }
+  }
+  EXPECT_THAT(terminal_plot({}, {}), HasSubstr("no points"));
+  EXPECT_THAT(terminal_plot(std::vector<Curve>{{"empty", {}}}, {}), HasSubstr("no points"));
+}
+
+TEST(TerminalPlot, TakesUnicodeFromTheLocale) {
+  const std::string before = std::getenv("LC_ALL") != nullptr ? std::getenv("LC_ALL") : "";
+  ::setenv("LC_ALL", "de_DE.UTF-8", 1);
+  EXPECT_TRUE(plot_options_for(-1).unicode);
+  ::setenv("LC_ALL", "C.utf8", 1);
+  EXPECT_TRUE(plot_options_for(-1).unicode);
+  ::setenv("LC_ALL", "POSIX", 1);
+  EXPECT_FALSE(plot_options_for(-1).unicode);
+  EXPECT_FALSE(plot_options_for(-1).colour);
+  ::setenv("LC_ALL", before.c_str(), 1);
+}
+
+TEST(SvgPlot, EscapesNames) {
+  const std::string svg = svg_plot(std::vector<Curve>{{"<b> & \"c\"", {{1, 1}, {2, 4}}}}, {.title = "a<b"});
+  EXPECT_THAT(svg, AllOf(HasSubstr("&lt;b&gt; &amp; &quot;c&quot;"), HasSubstr("a&lt;b"), Not(HasSubstr("<b>"))));
+  EXPECT_THAT(svg, AllOf(HasSubstr("<polyline points=\""), testing::EndsWith("</svg>\n"), Not(HasSubstr("nan"))));
+}
+
+class Compare : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("chorus_compare_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  struct Run {
+    std::string name;
+    std::string metric = "accuracy";
+    std::vector<double> scores{};
+    bool finished = true;
+    std::vector<DecileSummary> deciles{};
+  };
+
+  fs::path make(const Run& run) const {
+    RunFolder made = RunFolder::create({.parent = folder_, .name = run.name});
+    auto tracker = made.tracker(0, std::vector<std::string>{});
+    const bool lower = run.metric == "perplexity";
+    tracker->record({"run_started",
+                     0,
+                     {{"rounds", 50}},
+                     {{"algorithm", "fedavg"}, {"metric", run.metric}, {"goal", lower ? "min" : "max"}}});
+    RunSummary summary{.algorithm = "fedavg", .metric = run.metric, .higher_is_better = !lower};
+    for (const double score : run.scores) {
+      ++summary.rounds;
+      tracker->record(
+          {"round", summary.rounds, {{"seconds", 2}, {"bytes_up", 10}, {"bytes_down", 20}, {"examples", 100}}});
+      tracker->record({"evaluation", summary.rounds, {{run.metric, score + 1}}, {{"split", "train"}}});
+      tracker->record({"evaluation",
+                       summary.rounds,
+                       {{run.metric, score}, {"loss", 1 - score}, {"examples", 7}},
+                       {{"split", "test"}}});
+      summary.seconds += 2;
+      summary.bytes_up += 10;
+      summary.bytes_down += 20;
+      summary.examples += 100;
+    }
+    summary.deciles = run.deciles;
+    if (run.finished) made.write_summary(summary);
+    return made.path();
+  }
+
+  fs::path folder_;
+};
+
+const PlotOptions kAscii{.width = 60, .height = 12, .unicode = false};
+
+TEST_F(Compare, ShowsBestLastAndCosts) {
+  const auto a = make({.name = "a", .scores = {0.2, 0.8, 0.7}}), b = make({.name = "b", .scores = {0.1, 0.4}});
+  const Comparison comparison = compare_runs({.runs = {a, b}, .x = "bytes", .target = 0.7});
+  EXPECT_EQ(comparison.metric, "accuracy");
+  ASSERT_EQ(comparison.runs.size(), 2U);
+  EXPECT_EQ(comparison.runs[0].best, 0.8);
+  EXPECT_EQ(comparison.runs[0].best_round, 2);
+  EXPECT_EQ(comparison.runs[0].last, 0.7);
+  EXPECT_EQ(comparison.runs[0].rounds_to_target, 2);
+  EXPECT_FALSE(comparison.runs[1].rounds_to_target.has_value());
+  EXPECT_EQ(curves_of(comparison)[0].points[2], (std::pair<double, double>{90, 0.7}));
+  const std::string text = to_text(comparison, kAscii);
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("a    fedavg          3         0.8000         2  0.7000     2 rounds       300   90 B  6.0 s"),
+            HasSubstr("not reached"), HasSubstr("bytes"), HasSubstr("* a   o b"), Not(HasSubstr("not finished"))));
+  const auto json = nlohmann::json::parse(to_json(comparison));
+  EXPECT_EQ(json["runs"][0]["best"], 0.8);
+  EXPECT_EQ(json["runs"][0]["curve"][1]["seconds"], 4);
+  EXPECT_EQ(json["runs"][1]["rounds_to_target"], nullptr);
+  EXPECT_EQ(json["runs"][1]["status"], "finished");
+  EXPECT_THAT(to_svg(comparison), HasSubstr("accuracy by bytes"));
+}
+
+TEST_F(Compare, LowerIsBetterForPerplexity) {
+  const auto a = make({.name = "a", .metric = "perplexity", .scores = {90, 30, 40}});
+  const Comparison comparison = compare_runs({.runs = {a}, .target = 50});
+  EXPECT_EQ(comparison.runs[0].best, 30);
+  EXPECT_EQ(comparison.runs[0].rounds_to_target, 2);
+  EXPECT_EQ(compare_runs({.runs = {make({.name = "b", .scores = {0.9, 0.2}})}, .metric = "loss"}).runs[0].best,
+            1 - 0.9);
+}
+
+TEST_F(Compare, AnUnfinishedRunWorksAndSaysSo) {
+  const auto a = make({.name = "a", .scores = {0.2, 0.8}, .finished = false});
+  std::ofstream(a / "metrics.jsonl", std::ios::app) << R"({"kind":"rou)";
+  const Comparison comparison = compare_runs({.runs = {a}});
+  EXPECT_EQ(comparison.runs[0].run.rounds, 2);
+  EXPECT_THAT(to_text(comparison, kAscii), HasSubstr("a is not finished (round 2 of 50)"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(comparison))["runs"][0]["status"], "unfinished");
+  const auto fresh = make({.name = "fresh", .finished = false});
+  EXPECT_THAT(to_text(compare_runs({.runs = {fresh}}), kAscii), HasSubstr("no points to draw yet"));
+}
+
+TEST_F(Compare, ShowsChangesAgainstABaseline) {
+  const std::vector<DecileSummary> base_deciles = {{"1", 10, {{"accuracy", 0.5}}}, {"2", 11, {{"accuracy", 0.4}}}};
+  const std::vector<DecileSummary> deciles = {{"1", 10, {{"accuracy", 0.6}}}, {"2", 11, {{"accuracy", 0.3}}}};
+  const auto base = make({.name = "base", .scores = {0.5}, .deciles = base_deciles});
+  const auto other = make({.name = "other", .scores = {0.6}, .deciles = deciles});
+  const auto plain = make({.name = "plain", .scores = {0.25}});
+  const std::string text =
+      to_text(compare_runs({.runs = {other, plain}, .baseline = fs::path(base.string() + "/")}), kAscii);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("baseline"), HasSubstr("+20.0 %"), HasSubstr("-50.0 %"), HasSubstr("Change against base"),
+                    HasSubstr("accuracy by decile"), HasSubstr("2            11  0.4000  -25.0 %")));
+  EXPECT_EQ(compare_runs({.runs = {other, base}, .baseline = base}).runs.size(), 2U);
+  EXPECT_FALSE(relative_change(1, 0).has_value());
+  EXPECT_FALSE(relative_change(std::nan(""), 1).has_value());
+  EXPECT_DOUBLE_EQ(relative_change(-1, -2).value(), 0.5);
+}
+
+TEST_F(Compare, SaysWhatIsWrong) {
+  const auto a = make({.name = "a", .scores = {0.2}}), p = make({.name = "p", .metric = "perplexity", .scores = {3}});
+  const auto message = [&](const CompareOptions& options) {
+    return message_of<ConfigError>([&] { (void)compare_runs(options); });
+  };
+  EXPECT_THAT(message({.runs = {a, p}}), AllOf(HasSubstr("different things"), HasSubstr("--metric: loss")));
+  EXPECT_EQ(compare_runs({.runs = {a, p}, .metric = "loss"}).runs.size(), 2U);
+  EXPECT_THAT(message({.runs = {a}, .metric = "acuracy"}),
+              AllOf(HasSubstr("no score 'acuracy'"), HasSubstr("accuracy")));
+  EXPECT_THAT(message({.runs = {a, a}}), HasSubstr("named twice"));
+  EXPECT_THAT(message({.runs = {a}, .x = "time"}), HasSubstr("no axis 'time'"));
+  EXPECT_THAT(message({}), HasSubstr("at least one"));
+  EXPECT_THROW(compare_runs({.runs = {folder_}}), DataError);
+  EXPECT_THROW(compare_runs({.runs = {folder_ / "nowhere"}}), DataError);
+  EXPECT_THROW(compare_runs({.runs = {a / "run.json"}}), DataError);
+  std::ofstream(a / "summary.json", std::ios::trunc) << "{";
+  EXPECT_THROW(compare_runs({.runs = {a}}), DataError);
+}
+
+}  // namespace
+}  // namespace chorus

@@ -1,0 +1,124 @@
+#include "infrastructure/tracking/run_summary.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/files.h"
+
+namespace chorus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSummaryFormat = 1;
+
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return value;
+}
+
+Json to_json(const Scores& scores) {
+  Json json = Json::object();
+  for (const auto& [name, value] : scores) json[name] = number(value);
+  return json;
+}
+
+double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+
+Scores scores_of(const Json& json) {
+  Scores scores;
+  for (const auto& [name, value] : json.get_ref<const Json::object_t&>()) scores[name] = number_of(value);
+  return scores;
+}
+
+RunSummary summary_of(const Json& json) {
+  RunSummary summary;
+  summary.status = json.at("status").get<std::string>();
+  summary.algorithm = json.at("algorithm").get<std::string>();
+  summary.metric = json.at("metric").get<std::string>();
+  summary.higher_is_better = json.at("higher_is_better").get<bool>();
+  if (json.contains("target")) summary.target = json["target"].get<double>();
+  if (json.contains("rounds_to_target")) summary.rounds_to_target = json["rounds_to_target"].get<std::int64_t>();
+  summary.rounds = json.at("rounds").get<std::int64_t>();
+  summary.best_round = json.at("best_round").get<std::int64_t>();
+  summary.last = scores_of(json.at("last"));
+  summary.best = scores_of(json.at("best"));
+  summary.examples = json.at("examples").get<double>();
+  summary.bytes_up = json.at("bytes_up").get<double>();
+  summary.bytes_down = json.at("bytes_down").get<double>();
+  summary.seconds = json.at("seconds").get<double>();
+  if (json.contains("emulated_seconds")) summary.emulated_seconds = json["emulated_seconds"].get<double>();
+  if (json.contains("phases")) {
+    for (const Json& phase : json["phases"]) {
+      summary.phases.push_back({phase.at("name").get<std::string>(), phase.at("first_round").get<std::int64_t>(),
+                                phase.at("rounds").get<std::int64_t>(), scores_of(phase.at("last")),
+                                scores_of(phase.at("best"))});
+    }
+  }
+  if (json.contains("deciles")) {
+    for (const Json& decile : json["deciles"]) {
+      summary.deciles.push_back({decile.at("name").get<std::string>(), decile.at("clients").get<std::int64_t>(),
+                                 scores_of(decile.at("scores"))});
+    }
+  }
+  return summary;
+}
+
+}  // namespace
+
+std::string to_json(const RunSummary& summary) {
+  Json json = {{"format", kSummaryFormat},
+               {"status", summary.status},
+               {"algorithm", summary.algorithm},
+               {"metric", summary.metric},
+               {"higher_is_better", summary.higher_is_better}};
+  if (summary.target) json["target"] = *summary.target;
+  if (summary.rounds_to_target) json["rounds_to_target"] = *summary.rounds_to_target;
+  json["rounds"] = summary.rounds;
+  json["best_round"] = summary.best_round;
+  json["last"] = to_json(summary.last);
+  json["best"] = to_json(summary.best);
+  json["examples"] = summary.examples;
+  json["bytes_up"] = summary.bytes_up;
+  json["bytes_down"] = summary.bytes_down;
+  json["seconds"] = summary.seconds;
+  if (summary.emulated_seconds) json["emulated_seconds"] = *summary.emulated_seconds;
+  if (!summary.phases.empty()) json["phases"] = Json::array();
+  for (const PhaseSummary& phase : summary.phases) {
+    json["phases"].push_back({{"name", phase.name},
+                              {"first_round", phase.first_round},
+                              {"rounds", phase.rounds},
+                              {"last", to_json(phase.last)},
+                              {"best", to_json(phase.best)}});
+  }
+  if (!summary.deciles.empty()) json["deciles"] = Json::array();
+  for (const DecileSummary& decile : summary.deciles) {
+    json["deciles"].push_back({{"name", decile.name}, {"clients", decile.clients}, {"scores", to_json(decile.scores)}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+RunSummary parse_run_summary(const std::string& text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("format")) throw DataError(fmt::format("{}: is no summary of a run", where));
+  if (json["format"] != kSummaryFormat) {
+    throw DataError(
+        fmt::format("{}: is of format {}, and this program reads {}", where, json["format"].dump(), kSummaryFormat));
+  }
+  try {
+    return summary_of(json);
+  } catch (const Json::exception& error) {
+    throw DataError(fmt::format("{}: is no summary of a run: {}", where, error.what()));
+  }
+}
+
+std::optional<RunSummary> read_run_summary(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = run_folder / "summary.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return parse_run_summary(read_file(path, std::uint64_t{64} << 20), path.string());
+}
+
+}  // namespace chorus

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infrastructure/tracking/run_summary.h"
+#include "infrastructure/tracking/sweep/sweep_plan.h"
+
+namespace chorus {
+
+struct SweepOptions {
+  std::filesystem::path config{};
+  std::vector<SweepKey> keys{};
+  std::vector<std::string> overrides{};  ///< the same for all runs
+  std::uint64_t seeds = 1;               ///< runs a point, with seeds first_seed, first_seed + 1, ...
+  std::uint64_t first_seed = 1;
+  std::size_t jobs = 1;            ///< runs at a time
+  std::filesystem::path folder{};  ///< of the sweep: runs/NAME
+  std::filesystem::path program = "/proc/self/exe";
+};
+
+/// One run of a sweep: a point with a seed.
+struct SweepRun {
+  std::size_t point = 0;  ///< index in Sweep::points
+  std::uint64_t seed = 0;
+  std::filesystem::path folder{}, log{};
+  std::optional<RunSummary> summary{};  ///< nothing: it failed, or has not been run
+  bool skipped = false;                 ///< it was finished before
+  std::string failure{};                ///< one line; empty: it did not fail
+};
+
+struct MeanDeviation {
+  std::size_t count = 0;
+  double mean = 0, deviation = 0;  ///< of the sample (n - 1); 0 for one value
+};
+MeanDeviation mean_deviation(const std::vector<double>& values);
+
+/// What a sweep came to. `order` lists the points, the best mean first, those without any result last.
+struct Sweep {
+  std::string metric{};
+  bool higher_is_better = true;
+  std::vector<SweepPoint> points{};
+  std::vector<SweepRun> runs{};
+  std::vector<MeanDeviation> best{}, last{};  ///< of the main score, by point
+  std::vector<std::size_t> order{};
+  bool interrupted = false;  ///< Ctrl-C: some runs are missing
+};
+
+/// Runs `PROGRAM run CONFIG key=value... seed=S --run-folder DIR` for every point and seed, each in its own folder
+/// FOLDER/NAME with its output in FOLDER/NAME.log. Runs that are finished are not run again, those with a checkpoint go
+/// on by `PROGRAM resume DIR`, so a killed sweep goes on when it is typed again. A run that fails is noted and the
+/// others go on. Writes FOLDER/sweep.json after every run. `progress` is told of each run that ends.
+///
+/// ConfigError when the folder belongs to a sweep of another configuration file, or a file that is no sweep's lies in
+/// the way; WorldError when another process works on it.
+Sweep run_sweep(const SweepOptions& options, const std::function<void(const Sweep&, const SweepRun&)>& progress = {});
+
+std::string to_text(const Sweep& sweep);
+std::string to_json(const Sweep& sweep);
+
+}  // namespace chorus

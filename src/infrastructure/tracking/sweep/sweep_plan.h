@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace chorus {
+
+/// One key of a sweep and the values it takes: `algorithm.mu=0.01,0.1,1`.
+struct SweepKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// `key=v1,v2,...`; commas inside brackets, braces or quotes belong to a value (`layers=[0,1],[2,3]`). ConfigError
+/// without a key or with an empty value.
+SweepKey parse_sweep_key(const std::string& text);
+
+/// One combination of values, in the order of the keys.
+using SweepPoint = std::vector<std::pair<std::string, std::string>>;
+
+/// Every combination, the last key changing fastest. ConfigError for a key that stands twice, or more than 10,000
+/// combinations. No keys: one empty point.
+std::vector<SweepPoint> sweep_points(const std::vector<SweepKey>& keys);
+
+/// `mu=0.1 epochs=2`, for people: the last part of each key where that is enough to tell them apart.
+std::string point_name(const SweepPoint& point);
+
+/// A name for the run's folder: what stands in file names unharmed, shortened with a checksum where it is too long or
+/// characters were lost, so that two points never share one.
+std::string point_folder(const SweepPoint& point, std::uint64_t seed);
+
+}  // namespace chorus
