@@ -245,6 +245,8 @@ std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientSt
   const std::int64_t round = checkpoint ? checkpoint->round : 0;
   if (checkpoint) checkpoints.discard_after(round);
   clients.rollback(round);
+  // Whoever was killed after a checkpoint had not come to this; many kills in a row would pile old states up.
+  if (checkpoint) clients.prune(checkpoints.rounds().front());
   return checkpoint;
 }
 
