@@ -36,10 +36,13 @@ class ToLog : public c10::WarningHandler {
 }  // namespace
 
 void prepare_torch() {
+  // Handlers are LibTorch's own per thread.
+  static ToLog handler;
+  thread_local bool handled = false;
+  if (!handled) warnings::set_warning_handler(&handler);
+  handled = true;
   static std::once_flag done;
   std::call_once(done, [] {
-    static ToLog handler;
-    warnings::set_warning_handler(&handler);
     const unsigned cores = std::thread::hardware_concurrency();
     if (std::getenv("OMP_NUM_THREADS") == nullptr && cores > 0) at::set_num_threads(static_cast<int>(cores));
   });

@@ -22,6 +22,7 @@ class RoundLoop {
       : parts_(parts), config_(config), state_(state) {}
 
   RoundLoopEnd run() {
+    if (state_.rounds_to_target) return RoundLoopEnd::kTargetReached;  // resumed after its last round
     // Where the curves begin.
     if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.algorithm.personal()) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
@@ -152,12 +153,7 @@ class RoundLoop {
   // Is this the best so far, and good enough?
   void judge() {
     const auto found = state_.last.find(config_.metric);
-    if (found == state_.last.end()) {
-      std::string names;
-      for (const auto& entry : state_.last) names += (names.empty() ? "" : ", ") + entry.first;
-      throw ConfigError(
-          fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", config_.metric, names));
-    }
+    check(found != state_.last.end(), "the main score is not among the scores");
     const double now = found->second;
     if (std::isnan(now)) return;
     const double sign = config_.higher_is_better ? 1 : -1;

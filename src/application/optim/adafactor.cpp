@@ -75,11 +75,13 @@ void Adafactor::update(const Rows& rows) {
       update = gradient * moving(places_[i].row, square).rsqrt();
     }
     update.div_(root_mean_square(update).div_(config_.clip_threshold).clamp_min_(1.0));
-    if (config_.scale_parameter) update.mul_(root_mean_square(values.reshape(shape)).clamp_min_(config_.epsilon2));
-    update = update.reshape({rows.count, -1}).mul_(rates);
-    // Decay comes before the update, with the same rate.
+    at::Tensor rate = rates;
+    if (config_.scale_parameter) {
+      rate = root_mean_square(values.reshape(shape)).reshape({rows.count, 1}).clamp_min_(config_.epsilon2) * rates;
+    }
+    update = update.reshape({rows.count, -1}).mul_(rate);
     if (input().weight_decay > 0 && (spec.shape.size() > 1 || !input().decay_matrices_only)) {
-      values.add_(values * rates, -input().weight_decay);
+      values.add_(values * rate, -input().weight_decay);
     }
     values.sub_(update);
   }

@@ -1,10 +1,18 @@
 #include "application/optim/adamw.h"
 
+#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
+#include "application/optim/flat_kernels.h"
+
 namespace chorus {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 16;
+
+}  // namespace
 
 void AdamWConfig::describe(ConfigVisitor& visitor) {
   visitor.field("beta1", beta1, "decay of the first moment").at_least(0).below(1);
@@ -24,9 +32,24 @@ void AdamW::update(const Rows& rows) {
   std::vector<double> size, root;
   for (std::int64_t c = 0; c < rows.count; ++c) {
     const double step = steps(rows.count)[static_cast<std::size_t>(c)];
-    size.push_back(-rows.rates[static_cast<std::size_t>(c)] / (1 - std::pow(config_.beta1, step)));
+    size.push_back(rows.rates[static_cast<std::size_t>(c)] / (1 - std::pow(config_.beta1, step)));
     root.push_back(1 / std::sqrt(1 - std::pow(config_.beta2, step)));
   }
+  if (rows.values.device().is_cpu()) {
+    const at::Tensor mask = decay_mask();
+    for (std::int64_t c = 0; c < rows.count; ++c) {
+      const auto k = static_cast<std::size_t>(c);
+      const AdamWStep step{config_.beta1, config_.beta2, config_.epsilon,
+                           size[k],       root[k],       rows.rates[k] * input().weight_decay};
+      const AdamWRow row{rows.values[c].data_ptr<float>(), rows.gradients[c].data_ptr<float>(),
+                         first[c].data_ptr<float>(), second[c].data_ptr<float>(),
+                         mask.defined() ? mask.data_ptr<float>() : nullptr};
+      at::parallel_for(0, rows.values.size(1), kGrain,
+                       [&](std::int64_t begin, std::int64_t end) { adamw_step(row, begin, end, step); });
+    }
+    return;
+  }
+  for (double& number : size) number = -number;
   first.mul_(config_.beta1).add_(rows.gradients, 1 - config_.beta1);
   second.mul_(config_.beta2).addcmul_(rows.gradients, rows.gradients, 1 - config_.beta2);
   decay_values(rows);

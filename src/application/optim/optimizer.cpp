@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kSteps = "steps";
 
-at::Tensor decay_mask(const Layout& layout, at::Device device) {
+at::Tensor matrices_mask(const Layout& layout, at::Device device) {
   at::Tensor mask = torch::zeros({layout.trainable_size()}, at::kFloat);
   for (const ParamSpec& spec : layout.specs()) {
     if (spec.trainable && spec.shape.size() > 1) mask.narrow(0, spec.offset, spec.count).fill_(1);
@@ -23,7 +23,7 @@ at::Tensor decay_mask(const Layout& layout, at::Device device) {
 
 Optimizer::Optimizer(const OptimizerInput& input)
     : input_(input), steps_(static_cast<std::size_t>(input.clients), 0.0) {
-  if (input.weight_decay > 0 && input.decay_matrices_only) decay_ = decay_mask(*input.layout, input.device);
+  if (input.weight_decay > 0 && input.decay_matrices_only) decay_ = matrices_mask(*input.layout, input.device);
 }
 
 void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates) {

@@ -71,6 +71,8 @@ class Optimizer {
   void decay_gradients(const Rows& rows) const;
 
   const OptimizerInput& input() const { return input_; }
+  /// [P]: 1 where a value decays, 0 where not; undefined when all do.
+  const at::Tensor& decay_mask() const { return decay_; }
 
  private:
   OptimizerInput input_;

@@ -15,36 +15,6 @@ namespace {
 constexpr const char* kNotANumber = "the loss is not a number (try a lower learning rate, or clip the gradients)";
 constexpr const char* kStatePrefix = "optimizer.";
 
-/// The batches of one client in the order they are read: each epoch is a permutation of its rows.
-class Batches {
- public:
-  Batches(const TrainClient& client, std::int64_t size, const TrainMoment& moment)
-      : client_(client), size_(static_cast<std::size_t>(size)), moment_(moment), order_(client.data.rows) {}
-
-  std::span<const std::uint32_t> at(std::int64_t number) {
-    const std::size_t an_epoch = (order_.size() + size_ - 1) / size_;
-    const std::size_t epoch = static_cast<std::size_t>(number) / an_epoch;
-    if (epoch != epoch_) shuffle(epoch);
-    const std::size_t begin = static_cast<std::size_t>(number) % an_epoch * size_;
-    return std::span<const std::uint32_t>(order_).subspan(begin, std::min(size_, order_.size() - begin));
-  }
-
- private:
-  void shuffle(std::size_t epoch) {
-    // From the same beginning each time: the order is a function of the epoch alone.
-    order_ = client_.data.rows;
-    RandomStream stream({moment_.seed, "shuffle", moment_.round, client_.id, epoch});
-    stream.shuffle(std::span(order_));
-    epoch_ = epoch;
-  }
-
-  const TrainClient& client_;
-  std::size_t size_;
-  TrainMoment moment_;
-  std::vector<std::uint32_t> order_;
-  std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
-};
-
 at::Tensor as_tensor(const std::vector<double>& numbers, at::Device device) {
   return torch::tensor(numbers, at::kDouble).to(at::kFloat).to(device);
 }
@@ -59,6 +29,36 @@ std::vector<double> as_vector(const at::Tensor& numbers) {
 /// One cohort's values, gradients and batches while it trains.
 class CohortTrainer::Session {
  public:
+  /// The batches of one client in the order they are read: each epoch is a permutation of its rows.
+  class Batches {
+   public:
+    Batches(const TrainClient& client, std::int64_t size, const TrainMoment& moment)
+        : client_(client), size_(static_cast<std::size_t>(size)), moment_(moment), order_(client.data.rows) {}
+
+    std::span<const std::uint32_t> at(std::int64_t number) {
+      const std::size_t an_epoch = (order_.size() + size_ - 1) / size_;
+      const std::size_t epoch = static_cast<std::size_t>(number) / an_epoch;
+      if (epoch != epoch_) shuffle(epoch);
+      const std::size_t begin = static_cast<std::size_t>(number) % an_epoch * size_;
+      return std::span<const std::uint32_t>(order_).subspan(begin, std::min(size_, order_.size() - begin));
+    }
+
+   private:
+    void shuffle(std::size_t epoch) {
+      // From the same beginning each time: the order is a function of the epoch alone.
+      order_ = client_.data.rows;
+      RandomStream stream({moment_.seed, "shuffle", moment_.round, client_.id, epoch});
+      stream.shuffle(std::span(order_));
+      epoch_ = epoch;
+    }
+
+    const TrainClient& client_;
+    std::size_t size_;
+    TrainMoment moment_;
+    std::vector<std::uint32_t> order_;
+    std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
+  };
+
   Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
           const TrainMoment& moment)
       : trainer_(trainer),

@@ -69,6 +69,8 @@ void add_commands(CLI::App& app) {
   add_fill(app);
   add_tokenize(app);
   add_tokenizer(app);
+  add_run(app);
+  add_predict(app);
   add_score(app);
   add_sweep(app);
   add_compare(app);

@@ -37,6 +37,8 @@ void add_tokenize(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_sweep(CLI::App& app);
+void add_run(CLI::App& app);  ///< and resume
+void add_predict(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError when it is something else or not there.
 c10::Device device_named(const std::string& name);

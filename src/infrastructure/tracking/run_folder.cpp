@@ -59,7 +59,7 @@ void check_name(const std::string& name) {
   }
 }
 
-FolderLock lock_run(const fs::path& folder, const fs::path& shown) {
+RunLock lock_run(const fs::path& folder, const fs::path& shown) {
   return {folder, fmt::format("{}: another process is working on this run; wait until it has finished, or stop it",
                               shown.string())};
 }
@@ -134,7 +134,7 @@ RunFolder RunFolder::create(const NewRun& run) {
   Draft draft(target);
   write_file(draft.path / "config.yaml", run.config_yaml);
   make_folders(draft.path / "checkpoints");
-  FolderLock lock = lock_run(draft.path, target);
+  RunLock lock = lock_run(draft.path, target);
   for (int number = 1;; ++number) {
     if (numbered) {
       target = target.parent_path() / fmt::format("{}-{:03}", stem, number);
@@ -151,11 +151,11 @@ RunFolder RunFolder::create(const NewRun& run) {
 
 RunFolder RunFolder::open(const fs::path& folder) {
   (void)read_run_info(folder);  // says what is wrong before a lock file is made
-  FolderLock lock = lock_run(folder, folder);
+  RunLock lock = lock_run(folder, folder);
   return {folder, read_run_info(folder), std::move(lock)};
 }
 
-RunFolder::RunFolder(fs::path path, RunInfo info, FolderLock lock)
+RunFolder::RunFolder(fs::path path, RunInfo info, RunLock lock)
     : path_(std::move(path)), info_(std::move(info)), lock_(std::move(lock)) {}
 
 std::unique_ptr<Tracker> RunFolder::tracker(std::int64_t round, const std::optional<std::vector<std::string>>& names) {

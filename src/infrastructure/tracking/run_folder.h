@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ports/tracker.h"
-#include "infrastructure/tracking/folder_lock.h"
+#include "infrastructure/tracking/run_lock.h"
 #include "infrastructure/tracking/run_summary.h"
 
 namespace chorus {
@@ -73,11 +73,11 @@ class RunFolder {
   void write_summary(const RunSummary& summary) const;
 
  private:
-  RunFolder(std::filesystem::path path, RunInfo info, FolderLock lock);
+  RunFolder(std::filesystem::path path, RunInfo info, RunLock lock);
 
   std::filesystem::path path_;
   RunInfo info_;
-  FolderLock lock_;
+  RunLock lock_;
 };
 
 /// Reads `run.json` without locking, also of a run that is going on. Errors: as RunFolder::open.

@@ -68,6 +68,9 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
       }
       column += length;
     }
+    // The tail reads from its own client: a number that is not one stays with whoever made it.
+    const std::int64_t own = slot_of[c * tokens_];
+    for (; column < tokens_; ++column) slot_of[c * tokens_ + column] = own;
   }
   dense_ = total_ * longest_ == clients_ * tokens_ && token_valid_.all().item<bool>();
 

@@ -231,9 +231,9 @@ TEST_F(Compare, ShowsChangesAgainstABaseline) {
               AllOf(HasSubstr("baseline"), HasSubstr("+20.0 %"), HasSubstr("-50.0 %"), HasSubstr("Change against base"),
                     HasSubstr("accuracy by decile"), HasSubstr("2            11  0.4000  -25.0 %")));
   EXPECT_EQ(compare_runs({.runs = {other, base}, .baseline = base}).runs.size(), 2U);
-  EXPECT_FALSE(relative_change(1, 0).has_value());
-  EXPECT_FALSE(relative_change(std::nan(""), 1).has_value());
-  EXPECT_DOUBLE_EQ(relative_change(-1, -2).value(), 0.5);
+  EXPECT_FALSE(change_against(1, 0).has_value());
+  EXPECT_FALSE(change_against(std::nan(""), 1).has_value());
+  EXPECT_DOUBLE_EQ(change_against(-1, -2).value(), 0.5);
 }
 
 TEST_F(Compare, SaysWhatIsWrong) {

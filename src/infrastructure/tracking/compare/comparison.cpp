@@ -112,7 +112,7 @@ Json run_json(const ComparedRun& compared, const Comparison& comparison) {
       for (const auto& [name, value] : run.points.back().scores) {
         const auto other = base.run.points.back().scores.find(name);
         if (other == base.run.points.back().scores.end()) continue;
-        json["change"][name] = optional_json(relative_change(value, other->second));
+        json["change"][name] = optional_json(change_against(value, other->second));
       }
     }
   }
@@ -136,7 +136,7 @@ Json run_json(const ComparedRun& compared, const Comparison& comparison) {
 
 }  // namespace
 
-std::optional<double> relative_change(double value, double baseline) {
+std::optional<double> change_against(double value, double baseline) {
   const double change = (value - baseline) / std::abs(baseline);
   if (!std::isfinite(change)) return std::nullopt;
   return change;

@@ -45,7 +45,7 @@ struct Comparison {
 Comparison compare_runs(const CompareOptions& options);
 
 /// Relative change against a baseline: +0.05 is 5 % more. Nothing where the baseline is 0 or one of them is not finite.
-std::optional<double> relative_change(double value, double baseline);
+std::optional<double> change_against(double value, double baseline);
 
 std::vector<Curve> curves_of(const Comparison& comparison);
 std::string to_text(const Comparison& comparison, const PlotOptions& plot);

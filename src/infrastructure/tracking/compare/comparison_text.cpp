@@ -61,7 +61,7 @@ std::string main_table(const Comparison& comparison) {
       const ComparedRun& base = comparison.runs[*comparison.baseline];
       const bool is_base = &base == &compared;
       const bool both = compared.best && base.best;
-      cells.push_back(is_base ? "baseline" : both ? percent(relative_change(*compared.best, *base.best)) : "-");
+      cells.push_back(is_base ? "baseline" : both ? percent(change_against(*compared.best, *base.best)) : "-");
     }
     if (comparison.target)
       cells.push_back(compared.rounds_to_target ? fmt::format("{} rounds", *compared.rounds_to_target) : "not reached");
@@ -101,7 +101,7 @@ std::string change_table(const Comparison& comparison) {
       if (compared.run.points.empty() || !compared.run.points.back().scores.contains(name)) {
         cells.emplace_back("-");
       } else {
-        cells.push_back(percent(relative_change(compared.run.points.back().scores.at(name), value)));
+        cells.push_back(percent(change_against(compared.run.points.back().scores.at(name), value)));
       }
     }
     table.add(std::move(cells));
@@ -144,7 +144,7 @@ std::string decile_table(const Comparison& comparison) {
       if (cells[1] == "-") cells[1] = std::to_string(decile->clients);
       const double value = decile->scores.at(comparison.metric);
       const bool relative = base != nullptr && base != decile && base->scores.contains(comparison.metric);
-      cells.push_back(relative ? percent(relative_change(value, base->scores.at(comparison.metric))) : score(value));
+      cells.push_back(relative ? percent(change_against(value, base->scores.at(comparison.metric))) : score(value));
     }
     table.add(std::move(cells));
   }

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/terminal.h"
-#include "infrastructure/tracking/folder_lock.h"
+#include "infrastructure/tracking/run_lock.h"
 #include "infrastructure/tracking/sweep/child_program.h"
 
 namespace chorus {
@@ -187,9 +187,9 @@ Sweep run_sweep(const SweepOptions& options, const std::function<void(const Swee
   }
   const std::string config = read_file(options.config, std::uint64_t{1} << 20);
   prepare_folder(options, config);
-  const FolderLock lock(options.folder, fmt::format("{}: another process is working on this sweep; wait until it has "
-                                                    "finished, or stop it",
-                                                    options.folder.string()));
+  const RunLock lock(options.folder, fmt::format("{}: another process is working on this sweep; wait until it has "
+                                                 "finished, or stop it",
+                                                 options.folder.string()));
   for (std::size_t point = 0; point < sweep.points.size(); ++point) {
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
       const std::uint64_t seed = options.first_seed + i;

@@ -13,8 +13,8 @@
 
 #include "core/error.h"
 #include "core/files.h"
-#include "infrastructure/tracking/folder_lock.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/run_lock.h"
 
 namespace chorus {
 namespace {
@@ -234,7 +234,7 @@ TEST_F(SweepTest, RefusesWhatItMustNotTouch) {
 TEST_F(SweepTest, OneProcessAtATime) {
   options_.keys.clear();
   (void)run_sweep(options_);
-  const FolderLock lock(options_.folder, "taken");
+  const RunLock lock(options_.folder, "taken");
   EXPECT_THAT(message_of<WorldError>([&] { (void)run_sweep(options_); }), HasSubstr("another process is working"));
 }
 

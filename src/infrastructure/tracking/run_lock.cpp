@@ -1,4 +1,4 @@
-#include "infrastructure/tracking/folder_lock.h"
+#include "infrastructure/tracking/run_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace chorus {
 
-FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& taken) {
+RunLock::RunLock(const std::filesystem::path& folder, const std::string& taken) {
   const std::filesystem::path path = folder / "lock";
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
@@ -26,14 +26,14 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& t
   throw WorldError(message);
 }
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+RunLock& RunLock::operator=(RunLock&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   return *this;
 }
 
-FolderLock::~FolderLock() {
+RunLock::~RunLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

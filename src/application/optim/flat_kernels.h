@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace chorus {
+
+/// Optimiser steps on plain memory, one pass each: LibTorch's operators go over the same numbers seven times, and
+/// memory is what a step costs. Compiled for several instruction sets, the best of which is taken at run time.
+
+/// One client's vectors.
+struct AdamWRow {
+  float* values;
+  const float* gradients;
+  float* first;  ///< moments
+  float* second;
+  const float* decay;  ///< 1 where weight decay applies, 0 where not; null: everywhere
+};
+
+/// What is the same for all numbers of a step.
+struct AdamWStep {
+  double beta1, beta2, epsilon;
+  double size;    ///< learning rate, corrected for the first moment's bias
+  double root;    ///< correction of the root of the second moment
+  double shrink;  ///< learning rate times weight decay
+};
+
+/// The numbers [begin, end) of a row; see adamw.h for the equations.
+void adamw_step(const AdamWRow& row, std::int64_t begin, std::int64_t end, const AdamWStep& step);
+
+}  // namespace chorus

@@ -1,0 +1,136 @@
+#include "application/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "application/optim/schedule.h"
+#include "core/config.h"
+
+namespace chorus {
+namespace {
+
+nlohmann::json golden() {
+  std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/optimizers.json");
+  return nlohmann::json::parse(file);
+}
+
+// A matrix [3, 4] and a vector [5], as in tests/golden/make_optimizers.py. The layout may put them in any order.
+std::shared_ptr<const Layout> layout() {
+  auto result = std::make_shared<Layout>();
+  result->add("matrix", {3, 4}, Init::zeros());
+  result->add("vector", {5}, Init::zeros());
+  return result;
+}
+
+at::Tensor flat(const Layout& places, const std::function<double(std::int64_t)>& number) {
+  at::Tensor result = torch::zeros({17}, at::kFloat);
+  std::int64_t k = 0;
+  for (const char* name : {"matrix", "vector"}) {
+    const ParamSpec& spec = places[*places.find(name)];
+    for (std::int64_t i = 0; i < spec.count; ++i) result[spec.offset + i] = number(k++);
+  }
+  return result;
+}
+
+double beginning(std::int64_t k) {
+  return k < 12 ? 0.1 * static_cast<double>(k) - 0.5 : 0.3 - 0.2 * static_cast<double>(k - 12);
+}
+
+struct Case {
+  std::string golden, name, options;
+  double weight_decay = 0;
+};
+
+std::unique_ptr<Optimizer> make(const Case& c, std::int64_t clients) {
+  Choice<Optimizers> choice(c.name);
+  ConfigDocument::parse(c.options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
+  return choice.make(OptimizerInput{layout(), clients, at::kCPU, c.weight_decay, false});
+}
+
+TEST(Optimizers, MakePyTorchsSteps) {
+  const auto expected = golden();
+  const auto places = layout();
+  for (const Case& c : {Case{"sgd", "sgd", "{}"}, Case{"sgd momentum decay", "sgd", "{momentum: 0.9}", 0.1},
+                        Case{"sgd nesterov", "sgd", "{momentum: 0.8, nesterov: true}"},
+                        Case{"adamw", "adamw", "{}", 0.1}, Case{"adafactor", "adafactor", "{}"},
+                        Case{"adafactor scaled decay", "adafactor", "{scale_parameter: true}", 0.1}}) {
+    // Three clients: the first as PyTorch, the second with another rate, the third leaves after two steps.
+    const auto optimizer = make(c, 3);
+    at::Tensor values = flat(*places, beginning).repeat({3, 1});
+    const auto& steps = expected.at(c.golden);
+    for (std::size_t t = 0; t < steps.size(); ++t) {
+      const std::int64_t count = t < 2 ? 3 : 2;
+      const at::Tensor gradient =
+          flat(*places, [&](std::int64_t k) { return std::sin(static_cast<double>(k) + static_cast<double>(t)); });
+      std::vector<double> rates{0.05, 0.02, 0.05};
+      rates.resize(static_cast<std::size_t>(count));
+      optimizer->step(values.narrow(0, 0, count), gradient.repeat({count, 1}), rates);
+      const at::Tensor wanted =
+          flat(*places, [&](std::int64_t k) { return steps[t][static_cast<std::size_t>(k)].get<double>(); });
+      EXPECT_LT((values[0] - wanted).abs().max().item<double>(), 2e-6) << c.golden << ", step " << t;
+      if (t < 2) {
+        EXPECT_TRUE(torch::equal(values[0], values[2])) << c.golden;
+      }
+    }
+    EXPECT_FALSE(torch::allclose(values[0], values[1])) << c.golden;
+  }
+}
+
+TEST(Optimizers, GoOnFromAKeptState) {
+  const auto places = layout();
+  for (const std::string& name : Optimizers::names()) {
+    const Case c{"", name, name == "sgd" ? "{momentum: 0.9}" : "{}"};
+    const auto whole = make(c, 1), first = make(c, 1), second = make(c, 2);
+    at::Tensor a = flat(*places, beginning).unsqueeze(0), b = a.clone();
+    const std::vector<double> rate{0.1};
+    const auto gradient = [&](int t) {
+      return flat(*places, [&](std::int64_t k) { return std::cos(static_cast<double>(k * t)); }).unsqueeze(0);
+    };
+    for (int t = 1; t <= 4; ++t) whole->step(a, gradient(t), rate);
+    for (int t = 1; t <= 2; ++t) first->step(b, gradient(t), rate);
+    second->restore(1, first->state(0));
+    second->restore(0, {});
+    at::Tensor both = torch::cat({flat(*places, beginning).unsqueeze(0), b});
+    for (int t = 3; t <= 4; ++t) second->step(both, gradient(t).repeat({2, 1}), std::vector<double>{0.1, 0.1});
+    EXPECT_TRUE(torch::allclose(a[0], both[1], 1e-6, 1e-7)) << name;
+  }
+}
+
+TEST(ClipRows, ScalesEachClientToTheNorm) {
+  const at::Tensor gradients = torch::tensor({{3.0F, 4.0F}, {0.3F, 0.4F}});
+  const at::Tensor norms = clip_rows(gradients, 1.0);
+  EXPECT_NEAR(norms[0].item<double>(), 5, 1e-6);
+  EXPECT_NEAR(gradients[0].norm().item<double>(), 1, 1e-5);
+  EXPECT_NEAR(gradients[1][0].item<double>(), 0.3, 1e-6);
+}
+
+TEST(Schedule, EqualsHuggingFacesAfterTheWarmUp) {
+  const auto expected = golden();
+  for (const auto& [name, shape] :
+       {std::pair{"linear", ScheduleConfig::Shape::kLinear}, std::pair{"cosine", ScheduleConfig::Shape::kCosine}}) {
+    const ScheduleConfig config{.shape = shape, .warmup = 0};
+    for (std::int64_t step = 0; step < 10; ++step) {
+      EXPECT_NEAR(schedule_factor(config, {.step = step, .steps = 10}),
+                  expected.at(name)[static_cast<std::size_t>(step)].get<double>(), 1e-12);
+    }
+  }
+}
+
+TEST(Schedule, WarmsUpFromAboveZeroAndSpansARoundOrTheRun) {
+  const ScheduleConfig round{.shape = ScheduleConfig::Shape::kLinear, .warmup = 0.2};
+  EXPECT_DOUBLE_EQ(schedule_factor(round, {.step = 0, .steps = 10}), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(schedule_factor(round, {.step = 1, .steps = 10}), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(schedule_factor(round, {.step = 2, .steps = 10}), 1);
+  EXPECT_GT(schedule_factor({.warmup = 0.06}, {.step = 0, .steps = 1}), 0) << "a client with one step learns";
+  const ScheduleConfig run{.shape = ScheduleConfig::Shape::kLinear, .span = ScheduleConfig::Span::kRun, .warmup = 0};
+  EXPECT_DOUBLE_EQ(schedule_factor(run, {.step = 0, .steps = 10, .round = 5, .rounds = 10}), 0.5);
+  EXPECT_DOUBLE_EQ(schedule_factor({.shape = ScheduleConfig::Shape::kConstant, .warmup = 0}, {.step = 9, .steps = 10}),
+                   1);
+}
+
+}  // namespace
+}  // namespace chorus

@@ -1,0 +1,155 @@
+#include "application/trainer/cohort_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "application/tasks/encode_split.h"
+#include "application/tasks/tiny_world_test.h"
+#include "application/trainer/client_pool.h"
+#include "core/config.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+/// A tiny classifier and three clients with 40, 24 and 9 examples.
+struct Bench {
+  Dataset data = tiny::dataset(Formulation::kTextClassification, 80, 20);
+  std::shared_ptr<const Tokenizer> tokenizer = tiny::tokenizer(data);
+  std::unique_ptr<Task> task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
+  std::unique_ptr<Model> model = make_model(tiny::model_config(task->head(), *tokenizer, task->labels()), task->head());
+  Params params = [this] {
+    Params result(model->layout(), {});
+    result.initialise(3);
+    return result;
+  }();
+  std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
+
+  std::vector<TrainClient> clients() const {
+    std::vector<TrainClient> result;
+    std::size_t begin = 0;
+    ClientId id = 5;
+    for (const std::size_t size : {40U, 24U, 9U}) {
+      result.push_back({id++, task->client_data(encoded, data.split(Split::kTrain).subspan(begin, size)),
+                        static_cast<double>(size)});
+      begin += size;
+    }
+    return result;
+  }
+
+  TrainResult train(const TrainerConfig& config, std::span<const TrainClient> cohort, const TrainWish& wish = {},
+                    std::span<ClientState* const> states = {}) const {
+    return CohortTrainer({*task, *model, params}, config)
+        .train(cohort, params.values()[0], {.seed = 1, .round = 2}, wish, states);
+  }
+};
+
+TrainerConfig config_of(const std::string& yaml) { return ConfigDocument::parse(yaml, "test").load<TrainerConfig>(); }
+
+TEST(CohortTrainer, AClientTrainsTheSameAloneAndAmongOthers) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  for (const char* yaml : {"{batch_size: 8, epochs: 2, learning_rate: 1e-3}",
+                           "{batch_size: 4, accumulate: 3, learning_rate: 1e-3, weight_decay: 0.1}",
+                           "{steps: 5, batch_size: 8, optimizer: {name: sgd, momentum: 0.9}, learning_rate: 0.05}",
+                           "{batch_size: 8, optimizer: adafactor, learning_rate: 1e-3, clip: 0}"}) {
+    const TrainerConfig config = config_of(yaml);
+    const TrainResult together = bench.train(config, clients);
+    ASSERT_EQ(together.values.size(0), 3);
+    for (std::size_t c = 0; c < clients.size(); ++c) {
+      const TrainResult alone = bench.train(config, std::span(clients).subspan(c, 1));
+      // Rounding differs; AdamW makes whole steps of a gradient that is nothing but rounding (that of a key's bias is 0
+      // in theory), and Adafactor larger ones, so these few values may differ by that much.
+      const at::Tensor error = (alone.values[0] - together.values[static_cast<std::int64_t>(c)]).abs();
+      const std::string& name = config.optimizer.name();
+      EXPECT_LT(error.mean().item<double>(), name == "adafactor" ? 1e-5 : 1e-7) << yaml << " client " << c;
+      EXPECT_LT(error.max().item<double>(), name == "sgd" ? 1e-5 : name == "adamw" ? 5e-4 : 1e-2) << yaml;
+      EXPECT_NEAR(alone.loss[0], together.loss[c], 1e-4);
+      EXPECT_EQ(alone.steps[0], together.steps[c]);
+      EXPECT_NE(alone.values[0].sub(bench.params.values()[0]).abs().max().item<double>(), 0);
+    }
+  }
+}
+
+TEST(CohortTrainer, CountsStepsBatchesAndRates) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const TrainResult result = bench.train(
+      config_of("{batch_size: 8, epochs: 2, accumulate: 4, learning_rate: 0.01, schedule: {shape: constant, "
+                "warmup: 0}, optimizer: sgd}"),
+      clients);
+  EXPECT_THAT(result.batches, testing::ElementsAre(10, 6, 4));
+  EXPECT_THAT(result.steps, testing::ElementsAre(3, 2, 1));
+  EXPECT_NEAR(result.rate_sum[0], 0.03, 1e-12);
+  EXPECT_THAT(result.examples, testing::ElementsAre(40, 24, 9));
+}
+
+TEST(CohortTrainer, AccumulatedBatchesEqualOneLargeBatch) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const auto first = std::span(clients).first(1);
+  const char* rest =
+      "optimizer: sgd, learning_rate: 0.1, dropout: false, schedule: {shape: constant, warmup: 0}, clip: 0}";
+  const auto large = bench.train(config_of(std::string("{batch_size: 40, ") + rest), first);
+  const auto small = bench.train(config_of(std::string("{batch_size: 8, accumulate: 5, ") + rest), first);
+  EXPECT_TRUE(torch::allclose(large.values, small.values, 1e-5, 1e-6));
+}
+
+TEST(CohortTrainer, ADivergingClientIsToldAndTouchesNobody) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const TrainerConfig config = config_of("{batch_size: 8, learning_rate: 1e-3}");
+  TrainWish poison;
+  poison.adjust = [](const at::Tensor&, const at::Tensor& gradients) { gradients[0].fill_(std::nanf("")); };
+  const TrainResult result = bench.train(config, clients, poison);
+  EXPECT_THAT(result.failures[0], testing::HasSubstr("not a number"));
+  EXPECT_EQ(result.failures[1], "");
+  const TrainResult alone = bench.train(config, std::span(clients).subspan(1, 1));
+  EXPECT_LT((alone.values[0] - result.values[1]).abs().mean().item<double>(), 1e-7);
+}
+
+TEST(CohortTrainer, KeepsTheOptimizerInTheClientsState) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  std::vector<ClientState> states(3);
+  const std::vector<ClientState*> places{&states[0], &states[1], &states[2]};
+  const TrainerConfig config = config_of("{batch_size: 8}");
+  bench.train(config, clients, {.adjust = {}, .keep_optimizer = true}, places);
+  EXPECT_EQ(states[1].at("optimizer.steps").item<double>(), 3);
+  bench.train(config, clients, {.adjust = {}, .keep_optimizer = true}, places);
+  EXPECT_EQ(states[1].at("optimizer.steps").item<double>(), 6);
+  EXPECT_EQ(states[1].at("optimizer.first").numel(), bench.model->layout().trainable_size());
+}
+
+TEST(CohortTrainer, TheGradientOfAllDataIsThatOfOneBatch) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const CohortTrainer small({*bench.task, *bench.model, bench.params}, config_of("{batch_size: 7}"));
+  const CohortTrainer large({*bench.task, *bench.model, bench.params}, config_of("{batch_size: 64}"));
+  const at::Tensor start = bench.params.values()[0];
+  const GradientResult a = small.gradient(clients, start, {}, true), b = large.gradient(clients, start, {}, true);
+  EXPECT_TRUE(torch::allclose(a.gradients, b.gradients, 1e-4, 1e-6));
+  EXPECT_NEAR(a.loss[2], b.loss[2], 1e-5);
+  EXPECT_FALSE(small.gradient(clients, start, {}, false).gradients.defined());
+}
+
+TEST(CohortTrainer, HalfPrecisionNeedsAGpu) {
+  const Bench bench;
+  EXPECT_THROW(CohortTrainer({*bench.task, *bench.model, bench.params}, config_of("{precision: bfloat16}")),
+               ConfigError);
+}
+
+TEST(MetricMessages, ComeBack) {
+  const MetricTotals totals{{"a", "b"}, {{1, 2, 3}, {4, 5, 6}}, 9};
+  const MetricTotals back = totals_of(to_message(totals));
+  EXPECT_EQ(back.names, totals.names);
+  EXPECT_EQ(back.rows, totals.rows);
+  EXPECT_EQ(back.examples, 9U);
+  Message broken = to_message(totals);
+  broken.texts["metric.names"] = "a\n";
+  EXPECT_THROW(totals_of(broken), DataError);
+}
+
+}  // namespace
+}  // namespace chorus

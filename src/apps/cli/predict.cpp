@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "application/data/dataset_builder.h"
+#include "application/data/readers/open_dataset.h"
+#include "application/models/pretrained.h"
+#include "application/tasks/encode_split.h"
+#include "application/tasks/evaluate.h"
+#include "application/text/hugging_face.h"
+#include "apps/cli/cli.h"
+#include "core/error.h"
+#include "core/utf8.h"
+
+namespace chorus::cli {
+namespace {
+
+struct PredictCommand {
+  std::string model, task, device = "cpu";
+  std::vector<std::string> paths;
+};
+
+std::string task_for(const ModelConfig& config, const Dataset& data) {
+  const auto head = config.head();
+  if (head == Head::kMaskedLm) throw ConfigError("--model: a masked language model fills gaps: chorus fill");
+  if (head == Head::kCausalLm) throw ConfigError("--model: a language model writes: chorus generate");
+  if (!head || head == Head::kNone) {
+    throw ConfigError(fmt::format("--model: {} names no head (\"architectures\"); give --task", config.origin()));
+  }
+  if (head == Head::kTokenClassification) return "seq_tagging";
+  if (head == Head::kQuestionAnswering) return "span_extraction";
+  if (head == Head::kSeq2Seq) return "seq2seq";
+  const bool pairs = data.formulation() != Formulation::kTextClassification;
+  return pairs ? name_of(data.formulation()) : "text_classification";
+}
+
+/// Lines of standard input as texts to classify.
+Dataset read_lines(std::istream& in) {
+  DatasetBuilder builder({.formulation = Formulation::kTextClassification, .empty = EmptyText::kKeep});
+  std::string line;
+  for (std::size_t number = 1; std::getline(in, line); ++number) {
+    Record record;
+    record.text = utf8::replace_invalid(line);
+    builder.add(record, Split::kTest, fmt::format("standard input, line {}", number));
+  }
+  return std::move(builder).finish();
+}
+
+nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dataset& data) {
+  const Example example = data.at(prediction.example);
+  nlohmann::json line;
+  if (!example.id.empty()) line["id"] = example.id;
+  const auto label = [&](std::int32_t id) {
+    return id >= 0 ? nlohmann::json(task.labels()[static_cast<std::size_t>(id)]) : nlohmann::json("O");
+  };
+  switch (task.head()) {
+    case Head::kTokenClassification:
+      for (std::size_t w = 0; w < example.words.size(); ++w) line["words"].push_back(example.words[w]);
+      for (const std::int32_t tag : prediction.tags) line["tags"].push_back(label(tag));
+      break;
+    case Head::kQuestionAnswering:
+    case Head::kSeq2Seq:
+      line["text"] = prediction.text;
+      break;
+    default:
+      if (prediction.label >= 0) {
+        line["label"] = label(prediction.label);
+      } else {
+        line["score"] = prediction.score;
+      }
+      line["text"] = example.text;
+  }
+  return line;
+}
+
+/// The task with its default options, but for texts that the model can read.
+std::unique_ptr<Task> make_task(const std::string& name, const TaskInput& input, const Model& model) {
+  Choice<Tasks> choice(name);
+  ConfigVisitor visitor;
+  choice.describe(visitor);
+  ConfigField* field = visitor.find("max_length");
+  if (field != nullptr && model.max_length() > 0) {
+    const auto usual = std::get<std::int64_t>(field->get().front().second);
+    field->set({{"", ConfigScalar{std::min(usual, model.max_length())}}});
+  }
+  return choice.make(input);
+}
+
+void predict(const PredictCommand& command) {
+  const ModelConfig config = read_generation_config(command.model);
+  const auto tokenizer = load_tokenizer(command.model);
+  Dataset data = [&] {
+    if (command.paths.empty()) return read_lines(std::cin);
+    DataConfig reading = config_of_paths(command.paths);
+    reading.allow_new_labels = true;
+    reading.misaligned = Misaligned::kRealign;
+    return open_dataset(reading);
+  }();
+  TaskInput input{tokenizer, {}, config};
+  const auto head = config.head();
+  if (head == Head::kSequenceClassification || head == Head::kTokenClassification) input.labels = config.labels();
+  const std::string name = command.task.empty() ? task_for(config, data) : command.task;
+  LoadOptions options;
+  options.device = device_named(command.device);
+  const Pretrained loaded = load_pretrained(command.model, options);
+  const auto task = make_task(name, input, *loaded.model);
+  task->check_model(*loaded.model);
+  const auto metric = task->metric();
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    if (data.split(split).empty()) continue;
+    const auto encoded = encode_split(*task, data, split, {.cache = "none"}).data;
+    EvaluateOptions evaluation;
+    evaluation.predictions = true;
+    const Evaluation result =
+        evaluate(*task, *loaded.model, loaded.params, {data, encoded, data.split(split)}, evaluation);
+    for (const Prediction& prediction : result.predictions) {
+      fmt::print("{}\n",
+                 to_json(prediction, *task, data).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+    metric->merge(*result.metric);
+  }
+  if (metric->examples() == 0) return;
+  std::string scores;
+  for (const auto& [score, value] : metric->scores()) {
+    if (score.find('/') == std::string::npos) scores += fmt::format("  {} {:.4f}", score, value);
+  }
+  fmt::print(stderr, "against the answers in the data:{}\n", scores);
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  const auto command = std::make_shared<PredictCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "predict",
+      "answer with a trained model: one JSON line an example; lines of standard input when no file is given");
+  sub->group(kRuns);
+  sub->add_option("files", command->paths, "data files or folders, as for: chorus data info");
+  sub->add_option("-m,--model", command->model, "a model folder, such as runs/NAME/model")->required();
+  sub->add_option("--task", command->task, "what is asked; default: by the model's head");
+  sub->add_option("--device", command->device, "cpu or cuda");
+  sub->callback([command] { predict(*command); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "apps/cli/cli.h"
+#include "apps/experiment/run_experiment.h"
+#include "core/config.h"
+#include "core/error.h"
+
+namespace chorus::cli {
+namespace {
+
+std::atomic<int> interrupts{0};
+
+// The first Ctrl-C ends the run after its round, the second at once, the third is the system's.
+void count_interrupt(int) {
+  const int count = ++interrupts;
+  // Only what is safe in a signal handler.
+  const std::string_view text =
+      count == 1 ? "\nstopping after this round; Ctrl-C again stops at once\n" : "\nstopping\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  if (count >= 2) std::signal(SIGINT, SIG_DFL);
+}
+
+RunRequest request_of(const std::vector<std::string>& words) {
+  RunRequest request;
+  for (const std::string& word : words) request.command += (request.command.empty() ? "" : " ") + word;
+  request.version = CHORUS_VERSION;
+  request.interrupts = [] { return interrupts.load(); };
+  std::signal(SIGINT, count_interrupt);
+  std::signal(SIGTERM, count_interrupt);
+  return request;
+}
+
+void print(const RunReport& report) {
+  const RunSummary& summary = report.summary;
+  const auto value = [&](const Scores& scores) {
+    const auto found = scores.find(summary.metric);
+    return found == scores.end() ? std::string("-") : fmt::format("{:.4f}", found->second);
+  };
+  fmt::print("{}: {} of {} after round {}, best {} in round {} ({:.0f} s of work)\n", summary.algorithm, summary.metric,
+             value(summary.last), summary.rounds, value(summary.best), summary.best_round, summary.seconds);
+  if (summary.target) {
+    fmt::print("{}\n", summary.rounds_to_target ? fmt::format("the target of {} was reached in round {}",
+                                                              *summary.target, *summary.rounds_to_target)
+                                                : fmt::format("the target of {} was not reached", *summary.target));
+  }
+  for (const PhaseSummary& phase : summary.phases) {
+    fmt::print("  {}: {} {} after {} rounds\n", phase.name, summary.metric, value(phase.last), phase.rounds);
+  }
+  const std::string folder = report.folder.string();
+  fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
+}
+
+struct RunCommand {
+  std::string config, folder;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  const auto options = std::make_shared<RunCommand>();
+  CLI::App* run = app.add_subcommand("run", "train as a configuration file says");
+  run->group(kRuns);
+  run->add_option("config", options->config, "a YAML file; configs/ has examples")->required();
+  run->add_option("overrides", options->overrides, "key=value: settings that replace the file's, as trainer.epochs=2");
+  run->add_option("--run-folder", options->folder, "where the run goes; default: a new folder in runs/");
+  run->callback([options] {
+    std::vector<std::string> words{"chorus", "run", options->config};
+    words.insert(words.end(), options->overrides.begin(), options->overrides.end());
+    const auto document = ConfigDocument::read(options->config, options->overrides);
+    if (const std::string kind = document.kind("experiment"); kind != "experiment") {
+      throw ConfigError(fmt::format("{}: kind: {} cannot be run; it should be experiment", options->config, kind));
+    }
+    const auto config = document.load<ExperimentConfig>();
+    RunRequest request = request_of(words);
+    request.folder = options->folder;
+    print(run_experiment(config, request));
+  });
+
+  const auto folder = std::make_shared<std::string>();
+  CLI::App* resume = app.add_subcommand("resume", "go on with a run that was stopped or killed");
+  resume->group(kRuns);
+  resume->add_option("run", *folder, "its folder")->required();
+  resume->callback([folder] { print(resume_experiment(*folder, request_of({"chorus", "resume", *folder}))); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,87 @@
+#include "apps/experiment/experiment_config.h"
+
+namespace chorus {
+
+void NetworkConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("from", from, "a Hugging Face folder; empty: a new network");
+  visitor.field("fresh", fresh, "config.json of a new network: model_type, hidden_size, ...");
+  visitor.field("tokenizer", tokenizer, "a folder with a tokenizer; empty: the network's");
+  visitor.field("freeze", freeze, "what does not train: embeddings, and layers by number from 0");
+  visitor.check([this]() -> std::string {
+    if (from.empty() == fresh.empty()) return "give either `from` (a folder) or `fresh` (a new network's config)";
+    if (from.empty() && tokenizer.empty()) return "a new network needs a `tokenizer`";
+    return "";
+  });
+}
+
+void ClientsConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("file", file, "a partition file (HDF5 or JSON); empty: made by `partition`");
+  visitor.field("group", group, "which partition of the file; empty: the only one");
+  visitor.field("partition", partition, "how examples are dealt out to clients");
+  visitor.field("count", count, "how many clients; 0: as many as the data has (natural)").at_least(0);
+  visitor.field("test_mix", test_mix, {{"independent", TestMix::kIndependent}, {"same", TestMix::kSame}},
+                "how clients' test examples relate to their training examples");
+  visitor.field("test_share", test_share, "of each client's examples, where the data has no test split")
+      .above(0)
+      .below(1);
+  visitor.field("test_latest", test_latest, "these are the client's latest examples, not random ones");
+  visitor.field("seed", seed, "of the partition; the experiment's by default").at_least(0);
+}
+
+void ContinualConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("segments", segments, "how time is cut");
+  visitor.field("one_shot", one_shot, "the baseline: all segments at once, as many rounds as they have together");
+}
+
+void EvaluationConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("every", every, "rounds between evaluations; 0: only at the end").at_least(0);
+  visitor.field("metric", metric, "the score that decides; auto: the task's usual one").not_empty();
+  visitor.field("target", target, "stop when the score is as good as this");
+  visitor.field("examples", examples, "at most so many of the test set, drawn once; 0: all").at_least(0);
+  visitor.field("per_client", per_client, "also on each client's own test examples, with deciles");
+  visitor.field("clients", clients, "at most so many clients for that; 0: all").at_least(0);
+}
+
+void FederationConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("cohort_batch", cohort_batch, "clients of one batched computation; 0: as memory allows").at_least(0);
+  visitor.field("workers", workers, "such computations side by side; 0: one a core").at_least(0);
+  visitor.field("threads", threads, "inside each of them; 0: one").at_least(0);
+  visitor.field("state_memory", state_memory, "MiB of client states in memory; the rest is on disk").at_least(0);
+  visitor.field("transport", transport, {{"local", Transport::kLocal}, {"serialised", Transport::kSerialised}},
+                "serialised: every message becomes bytes and comes back");
+}
+
+void CheckpointConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("every", every, "rounds; 0: when half a minute has passed since the last").at_least(0);
+  visitor.field("keep", keep, "how many checkpoints").at_least(1);
+}
+
+void ExperimentConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("name", name, "what the run folder is called").not_empty();
+  visitor.field("seed", seed, "everything random follows from it").at_least(0);
+  visitor.field("device", device, "where to compute").one_of({"cpu", "cuda"});
+  visitor.field("data", data, "what is read, and how");
+  visitor.field("encoding", encoding, "the cache of tokenized data");
+  visitor.field("task", task, "what is asked of a text").required();
+  visitor.field("model", model, "the network");
+  visitor.field("clients", clients, "who holds which example");
+  visitor.field("continual", continual, "train on segments of time, one after the other");
+  visitor.field("algorithm", algorithm, "the federated method");
+  visitor.field("weighting", weighting,
+                {{"examples", Weighting::kExamples}, {"batches", Weighting::kBatches}, {"equal", Weighting::kEqual}},
+                "what a client counts for in an average");
+  visitor.field("selection", selection, "which clients train in a round");
+  visitor.field("rounds", rounds, "of federated training; with `continual`, of each segment").at_least(1);
+  visitor.field("clients_per_round", clients_per_round, "how many clients train in a round").at_least(1);
+  visitor.field("trainer", trainer, "how a client trains");
+  visitor.field("evaluation", evaluation, "when and how the model is scored");
+  visitor.field("federation", federation, "how the simulation uses this machine");
+  visitor.field("checkpoint", checkpoint, "when the run can be resumed from");
+}
+
+namespace {
+
+const ConfigRegistration<ExperimentConfig> kRegisteredExperiment{"experiment", "a federated experiment (chorus run)"};
+
+}  // namespace
+}  // namespace chorus

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithm/selection/selector.h"
+#include "application/data/continual/time_segments.h"
+#include "application/data/partition/partitioner.h"
+#include "application/data/readers/data_config.h"
+#include "application/tasks/encode_split.h"
+#include "application/trainer/trainer_config.h"
+#include "core/ports/algorithm.h"
+
+namespace chorus {
+
+/// Where the network comes from.
+struct NetworkConfig {
+  std::string from = {};                          ///< a Hugging Face folder; empty: a new network
+  std::map<std::string, std::string> fresh = {};  ///< the config.json of a new network: model_type, hidden_size, ...
+  std::string tokenizer = {};                     ///< a folder with a tokenizer; empty: the network's
+  std::vector<std::string> freeze = {};           ///< what does not train: embeddings, and layers by number from 0
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Who holds which example.
+struct ClientsConfig {
+  std::string file = {};   ///< a partition file (FedNLP's HDF5, or JSON); empty: made by `partition`
+  std::string group = {};  ///< which partition of the file; empty: the only one
+  Choice<Partitioners> partition{"label_dirichlet"};
+  std::int64_t count = 100;                  ///< clients; 0: as many as the data itself has (natural)
+  TestMix test_mix = TestMix::kIndependent;  ///< how clients' test examples are dealt out
+  double test_share = 0.2;                   ///< of each client's examples, where the data has no test split
+  bool test_latest = false;                  ///< and these are its latest, not random ones
+  std::optional<std::int64_t> seed = {};     ///< of the partition; the experiment's by default
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Continual learning (paper 002, section 3.3): the run goes through segments of time, each from the last one's model.
+struct ContinualConfig {
+  TimeSegmentsConfig segments = {};
+  bool one_shot = false;  ///< the baseline: all segments at once, as many rounds as they have together
+
+  void describe(ConfigVisitor& visitor);
+};
+
+struct EvaluationConfig {
+  std::int64_t every = 1;             ///< rounds; 0: only at the end
+  std::string metric = "auto";        ///< the score that decides; auto: the task's usual one
+  std::optional<double> target = {};  ///< stop when it is reached
+  std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
+  bool per_client = false;            ///< also on each client's own test examples, with deciles (paper 002)
+  std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// How the simulation uses this machine; nothing here changes results beyond rounding.
+struct FederationConfig {
+  enum class Transport { kLocal, kSerialised };
+
+  std::int64_t cohort_batch = 0;            ///< clients of one batched computation; 0: from the memory that is there
+  std::int64_t workers = 0;                 ///< such computations side by side; 0: one a core (one on a GPU)
+  std::int64_t threads = 0;                 ///< inside each of them; 0: 1 (on a GPU: all cores)
+  std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
+  Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
+
+  void describe(ConfigVisitor& visitor);
+};
+
+struct CheckpointConfig {
+  std::int64_t every = 0;  ///< rounds; 0: when half a minute has passed since the last
+  std::int64_t keep = 2;   ///< how many
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// One experiment: the file that `chorus run` reads. Everything has a default but the data and the network.
+struct ExperimentConfig {
+  std::string name = "experiment";
+  std::int64_t seed = 42;
+  std::string device = "cpu";
+  DataConfig data = {};
+  EncodeConfig encoding = {};
+  Choice<Tasks> task{};
+  NetworkConfig model = {};
+  ClientsConfig clients = {};
+  std::optional<ContinualConfig> continual = {};
+  Choice<Algorithms> algorithm{"fedavg"};
+  Weighting weighting = Weighting::kExamples;
+  Choice<Selectors> selection{"uniform"};
+  std::int64_t rounds = 30;  ///< of each segment, where there are several
+  std::int64_t clients_per_round = 10;
+  TrainerConfig trainer = {};
+  EvaluationConfig evaluation = {};
+  FederationConfig federation = {};
+  CheckpointConfig checkpoint = {};
+
+  void describe(ConfigVisitor& visitor);
+};
+
+}  // namespace chorus

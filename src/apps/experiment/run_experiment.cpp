@@ -1,0 +1,367 @@
+#include "apps/experiment/run_experiment.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "application/trainer/client_pool.h"
+#include "apps/experiment/experiment.h"
+#include "apps/experiment/run_state.h"
+#include "apps/experiment/task_scorer.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "core/ports/transport.h"
+#include "core/progress.h"
+#include "infrastructure/checkpoint/client_state_store.h"
+#include "infrastructure/federation/local_federation.h"
+#include "infrastructure/tracking/run_folder.h"
+
+namespace chorus {
+namespace {
+
+constexpr double kAutoCheckpointSeconds = 30;
+
+double available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  double kilobytes = 0;
+  while (file >> key >> kilobytes) {
+    if (key == "MemAvailable:") return kilobytes * 1024;
+    file.ignore(64, '\n');
+  }
+  return 4e9;
+}
+
+void check_trainer(const ExperimentConfig& config) {
+  if (!config.algorithm.make()->needs_plain_sgd()) return;
+  const TrainerConfig& trainer = config.trainer;
+  const auto has_momentum = [&] {
+    ConfigVisitor visitor;
+    Choice<Optimizers> optimizer = trainer.optimizer;
+    optimizer.describe(visitor);
+    const ConfigField* field = visitor.find("momentum");
+    return field == nullptr || std::get<double>(field->get().front().second) > 0;
+  };
+  if (trainer.optimizer.name() != "sgd" || has_momentum() || trainer.weight_decay > 0 || trainer.clip > 0) {
+    throw ConfigError(fmt::format(
+        "algorithm: {} needs plain gradient steps; set trainer.optimizer: sgd (momentum 0), trainer.clip: 0 and "
+        "trainer.weight_decay: 0",
+        config.algorithm.name()));
+  }
+}
+
+// What can be told to be wrong before anything is written.
+void check_plan(const Experiment& experiment) {
+  const ExperimentConfig& config = experiment.config();
+  check_trainer(config);
+  Scores scores = experiment.task().metric()->scores();
+  scores["eval_loss"] = 0;
+  if (const std::string& metric = config.evaluation.metric; metric != "auto" && !scores.contains(metric)) {
+    std::string names;
+    for (const auto& entry : scores) names += (names.empty() ? "" : ", ") + entry.first;
+    throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", metric, names));
+  }
+  if (config.algorithm.make()->population() == Algorithm::Population::kPooled) return;
+  const auto selector = config.selection.make();
+  for (const Phase& phase : experiment.phases()) {
+    std::vector<double> sizes;
+    for (std::size_t c = 0; c < phase.train.clients(); ++c)
+      sizes.push_back(static_cast<double>(phase.train.size_of(c)));
+    check_cohort(*selector, sizes, static_cast<std::size_t>(config.clients_per_round));
+  }
+}
+
+/// One run from its first (or next) round to its end.
+class ExperimentRun {
+ public:
+  ExperimentRun(const Experiment& experiment, RunFolder folder, const RunRequest& request)
+      : experiment_(experiment),
+        config_(experiment.config()),
+        request_(request),
+        folder_(std::move(folder)),
+        checkpoints_(folder_.checkpoints(), static_cast<std::size_t>(config_.checkpoint.keep)),
+        states_(folder_.clients(), {.memory_bytes = static_cast<std::size_t>(config_.federation.state_memory) << 20}) {
+    for (const Phase& phase : experiment_.phases()) rounds_ += phase.rounds;
+    metric_ = config_.evaluation.metric == "auto" ? usual_metric(experiment_.task()) : config_.evaluation.metric;
+  }
+
+  RunReport run() {
+    begin();
+    RoundLoopEnd end = RoundLoopEnd::kFinished;
+    const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
+    while (state_.phase < phases) {
+      end = run_phase();
+      if (end == RoundLoopEnd::kStopped) interrupted();
+      finish_phase();
+      if (end == RoundLoopEnd::kTargetReached) break;
+    }
+    progress_->finish();
+    return finish(end);
+  }
+
+ private:
+  void begin() {
+    state_.data = experiment_.data().fingerprint().hex();
+    if (const auto checkpoint = load_federation(checkpoints_, states_)) {
+      RunState saved = to_run_state(*checkpoint);
+      if (saved.data != state_.data) {
+        throw DataError(
+            fmt::format("{}: the data is no longer what the run was started with; put the old data back, or "
+                        "start a new run",
+                        folder_.path().string()));
+      }
+      state_ = std::move(saved);
+      state_.loop.model = state_.loop.model.to(experiment_.params().device());
+      if (state_.loop.best_model.defined()) {
+        state_.loop.best_model = state_.loop.best_model.to(experiment_.params().device());
+      }
+    } else {
+      state_.loop.model = experiment_.params().values()[0].clone();
+    }
+    if (state_.loop.model.numel() != experiment_.model().layout().trainable_size()) {
+      throw DataError(fmt::format("{}: the checkpoint is of another network", folder_.path().string()));
+    }
+    tracker_ = folder_.tracker(state_.loop.round);
+    if (state_.loop.round == 0) {
+      const Layout& layout = experiment_.model().layout();
+      Event started{"run_started", 0};
+      started.numbers = {{"seed", static_cast<double>(config_.seed)},
+                         {"rounds", static_cast<double>(rounds_)},
+                         {"clients", static_cast<double>(experiment_.phases().front().train.clients())},
+                         {"parameters", static_cast<double>(layout.size())},
+                         {"trained_parameters", static_cast<double>(layout.trainable_size())}};
+      if (config_.evaluation.target) started.numbers["target"] = *config_.evaluation.target;
+      started.texts = {{"name", config_.name},
+                       {"algorithm", config_.algorithm.name()},
+                       {"metric", metric_},
+                       {"goal", higher_is_better(metric_) ? "max" : "min"}};
+      tracker_->record(started);
+    } else {
+      tracker_->record({"resumed", state_.loop.round, {}, {}});
+    }
+    Log("run").info("{}: {}, {}", folder_.path().string(), config_.algorithm.name(), experiment_.description());
+    ProgressOptions options;
+    options.label = config_.name;
+    options.total = rounds_;
+    options.unit = "rounds";
+    options.initial = state_.loop.round;
+    progress_.emplace(std::move(options));
+    saved_at_ = std::chrono::steady_clock::now();
+  }
+
+  RoundLoopEnd run_phase() {
+    const Phase& phase = experiment_.phases()[static_cast<std::size_t>(state_.phase)];
+    std::int64_t before = 0;
+    for (std::int64_t p = 0; p < state_.phase; ++p) before += experiment_.phases()[static_cast<std::size_t>(p)].rounds;
+
+    ClientPoolInput input{.trainer = {experiment_.task(), experiment_.model(), experiment_.params()},
+                          .data = experiment_.data(),
+                          .train = experiment_.train()};
+    input.config = config_.trainer;
+    input.test = experiment_.test();
+    input.train_lists = &phase.train;
+    input.test_lists = &experiment_.client_tests();
+    input.shared_test = experiment_.shared_test();
+    input.seed = static_cast<std::uint64_t>(config_.seed);
+    input.rounds = static_cast<std::uint64_t>(rounds_);
+    input.states = {[this](ClientId id) { return states_.load(id); },
+                    [this](ClientId id, std::uint64_t round, ClientState kept) {
+                      states_.store(id, static_cast<std::int64_t>(round), kept);
+                    }};
+    const ClientPool pool(input);
+    LocalFederation local = make_federation(pool);
+    std::unique_ptr<TransportedFederation> transported;
+    if (config_.federation.transport == FederationConfig::Transport::kSerialised) {
+      transported = Transports::make("inproc", local);
+    }
+    Federation& federation = transported ? static_cast<Federation&>(*transported) : local;
+
+    const auto algorithm = config_.algorithm.make();
+    algorithm->restore(std::exchange(state_.server, {}));
+    const auto selector = config_.selection.make();
+    TaskScorer scorer({experiment_.task(),
+                       experiment_.model(),
+                       experiment_.params(),
+                       {experiment_.data(), experiment_.test(), experiment_.shared_test()},
+                       pool.sizes(),
+                       static_cast<std::uint64_t>(config_.seed)});
+    DeviceCoverage coverage(pool.sizes());
+    if (!state_.coverage.empty()) coverage.restore(state_.coverage, state_.coverage_rounds);
+
+    RoundLoopParts parts{federation, *algorithm, *selector, scorer, *tracker_, coverage};
+    parts.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
+    parts.show = [this](const RoundLoopState& loop, const RoundResult& result) { show(loop, result); };
+    parts.save = [&](const RoundLoopState& loop, bool last) { save(loop, last, *algorithm, coverage); };
+    RoundLoopConfig loop = loop_config();
+    loop.first_round = before + 1;
+    loop.last_round = before + phase.rounds;
+    if (algorithm->population() == Algorithm::Population::kPooled) loop.clients_per_round = 1;
+    if (experiment_.phases().size() > 1 && state_.loop.round < loop.first_round) {
+      tracker_->record({"phase_started", loop.first_round, {}, {{"name", phase.name}}});
+    }
+    try {
+      const RoundLoopEnd end = run_rounds(parts, loop, state_.loop);
+      state_.server = algorithm->state();
+      Log("run").info("{}", coverage.text());
+      return end;
+    } catch (const Interrupted&) {
+      interrupted();
+    }
+  }
+
+  LocalFederation make_federation(const ClientPool& pool) {
+    const FederationConfig& wanted = config_.federation;
+    const bool gpu = experiment_.params().device().is_cuda();
+    const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+    LocalFederationInput input;
+    input.sizes = pool.sizes();
+    input.open = [&pool](std::span<const ClientId> ids, std::uint64_t round) { return pool.open(ids, round); };
+    input.workers = wanted.workers > 0 ? static_cast<std::size_t>(wanted.workers) : gpu ? 1 : cores;
+    input.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : gpu ? static_cast<int>(cores) : 1;
+    if (wanted.cohort_batch > 0) {
+      input.cohort_batch = static_cast<std::size_t>(wanted.cohort_batch);
+    } else {
+      // On a CPU a round should give eight cores something to do; on a GPU the largest batch is the fastest. The number
+      // of workers does not enter: it must not change a bit.
+      const double memory = gpu ? 20e9 : available_memory() / 2 / static_cast<double>(cores);
+      const double fits = std::floor(memory / pool.client_bytes());
+      const double wanted_batch =
+          gpu ? 64 : std::min(std::ceil(static_cast<double>(config_.clients_per_round) / 8), 8.0);
+      input.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, wanted_batch));
+    }
+    input.stop = [this] { return request_.interrupts && request_.interrupts() >= 2; };
+    return LocalFederation(input);
+  }
+
+  RoundLoopConfig loop_config() const {
+    RoundLoopConfig loop;
+    loop.rounds = rounds_;
+    loop.clients_per_round = static_cast<std::size_t>(config_.clients_per_round);
+    loop.weighting = config_.weighting;
+    loop.seed = static_cast<std::uint64_t>(config_.seed);
+    loop.evaluate_every = config_.evaluation.every;
+    loop.metric = metric_;
+    loop.higher_is_better = higher_is_better(metric_);
+    loop.target = config_.evaluation.target;
+    loop.per_client = config_.evaluation.per_client;
+    loop.evaluation_clients = static_cast<std::size_t>(config_.evaluation.clients);
+    return loop;
+  }
+
+  void show(const RoundLoopState& loop, const RoundResult& result) {
+    std::string note = fmt::format("loss {:.4f}", result.loss);
+    if (const auto found = loop.last.find(metric_); found != loop.last.end()) {
+      note += fmt::format("  {} {:.4f}", metric_, found->second);
+    }
+    note += fmt::format("  {:.0f} examples/s", loop.examples / std::max(loop.seconds, 1e-9));
+    progress_->note(note);
+    progress_->advance();
+  }
+
+  void save(const RoundLoopState& loop, bool last, const Algorithm& algorithm, const DeviceCoverage& coverage) {
+    const auto now = std::chrono::steady_clock::now();
+    const double since = std::chrono::duration<double>(now - saved_at_).count();
+    const std::int64_t every = config_.checkpoint.every;
+    if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
+    state_.server = algorithm.state();
+    state_.coverage.assign(coverage.times().begin(), coverage.times().end());
+    state_.coverage_rounds = coverage.rounds();
+    tracker_->record({"checkpoint", loop.round, {}, {}});
+    tracker_->flush();
+    save_federation(checkpoints_, states_, to_checkpoint(state_));
+    state_.server.clear();
+    saved_at_ = now;
+  }
+
+  void finish_phase() {
+    const Phase& phase = experiment_.phases()[static_cast<std::size_t>(state_.phase)];
+    state_.phases.push_back(
+        {phase.name, state_.loop.round - phase.rounds + 1, phase.rounds, state_.loop.last, state_.loop.best});
+    ++state_.phase;
+    state_.coverage.clear();
+  }
+
+  [[noreturn]] void interrupted() {
+    throw Interrupted(fmt::format("stopped after round {} of {}; to go on: chorus resume {}",
+                                  checkpoints_.rounds().empty() ? 0 : checkpoints_.rounds().back(), rounds_,
+                                  folder_.path().string()));
+  }
+
+  RunReport finish(RoundLoopEnd end) {
+    const RoundLoopState& loop = state_.loop;
+    RunSummary summary;
+    summary.status = end == RoundLoopEnd::kTargetReached ? "target_reached" : "finished";
+    summary.algorithm = config_.algorithm.name();
+    summary.metric = metric_;
+    summary.higher_is_better = higher_is_better(metric_);
+    summary.target = config_.evaluation.target;
+    summary.rounds_to_target = loop.rounds_to_target;
+    summary.rounds = loop.round;
+    summary.best_round = loop.best_round;
+    summary.last = loop.last;
+    summary.best = loop.best;
+    summary.examples = loop.examples;
+    summary.bytes_up = loop.bytes_up;
+    summary.bytes_down = loop.bytes_down;
+    summary.seconds = loop.seconds;
+    if (state_.phases.size() > 1) summary.phases = state_.phases;
+    for (const ClientGroupScores& decile : loop.deciles) {
+      summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
+    }
+    experiment_.save_model(folder_.model(), loop.model);
+    if (loop.best_model.defined() && loop.best_round != loop.round) {
+      experiment_.save_model(folder_.path() / "model_best", loop.best_model);
+    }
+    tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
+    tracker_->flush();
+    folder_.write_summary(summary);
+    return {folder_.path(), summary};
+  }
+
+  const Experiment& experiment_;
+  const ExperimentConfig& config_;
+  RunRequest request_;
+  RunFolder folder_;
+  CheckpointStore checkpoints_;
+  ClientStateStore states_;
+  std::int64_t rounds_ = 0;
+  std::string metric_;
+  RunState state_;
+  std::unique_ptr<Tracker> tracker_;
+  std::optional<Progress> progress_;
+  std::chrono::steady_clock::time_point saved_at_;
+};
+
+}  // namespace
+
+RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
+  const Experiment experiment(config);
+  check_plan(experiment);
+  NewRun run;
+  run.folder = request.folder;
+  run.parent = request.parent;
+  run.experiment = config.name;
+  run.config_yaml = config_to_yaml(config, "experiment");
+  run.info.command = request.command;
+  run.info.chorus_version = request.version;
+  run.info.torch_version = TORCH_VERSION;
+  run.info.seed = static_cast<std::uint64_t>(config.seed);
+  return ExperimentRun(experiment, RunFolder::create(run), request).run();
+}
+
+RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request) {
+  RunFolder opened = RunFolder::open(folder);
+  if (const auto summary = read_run_summary(folder)) return {folder, *summary};
+  const Experiment experiment(ConfigDocument::read(opened.config()).load<ExperimentConfig>());
+  return ExperimentRun(experiment, std::move(opened), request).run();
+}
+
+}  // namespace chorus

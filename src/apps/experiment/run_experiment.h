@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "apps/experiment/experiment_config.h"
+#include "infrastructure/tracking/run_summary.h"
+
+namespace chorus {
+
+/// Where a run goes and who may stop it.
+struct RunRequest {
+  std::filesystem::path folder = {};      ///< exactly this; empty: runs/<name>-001 and so on
+  std::filesystem::path parent = "runs";  ///< of the folder, when it is not given
+  std::string command = {};               ///< as typed, for run.json
+  std::string version = {};               ///< of the program
+  /// How often the user has asked to stop: once ends after the round, twice at once. May be empty.
+  std::function<int()> interrupts = {};
+};
+
+struct RunReport {
+  std::filesystem::path folder;
+  RunSummary summary;
+};
+
+/// Reads everything, makes the run folder, trains, and leaves metrics, checkpoints, summary and model there. When the
+/// user stops it: Interrupted, whose sentence says how to go on.
+RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request);
+
+/// Goes on where the newest checkpoint of a run ends, to the same result as if it had never stopped. A finished run is
+/// only summarised again.
+RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request);
+
+}  // namespace chorus

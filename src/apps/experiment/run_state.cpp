@@ -1,0 +1,130 @@
+#include "apps/experiment/run_state.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kServer = "server.";
+
+void put(std::map<std::string, double>& numbers, const std::string& prefix, const Scores& scores) {
+  for (const auto& [name, value] : scores) numbers[prefix + name] = value;
+}
+
+Scores take(const std::map<std::string, double>& numbers, const std::string& prefix) {
+  Scores scores;
+  for (const auto& [name, value] : numbers) {
+    if (name.starts_with(prefix)) scores[name.substr(prefix.size())] = value;
+  }
+  return scores;
+}
+
+double number(const Checkpoint& checkpoint, const std::string& name) {
+  const auto found = checkpoint.numbers.find(name);
+  if (found == checkpoint.numbers.end()) throw DataError("the checkpoint has no number \"" + name + "\"");
+  return found->second;
+}
+
+// JSON has no NaN: an undefined score is null.
+json scores_json(const Scores& scores) {
+  json result = json::object();
+  for (const auto& [name, value] : scores) result[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  return result;
+}
+
+Scores json_scores(const json& object) {
+  Scores scores;
+  for (const auto& [name, value] : object.items()) {
+    scores[name] = value.is_null() ? std::nan("") : value.get<double>();
+  }
+  return scores;
+}
+
+}  // namespace
+
+Checkpoint to_checkpoint(const RunState& state) {
+  Checkpoint checkpoint;
+  const RoundLoopState& loop = state.loop;
+  checkpoint.round = loop.round;
+  checkpoint.phase = state.phase;
+  checkpoint.tensors["model"] = loop.model;
+  if (loop.best_model.defined()) checkpoint.tensors["best_model"] = loop.best_model;
+  for (const auto& [name, tensor] : state.server) checkpoint.tensors[kServer + name] = tensor;
+  at::Tensor coverage = torch::empty({static_cast<std::int64_t>(state.coverage.size())}, at::kInt);
+  std::copy(state.coverage.begin(), state.coverage.end(), coverage.data_ptr<std::int32_t>());
+  checkpoint.tensors["coverage"] = coverage;
+  put(checkpoint.numbers, "last/", loop.last);
+  put(checkpoint.numbers, "best/", loop.best);
+  checkpoint.numbers["best_round"] = static_cast<double>(loop.best_round);
+  checkpoint.numbers["examples"] = loop.examples;
+  checkpoint.numbers["bytes_up"] = loop.bytes_up;
+  checkpoint.numbers["bytes_down"] = loop.bytes_down;
+  checkpoint.numbers["seconds"] = loop.seconds;
+  checkpoint.numbers["coverage_rounds"] = static_cast<double>(state.coverage_rounds);
+  if (loop.rounds_to_target) checkpoint.numbers["rounds_to_target"] = static_cast<double>(*loop.rounds_to_target);
+  json deciles = json::array(), phases = json::array();
+  for (const ClientGroupScores& decile : loop.deciles) {
+    deciles.push_back({{"name", decile.name}, {"clients", decile.clients}, {"scores", scores_json(decile.scores)}});
+  }
+  for (const PhaseSummary& phase : state.phases) {
+    phases.push_back({{"name", phase.name},
+                      {"first_round", phase.first_round},
+                      {"rounds", phase.rounds},
+                      {"last", scores_json(phase.last)},
+                      {"best", scores_json(phase.best)}});
+  }
+  checkpoint.texts["deciles"] = deciles.dump();
+  checkpoint.texts["phases"] = phases.dump();
+  checkpoint.texts["data"] = state.data;
+  return checkpoint;
+}
+
+RunState to_run_state(const Checkpoint& checkpoint) {
+  RunState state;
+  RoundLoopState& loop = state.loop;
+  loop.round = checkpoint.round;
+  state.phase = checkpoint.phase;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (name == "model") loop.model = tensor;
+    if (name == "best_model") loop.best_model = tensor;
+    if (name.starts_with(kServer)) state.server[name.substr(std::string(kServer).size())] = tensor;
+    if (name == "coverage") {
+      const at::Tensor counts = tensor.to(at::kInt).contiguous();
+      state.coverage.assign(counts.data_ptr<std::int32_t>(), counts.data_ptr<std::int32_t>() + counts.numel());
+    }
+  }
+  if (!loop.model.defined()) throw DataError("the checkpoint has no model");
+  loop.last = take(checkpoint.numbers, "last/");
+  loop.best = take(checkpoint.numbers, "best/");
+  loop.best_round = static_cast<std::int64_t>(number(checkpoint, "best_round"));
+  loop.examples = number(checkpoint, "examples");
+  loop.bytes_up = number(checkpoint, "bytes_up");
+  loop.bytes_down = number(checkpoint, "bytes_down");
+  loop.seconds = number(checkpoint, "seconds");
+  state.coverage_rounds = static_cast<std::size_t>(number(checkpoint, "coverage_rounds"));
+  if (const auto found = checkpoint.numbers.find("rounds_to_target"); found != checkpoint.numbers.end()) {
+    loop.rounds_to_target = static_cast<std::int64_t>(found->second);
+  }
+  try {
+    for (const json& decile : json::parse(checkpoint.texts.at("deciles"))) {
+      loop.deciles.push_back({decile.at("name"), decile.at("clients"), json_scores(decile.at("scores"))});
+    }
+    for (const json& phase : json::parse(checkpoint.texts.at("phases"))) {
+      state.phases.push_back({phase.at("name"), phase.at("first_round"), phase.at("rounds"),
+                              json_scores(phase.at("last")), json_scores(phase.at("best"))});
+    }
+    state.data = checkpoint.texts.at("data");
+  } catch (const std::exception& error) {
+    throw DataError(std::string("the checkpoint's lists cannot be read: ") + error.what());
+  }
+  return state;
+}
+
+}  // namespace chorus

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "algorithm/federated/round_loop.h"
+#include "infrastructure/checkpoint/checkpoint_store.h"
+#include "infrastructure/tracking/run_summary.h"
+
+namespace chorus {
+
+/// A run in progress as a checkpoint, and back. What the server's algorithm remembers is among the tensors, under
+/// "server.", and how often each client was selected under "coverage".
+struct RunState {
+  RoundLoopState loop;
+  std::int64_t phase = 0;
+  std::vector<PhaseSummary> phases;  ///< those that are done
+  std::map<std::string, at::Tensor> server;
+  std::vector<std::uint32_t> coverage;
+  std::size_t coverage_rounds = 0;
+  std::string data;  ///< fingerprint of what is trained on
+};
+
+Checkpoint to_checkpoint(const RunState& state);
+/// DataError when something is missing: a checkpoint of another program.
+RunState to_run_state(const Checkpoint& checkpoint);
+
+}  // namespace chorus

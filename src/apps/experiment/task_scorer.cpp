@@ -1,0 +1,77 @@
+#include "apps/experiment/task_scorer.h"
+
+#include <fmt/format.h>
+
+#include "application/trainer/client_pool.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+std::string client_name(ClientId client) { return fmt::format("{:08}", client); }
+
+std::vector<ClientGroupScores> reports(const std::vector<GroupScores>& groups) {
+  std::vector<ClientGroupScores> result;
+  for (const GroupScores& group : groups) result.push_back({group.name, group.clients, group.scores});
+  return result;
+}
+
+}  // namespace
+
+Scores TaskScorer::score(const at::Tensor& model) {
+  Params params = Params::cohort_of(input_.base, 1, false);
+  params.values().copy_(model.unsqueeze(0));
+  EvaluateOptions options;
+  options.seed = input_.seed;
+  return evaluate(input_.task, input_.model, params, input_.test, options).scores;
+}
+
+Scores TaskScorer::pooled(const ClientTotals& totals) const {
+  const auto metric = input_.task.metric(Keep::kTotals);
+  for (const auto& entry : totals) {
+    if (!entry.second.texts.empty()) metric->add_totals(totals_of(entry.second));
+  }
+  return metric->scores();
+}
+
+Breakdown TaskScorer::breakdown(const ClientTotals& totals) const {
+  Breakdown result(input_.task.metric(Keep::kTotals));
+  for (const auto& [client, message] : totals) {
+    if (message.texts.empty()) continue;
+    result.client(client_name(client)).add_totals(totals_of(message));
+    result.set_activity(client_name(client), input_.activity[client]);
+  }
+  return result;
+}
+
+std::vector<ClientGroupScores> TaskScorer::deciles(const ClientTotals& totals) const {
+  return reports(breakdown(totals).by_decile());
+}
+
+std::vector<ClientGroupScores> TaskScorer::by_client(const ClientTotals& totals) const {
+  return reports(breakdown(totals).by_client());
+}
+
+std::string usual_metric(const Task& task) {
+  switch (task.head()) {
+    case Head::kSequenceClassification:
+      return task.labels().empty() ? "correlation" : "accuracy";
+    case Head::kTokenClassification:
+    case Head::kQuestionAnswering:
+      return "f1";
+    case Head::kSeq2Seq:
+      return "rougeL";
+    case Head::kMaskedLm:
+    case Head::kCausalLm:
+      return "perplexity";
+    case Head::kNone:
+      break;
+  }
+  throw InternalError("a task without a head");
+}
+
+bool higher_is_better(const std::string& metric) {
+  return metric.find("loss") == std::string::npos && metric.find("perplexity") == std::string::npos;
+}
+
+}  // namespace chorus

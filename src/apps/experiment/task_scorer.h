@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "application/metrics/breakdown.h"
+#include "application/tasks/evaluate.h"
+#include "core/ports/scorer.h"
+
+namespace chorus {
+
+/// Scores by a task's metric. Borrows everything.
+class TaskScorer : public Scorer {
+ public:
+  struct Input {
+    const Task& task;
+    const Model& model;
+    const Params& base;  ///< its frozen values and its device are used
+    EvaluationSet test;
+    std::span<const double> activity;  ///< of each client, for deciles: its training examples
+    std::uint64_t seed = 0;
+  };
+
+  explicit TaskScorer(const Input& input) : input_(input) {}
+
+  Scores score(const at::Tensor& model) override;
+  Scores pooled(const ClientTotals& totals) const override;
+  std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override;
+  std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const override;
+
+ private:
+  Breakdown breakdown(const ClientTotals& totals) const;
+
+  Input input_;
+};
+
+/// The score people quote for a task: accuracy, f1, rougeL, perplexity, ...
+std::string usual_metric(const Task& task);
+/// Losses and perplexities are better when they are low.
+bool higher_is_better(const std::string& metric);
+
+}  // namespace chorus

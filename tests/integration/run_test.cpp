@@ -1,0 +1,266 @@
+// Runs as a user starts, stops, kills and resumes them. CHORUS_STRESS=100 makes the killing as long as it should be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// `chorus ARGUMENTS` as a child process, both streams into a file.
+class Chorus {
+ public:
+  Chorus(const std::vector<std::string>& arguments, fs::path output, std::size_t file_limit = 0)
+      : output_(std::move(output)) {
+    child_ = ::fork();
+    if (child_ != 0) return;
+    if (file_limit > 0) {
+      const rlimit limit{file_limit, file_limit};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      ::signal(SIGXFSZ, SIG_IGN);
+    }
+    if (::freopen(output_.c_str(), "w", stdout) == nullptr || ::dup2(1, 2) < 0) ::_exit(99);
+    if (::chdir(CHORUS_SOURCE_DIR) != 0) ::_exit(98);
+    std::vector<char*> words{const_cast<char*>(CHORUS_PROGRAM)};
+    for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    ::execv(CHORUS_PROGRAM, words.data());
+    ::_exit(97);
+  }
+  void send(int signal) const { ::kill(child_, signal); }
+  /// The exit status, or 128 + the signal that ended it.
+  int wait() const {
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string output() const { return read(output_); }
+
+ private:
+  fs::path output_;
+  pid_t child_ = -1;
+};
+
+constexpr const char* kTiny = R"(
+kind: experiment
+name: tiny
+seed: 3
+data: {format: synthetic, train: ["formulation=text_classification,examples=240,test_examples=60,labels=4,seed=7"]}
+encoding: {cache: none}
+task: {name: text_classification, max_length: 32}
+model:
+  fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32,
+          max_position_embeddings: 40, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}
+  tokenizer: models/chorus-mini
+clients: {count: 12, partition: {name: label_dirichlet, alpha: 0.5}}
+algorithm: {name: scaffold}
+rounds: 6
+clients_per_round: 4
+trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.2, clip: 0}
+federation: {workers: 1, cohort_batch: 2}
+checkpoint: {every: 1}
+)";
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    std::string pattern = (fs::temp_directory_path() / "chorus_run_XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream(folder_ / "tiny.yaml") << kTiny;
+  }
+  ~RunTest() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> arguments(const std::string& name, std::vector<std::string> overrides = {}) const {
+    std::vector<std::string> words{"run", (folder_ / "tiny.yaml").string(), "--run-folder", (folder_ / name).string()};
+    words.insert(words.end(), overrides.begin(), overrides.end());
+    return words;
+  }
+  int run(const std::string& name, const std::vector<std::string>& overrides = {}) {
+    const Chorus program(arguments(name, overrides), folder_ / (name + ".log"));
+    const int status = program.wait();
+    output_ = program.output();
+    return status;
+  }
+  int resume(const std::string& name) {
+    const Chorus program({"resume", (folder_ / name).string()}, folder_ / (name + ".log"));
+    const int status = program.wait();
+    output_ = program.output();
+    return status;
+  }
+  std::string weights(const std::string& name) const { return read(folder_ / name / "model" / "model.safetensors"); }
+  json summary(const std::string& name) const { return json::parse(read(folder_ / name / "summary.json")); }
+  /// What was measured, without times.
+  std::vector<std::string> scores(const std::string& name) const {
+    std::vector<std::string> lines;
+    std::ifstream file(folder_ / name / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      json event = json::parse(line);
+      if (event["kind"] != "evaluation" && event["kind"] != "round") continue;
+      event.erase("time");
+      event.erase("seconds");
+      lines.push_back(event.dump());
+    }
+    return lines;
+  }
+
+  fs::path folder_;
+  std::string output_;
+};
+
+TEST_F(RunTest, LeavesEverythingInItsFolder) {
+  ASSERT_EQ(run("a"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("chorus compare"));
+  for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "summary.json", "model/config.json",
+                           "model/model.safetensors", "model/vocab.txt", "checkpoints"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "a" / name)) << name;
+  }
+  const json result = summary("a");
+  EXPECT_EQ(result.at("rounds"), 6);
+  EXPECT_EQ(result.at("algorithm"), "scaffold");
+  EXPECT_GT(result.at("best").at("accuracy").get<double>(), 0.2);
+  // A run folder is never overwritten.
+  EXPECT_EQ(run("a"), 2);
+  EXPECT_THAT(output_, HasSubstr("a"));
+  // A model that came out of it answers.
+  const Chorus predict({"predict", "--model", (folder_ / "a" / "model").string()}, folder_ / "predict.log");
+  EXPECT_EQ(predict.wait(), 0) << predict.output();
+  // Resuming a finished run is no mistake.
+  EXPECT_EQ(resume("a"), 0) << output_;
+}
+
+TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
+  ASSERT_EQ(run("a"), 0) << output_;
+  ASSERT_EQ(run("b", {"federation.workers=3"}), 0) << output_;
+  EXPECT_EQ(weights("a"), weights("b"));
+  EXPECT_EQ(scores("a"), scores("b"));
+  const int status = run("c", {"federation.transport=serialised"});
+  if (status == 2 && output_.find("protobuf") != std::string::npos) GTEST_SKIP() << "this build has no protobuf";
+  ASSERT_EQ(status, 0) << output_;
+  EXPECT_EQ(weights("a"), weights("c"));
+  ASSERT_EQ(run("d", {"seed=4"}), 0) << output_;
+  EXPECT_NE(weights("a"), weights("d"));
+  ASSERT_EQ(run("e", {"federation.cohort_batch=4"}), 0) << output_;
+  EXPECT_NEAR(summary("a").at("last").at("eval_loss").get<double>(),
+              summary("e").at("last").at("eval_loss").get<double>(), 1e-4);
+}
+
+TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
+  ASSERT_EQ(run("whole"), 0) << output_;
+  const char* wish = std::getenv("CHORUS_STRESS");
+  const int kills = wish != nullptr ? std::atoi(wish) : 6;
+  std::mt19937 random(17);
+  for (int done = 0, number = 0; done < kills; ++number) {
+    const std::string name = "killed" + std::to_string(number);
+    bool finished = false;
+    for (bool first = true; !finished; first = false) {
+      // Before the folder is there, there is nothing to resume.
+      const bool start = first || !fs::exists(folder_ / name / "run.json");
+      const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
+      const Chorus program(words, folder_ / (name + ".log"));
+      if (done < kills) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(700 + random() % 1500));
+        program.send(SIGKILL);
+      }
+      const int status = program.wait();
+      if (status == 128 + SIGKILL) {
+        ++done;
+        continue;
+      }
+      ASSERT_EQ(status, 0) << program.output();
+      finished = true;
+    }
+    EXPECT_EQ(weights("whole"), weights(name));
+    EXPECT_EQ(scores("whole"), scores(name));
+    fs::remove_all(folder_ / name);
+  }
+}
+
+TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
+  ASSERT_EQ(run("whole", {"rounds=40"}), 0) << output_;
+  const Chorus program(arguments("stopped", {"rounds=40"}), folder_ / "stopped.log");
+  while (!fs::exists(folder_ / "stopped" / "checkpoints" / "round_000002")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_THAT(program.output(), HasSubstr("chorus resume " + (folder_ / "stopped").string()));
+  ASSERT_EQ(resume("stopped"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("stopped"));
+}
+
+TEST_F(RunTest, MistakesAreToldBeforeAnythingIsWritten) {
+  const auto refuse = [&](const std::vector<std::string>& overrides, const std::string& part, int status) {
+    EXPECT_EQ(run("bad", overrides), status) << output_;
+    EXPECT_THAT(output_, HasSubstr(part));
+    EXPECT_THAT(output_, Not(HasSubstr("terminate")));
+    EXPECT_FALSE(fs::exists(folder_ / "bad")) << part;
+  };
+  refuse({"clients_per_round=13"}, "clients_per_round: 13 clients", 2);
+  refuse({"trainer.optimizer=adamw"}, "scaffold needs plain gradient steps", 2);
+  refuse({"algorithm.name=fedavgg"}, "fedavg", 2);
+  refuse({"evaluation.metric=acuracy"}, "acuracy", 2);
+  refuse({"model.freeze=[7]"}, "there is no layer 7", 2);
+  refuse({"task.name=seq_tagging"}, "seq_tagging", 2);
+  refuse({"rounds=0"}, "rounds", 2);
+  std::ofstream(folder_ / "other.json")
+      << R"({"niid": {"clients": [{"train": [0, 1, 99999], "test": []}], "method": "label_dirichlet"}})";
+  EXPECT_NE(run("bad", {"clients.file=" + (folder_ / "other.json").string()}), 0);
+  EXPECT_FALSE(fs::exists(folder_ / "bad"));
+}
+
+TEST_F(RunTest, AClientWithoutDataIsNeverAsked) {
+  ASSERT_EQ(run("a", {"clients.count=200", "clients.partition=iid", "algorithm.name=fedavg"}), 0) << output_;
+  EXPECT_EQ(summary("a").at("rounds"), 6);
+}
+
+TEST_F(RunTest, ALossThatIsNoNumberStopsThatClientOnly) {
+  ASSERT_EQ(run("a", {"trainer.learning_rate=1e30", "algorithm.name=fedavg", "rounds=2"}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("is left out"));
+  EXPECT_THAT(read(folder_ / "a" / "metrics.jsonl"), HasSubstr("client_failed"));
+  EXPECT_EQ(summary("a").at("rounds"), 2);
+}
+
+TEST_F(RunTest, AFullDiskKeepsTheLastCheckpoint) {
+  ASSERT_EQ(run("whole"), 0) << output_;
+  // No file may grow beyond what a checkpoint of this model needs: the first one cannot be written.
+  const Chorus program(arguments("full"), folder_ / "full.log", 200'000);
+  EXPECT_EQ(program.wait(), 4) << program.output();
+  EXPECT_THAT(program.output(), HasSubstr("full"));
+  ASSERT_EQ(resume("full"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("full"));
+}
+
+TEST_F(RunTest, AnotherVersionsFolderIsRefused) {
+  ASSERT_EQ(run("a", {"rounds=1"}), 0) << output_;
+  fs::remove(folder_ / "a" / "summary.json");
+  json info = json::parse(read(folder_ / "a" / "run.json"));
+  info["format"] = 99;
+  std::ofstream(folder_ / "a" / "run.json") << info.dump();
+  EXPECT_EQ(resume("a"), 3) << output_;
+  EXPECT_THAT(output_, HasSubstr("99"));
+  EXPECT_EQ(resume("nothing"), 3) << output_;
+}
+
+}  // namespace
