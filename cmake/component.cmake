@@ -5,9 +5,11 @@
 # targets, because a registration in a static library would be dropped by the linker. TORCH: all of it includes LibTorch
 # and is compiled with its precompiled header, which is slow to load; TORCH_SOURCES: only these do (params for params.cpp
 # and params_test.cpp), and become the targets chorus_NAME_torch and NAME_torch_test. UNITY: several sources may be
-# compiled as one where CHORUS_UNITY is on, so no two of them define the same name in an anonymous namespace.
+# compiled as one where CHORUS_UNITY is on (see cmake/unity.cmake), so no two of them define the same name in an
+# anonymous namespace, nor do two of the tests.
 
 include(precompiled)
+include(unity)
 
 function(chorus_component NAME)
   cmake_parse_arguments(ARG "TORCH;UNITY" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
@@ -37,17 +39,13 @@ function(chorus_component NAME)
   set_property(GLOBAL PROPERTY CHORUS_CLOSURE_${NAME} "${closure}")
   set_property(GLOBAL APPEND PROPERTY CHORUS_COMPONENTS ${NAME})
 
-  set(unity OFF)
-  if(ARG_UNITY AND CHORUS_UNITY)
-    set(unity ON)
-  endif()
   if(plain)
-    chorus_objects(${NAME} "" SOURCES ${plain} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+    chorus_objects(${NAME} "" SOURCES ${plain} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
   endif()
   if(plain AND heavy)
-    chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+    chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
   elseif(heavy)
-    chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${unity})
+    chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
   endif()
 endfunction()
 
@@ -58,7 +56,9 @@ function(chorus_objects NAME TORCH)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER ARG_SOURCES EXCLUDE REGEX "_test\\.cpp$")
   add_library(chorus_${NAME} OBJECT ${ARG_SOURCES})
-  set_target_properties(chorus_${NAME} PROPERTIES UNITY_BUILD ${ARG_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  if(ARG_UNITY)
+    chorus_unity(chorus_${NAME})
+  endif()
   target_link_libraries(chorus_${NAME} PRIVATE chorus_options nlohmann_json::nlohmann_json
                                        PUBLIC ${ARG_LIBRARIES} fmt::fmt)
   if(TORCH)
@@ -69,6 +69,9 @@ function(chorus_objects NAME TORCH)
   endif()
   if(CHORUS_TESTS AND tests)
     chorus_test(${NAME}_test ${TORCH} SOURCES ${tests} COMPONENTS ${ARG_COMPONENT})
+    if(ARG_UNITY)
+      chorus_unity(${NAME}_test)
+    endif()
   endif()
 endfunction()
 
@@ -88,9 +91,9 @@ endfunction()
 function(chorus_test NAME)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
-  target_compile_options(${NAME} PRIVATE ${CHORUS_TEST_OPTIONS})
+  target_compile_options(${NAME} PRIVATE ${CHORUS_QUICK_OPTIONS})
   if(ARG_TORCH)
-    target_precompile_headers(${NAME} REUSE_FROM chorus_torch_test_pch)
+    target_precompile_headers(${NAME} REUSE_FROM chorus_torch_pch)
   else()
     target_precompile_headers(${NAME} REUSE_FROM chorus_plain_test_pch)
   endif()

@@ -1,6 +1,9 @@
 # Headers that are compiled once, for everybody. Each is a target of its own with few definitions, because a precompiled
-# header serves only those who define at least as much. Tests are not optimised in a release build: what they test is,
-# and they compile in half the time.
+# header serves only those who define at least as much.
+#
+# Tests and subcommands are hardly optimised in a release build: what they call is. -Og, because it compiles faster than
+# -O0 (which emits every inline function of LibTorch) and may use the headers that were precompiled with -O2.
+set(CHORUS_QUICK_OPTIONS $<$<CONFIG:Release>:-Og>)
 
 function(chorus_precompile NAME)
   cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES;OPTIONS" ${ARGN})
@@ -16,10 +19,6 @@ chorus_precompile(chorus_plain_pch HEADERS plain)
 chorus_precompile(chorus_torch_pch HEADERS plain torch LIBRARIES chorus_torch)
 
 if(CHORUS_TESTS)
-  set(CHORUS_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
-  set(test_libraries GTest::gtest_main GTest::gmock)
-  chorus_precompile(chorus_plain_test_pch HEADERS plain test LIBRARIES chorus_torch ${test_libraries}
-                    OPTIONS ${CHORUS_TEST_OPTIONS})
-  chorus_precompile(chorus_torch_test_pch HEADERS plain torch test LIBRARIES chorus_torch ${test_libraries}
-                    OPTIONS ${CHORUS_TEST_OPTIONS})
+  chorus_precompile(chorus_plain_test_pch HEADERS plain test LIBRARIES chorus_torch GTest::gtest_main GTest::gmock
+                    OPTIONS ${CHORUS_QUICK_OPTIONS})
 endif()

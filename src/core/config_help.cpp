@@ -16,13 +16,13 @@ using nlohmann::ordered_json;
 using Type = ConfigField::Type;
 using Shape = ConfigField::Shape;
 
-struct Row {
+struct FieldRow {
   std::string key;
   ConfigField* field;
 };
 
 void collect(ConfigVisitor& visitor, const std::string& prefix, std::deque<ConfigVisitor>& nested,
-             std::vector<Row>& rows) {
+             std::vector<FieldRow>& rows) {
   for (ConfigField& field : visitor.fields()) {
     const std::string key = prefix + field.name;
     const bool plain_section = field.type == Type::kSection && field.shape == Shape::kOne;
@@ -95,11 +95,11 @@ std::string default_text(ConfigField& field) {
 std::string config_help_text(const DescribeConfig& describe, std::size_t width) {
   std::deque<ConfigVisitor> visitors(1);
   describe(visitors.front());
-  std::vector<Row> rows;
+  std::vector<FieldRow> rows;
   collect(visitors.front(), "", visitors, rows);
   if (rows.empty()) return "";
   TextTable table({{"key"}, {"default"}, {"meaning"}});
-  for (const Row& row : rows) {
+  for (const FieldRow& row : rows) {
     table.add({row.key, default_text(*row.field), fmt::format("{} ({})", row.field->help, allowed_text(*row.field))});
   }
   return table.render(width);
@@ -110,10 +110,10 @@ std::string config_help_json(const DescribeConfig& describe) {
   static constexpr const char* kShapes[] = {"one", "optional", "list", "map"};
   std::deque<ConfigVisitor> visitors(1);
   describe(visitors.front());
-  std::vector<Row> rows;
+  std::vector<FieldRow> rows;
   collect(visitors.front(), "", visitors, rows);
   ordered_json result = ordered_json::array();
-  for (const Row& row : rows) {
+  for (const FieldRow& row : rows) {
     ConfigField& field = *row.field;
     ordered_json item = {{"key", row.key},
                          {"type", kTypes[static_cast<int>(field.type)]},

@@ -16,7 +16,7 @@
 namespace chorus {
 namespace {
 
-constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kDeepestTree = 64;
 constexpr std::size_t kMostNodes = 200000;
 
 using Kind = ConfigNode::Kind;
@@ -88,8 +88,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void open(std::shared_ptr<ConfigNode> node, YAML::anchor_t anchor, const YAML::Mark& mark) {
-    if (stack_.size() >= kDeepest) {
-      throw ConfigError(fmt::format("{}: nested deeper than {} levels", place(mark), kDeepest));
+    if (stack_.size() >= kDeepestTree) {
+      throw ConfigError(fmt::format("{}: nested deeper than {} levels", place(mark), kDeepestTree));
     }
     stack_.push_back({std::move(node), anchor});
   }
@@ -154,7 +154,7 @@ std::vector<std::string> split_path(const std::string& path) {
     if (name.empty()) return {};
     names.push_back(name);
   }
-  return names.size() > kDeepest ? std::vector<std::string>{} : names;
+  return names.size() > kDeepestTree ? std::vector<std::string>{} : names;
 }
 
 bool is_index(const std::string& name) { return name.find_first_not_of("0123456789") == std::string::npos; }

@@ -13,7 +13,6 @@ namespace {
 
 using Ref = Pickle::Ref;
 using Value = Pickle::Value;
-using Kind = Value::Kind;
 
 class Machine {
  public:
@@ -42,8 +41,8 @@ class Machine {
     stack_.push_back(static_cast<Ref>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
   }
-  void push_int(int64_t number) { push({.kind = Kind::kInt, .number = number}); }
-  void push_text(std::string_view text) { push({.kind = Kind::kText, .text = std::string(text)}); }
+  void push_int(int64_t number) { push({.kind = Value::Kind::kInt, .number = number}); }
+  void push_text(std::string_view text) { push({.kind = Value::Kind::kText, .text = std::string(text)}); }
 
   Ref top() const {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
@@ -67,16 +66,16 @@ class Machine {
   void push_tuple(size_t count) {
     std::vector<Ref> items(count);
     for (size_t i = count; i-- > 0;) items[i] = pop();
-    push({.kind = Kind::kTuple, .items = std::move(items)});
+    push({.kind = Value::Kind::kTuple, .items = std::move(items)});
   }
   void append_to_list(const std::vector<Ref>& more) {
     Value& list = pickle_.values[top()];
-    if (list.kind != Kind::kList) throw damaged("appends to what is no list");
+    if (list.kind != Value::Kind::kList) throw damaged("appends to what is no list");
     list.items.insert(list.items.end(), more.begin(), more.end());
   }
   void set_items(const std::vector<Ref>& more) {
     Value& dict = pickle_.values[top()];
-    if ((dict.kind != Kind::kDict && dict.kind != Kind::kCall) || more.size() % 2 != 0)
+    if ((dict.kind != Value::Kind::kDict && dict.kind != Value::Kind::kCall) || more.size() % 2 != 0)
       throw damaged("sets items of what is no dictionary");
     dict.items.insert(dict.items.end(), more.begin(), more.end());
   }
@@ -86,7 +85,7 @@ class Machine {
           fmt::format("{}: the file wants to use the Python object '{}', and Chorus reads only tensors; it "
                       "may be malicious; {}",
                       where_, name, kConvertPickle));
-    push({.kind = Kind::kGlobal, .text = name});
+    push({.kind = Value::Kind::kGlobal, .text = name});
   }
   void recall(uint64_t slot) {
     const auto found = memo_.find(slot);
@@ -140,7 +139,7 @@ class Machine {
       case '(':  // MARK
         return marks_.push_back(stack_.size()), true;
       case 't':  // TUPLE
-        return push({.kind = Kind::kTuple, .items = pop_to_mark()}), true;
+        return push({.kind = Value::Kind::kTuple, .items = pop_to_mark()}), true;
       case ')':  // EMPTY_TUPLE
         return push_tuple(0), true;
       case 0x85:  // TUPLE1
@@ -148,9 +147,9 @@ class Machine {
       case 0x87:  // TUPLE3
         return push_tuple(code - 0x84U), true;
       case ']':  // EMPTY_LIST
-        return push({.kind = Kind::kList}), true;
+        return push({.kind = Value::Kind::kList}), true;
       case '}':  // EMPTY_DICT
-        return push({.kind = Kind::kDict}), true;
+        return push({.kind = Value::Kind::kDict}), true;
       case 'e':  // APPENDS
         return append_to_list(pop_to_mark()), true;
       case 'a':  // APPEND
@@ -202,15 +201,16 @@ class Machine {
       case 0x93: {  // STACK_GLOBAL
         const Value& name = pickle_.values[pop()];
         const Value& module = pickle_.values[pop()];
-        if (name.kind != Kind::kText || module.kind != Kind::kText) throw damaged("names an object by what is no text");
+        if (name.kind != Value::Kind::kText || module.kind != Value::Kind::kText)
+          throw damaged("names an object by what is no text");
         return push_global(fmt::format("{}.{}", module.text, name.text)), true;
       }
       case 'Q':  // BINPERSID
-        return push({.kind = Kind::kPersistent, .parts = {pop(), 0}}), true;
+        return push({.kind = Value::Kind::kPersistent, .parts = {pop(), 0}}), true;
       case 'R': {  // REDUCE
         const Ref arguments = pop();
         const Ref callee = pop();
-        return push({.kind = Kind::kCall, .parts = {callee, arguments}}), true;
+        return push({.kind = Value::Kind::kCall, .parts = {callee, arguments}}), true;
       }
       case 'b':  // BUILD: attributes of an object, such as the _metadata of a state_dict, are of no use here
         pop();

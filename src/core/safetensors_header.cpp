@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
-constexpr int kDeepest = 3;  // header, tensor, shape, number
+constexpr int kDeepestHeader = 3;  // header, tensor, shape, number
 
 static_assert(std::endian::native == std::endian::little, "safetensors holds little-endian numbers");
 
@@ -25,9 +25,10 @@ static_assert(std::endian::native == std::endian::little, "safetensors holds lit
 json parse_strictly(std::string_view text, const std::string& where) {
   if (text.empty() || text.front() != '{' || text.find('\0') != std::string_view::npos)
     throw DataError(fmt::format("{}: the header is not a JSON object, so this is not a safetensors file", where));
-  std::vector<std::set<std::string>> keys(kDeepest + 2);
+  std::vector<std::set<std::string>> keys(kDeepestHeader + 2);
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kDeepest) throw DataError(fmt::format("{}: the header nests deeper than a tensor list does", where));
+    if (depth > kDeepestHeader)
+      throw DataError(fmt::format("{}: the header nests deeper than a tensor list does", where));
     const auto level = static_cast<size_t>(depth);
     if (event == json::parse_event_t::object_start) keys[level + 1].clear();
     if (event == json::parse_event_t::key && !keys[level].insert(value.get<std::string>()).second)

@@ -9,20 +9,20 @@
 namespace chorus {
 namespace {
 
-struct Row {
+struct TypeRow {
   std::string_view name;
   size_t bytes;
 };
-constexpr std::array<Row, 10> kTypes = {{{"BOOL", 1},
-                                         {"U8", 1},
-                                         {"I8", 1},
-                                         {"I16", 2},
-                                         {"F16", 2},
-                                         {"BF16", 2},
-                                         {"I32", 4},
-                                         {"F32", 4},
-                                         {"F64", 8},
-                                         {"I64", 8}}};
+constexpr std::array<TypeRow, 10> kTypes = {{{"BOOL", 1},
+                                             {"U8", 1},
+                                             {"I8", 1},
+                                             {"I16", 2},
+                                             {"F16", 2},
+                                             {"BF16", 2},
+                                             {"I32", 4},
+                                             {"F32", 4},
+                                             {"F64", 8},
+                                             {"I64", 8}}};
 
 }  // namespace
 
@@ -31,7 +31,7 @@ size_t bytes_of(StoredType type) { return kTypes.at(static_cast<size_t>(type)).b
 std::string_view name_of(StoredType type) { return kTypes.at(static_cast<size_t>(type)).name; }
 
 std::optional<StoredType> stored_type(std::string_view name) {
-  const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.name == name; });
+  const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& r) { return r.name == name; });
   if (row == kTypes.end()) return std::nullopt;
   return static_cast<StoredType>(row - kTypes.begin());
 }

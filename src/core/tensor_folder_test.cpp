@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-const fs::path kFixtures = CHORUS_SOURCE_DIR "/tests/fixtures/checkpoints";
+const fs::path kCheckpoints = CHORUS_SOURCE_DIR "/tests/fixtures/checkpoints";
 const fs::path kModels = CHORUS_SOURCE_DIR "/../shared/models";
 
 /// An empty folder that is gone after the test.
@@ -33,7 +33,7 @@ class TensorFolderTest : public testing::Test {
     return "accepted";
   }
   std::string complaint_about_bin(const std::string& fixture) const {
-    fs::copy_file(kFixtures / fixture, folder_ / "pytorch_model.bin", fs::copy_options::overwrite_existing);
+    fs::copy_file(kCheckpoints / fixture, folder_ / "pytorch_model.bin", fs::copy_options::overwrite_existing);
     return complaint();
   }
   std::vector<std::string> files() const {
@@ -175,7 +175,7 @@ TEST_F(TensorFolderTest, ReadsWhatLibTorchPickles) {
 }
 
 TEST_F(TensorFolderTest, ReadsShardedPytorchFilesAndPrefersSafetensors) {
-  fs::copy_file(kFixtures / "good.bin", folder_ / "pytorch_model-00001-of-00001.bin");
+  fs::copy_file(kCheckpoints / "good.bin", folder_ / "pytorch_model-00001-of-00001.bin");
   std::string index = "{\"weight_map\": {";
   for (const char* name : {"empty", "half", "ids", "mask", "scalar", "tied", "transposed", "weight"})
     index += std::string(index.back() == '{' ? "" : ",") + "\"" + name + "\": \"pytorch_model-00001-of-00001.bin\"";
@@ -214,7 +214,7 @@ TEST_F(TensorFolderTest, RefusesPicklesThatLieAboutTheirNumbers) {
 }
 
 TEST(TorchPickle, EveryTruncationIsRefused) {
-  const std::string whole = read_file(kFixtures / "good.bin");
+  const std::string whole = read_file(kCheckpoints / "good.bin");
   for (size_t size = 0; size < whole.size(); ++size)
     ASSERT_THROW(parse_torch_checkpoint(std::as_bytes(std::span(whole)).first(size), "x.bin"), DataError) << size;
 }

@@ -19,7 +19,6 @@ namespace {
 using Bytes = std::span<const std::byte>;
 using Members = std::map<std::string, Bytes, std::less<>>;
 using Value = Pickle::Value;
-using Kind = Value::Kind;
 
 constexpr size_t kMaxPickle = 16 << 20;  // of the list of tensors; the numbers are elsewhere in the zip
 constexpr size_t kMaxRank = 64;
@@ -64,12 +63,12 @@ class Checkpoint {
     pickle_ = parse_pickle(bytes, allowed, where_);
     const Value& root = pickle_[pickle_.root];
     const Value& dict = is_call(root, kTypeTag) ? pickle_[arguments(root, 1, "(all)")[0]] : root;
-    if (dict.kind != Kind::kDict && !is_call(dict, kOrderedDict)) throw damaged("is no dictionary of tensors");
+    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict)) throw damaged("is no dictionary of tensors");
     std::vector<PickledTensor> out;
     std::set<std::string_view> seen;
     for (size_t i = 0; i < dict.items.size(); i += 2) {
       const Value& key = pickle_[dict.items[i]];
-      if (key.kind != Kind::kText) throw damaged("has a name that is no text");
+      if (key.kind != Value::Kind::kText) throw damaged("has a name that is no text");
       if (!seen.insert(key.text).second) throw damaged(fmt::format("names '{}' twice", key.text));
       out.push_back(tensor(pickle_[dict.items[i + 1]], key.text));
     }
@@ -85,24 +84,25 @@ class Checkpoint {
   }
 
   bool is_call(const Value& value, std::string_view callee) const {
-    return value.kind == Kind::kCall && pickle_[value.parts[0]].kind == Kind::kGlobal &&
+    return value.kind == Value::Kind::kCall && pickle_[value.parts[0]].kind == Value::Kind::kGlobal &&
            pickle_[value.parts[0]].text == callee;
   }
 
   /// The arguments of a call, at least `count` of them.
   const std::vector<Pickle::Ref>& arguments(const Value& call, size_t count, std::string_view name) const {
     const Value& tuple = pickle_[call.parts[1]];
-    if (tuple.kind != Kind::kTuple || tuple.items.size() < count) throw damaged(name, "lacks a part");
+    if (tuple.kind != Value::Kind::kTuple || tuple.items.size() < count) throw damaged(name, "lacks a part");
     return tuple.items;
   }
 
   std::vector<int64_t> sizes(const Value& tuple, std::string_view name) const {
-    if (tuple.kind != Kind::kTuple || tuple.items.size() > kMaxRank)
+    if (tuple.kind != Value::Kind::kTuple || tuple.items.size() > kMaxRank)
       throw damaged(name, "has a shape that is no tuple");
     std::vector<int64_t> out;
     for (const Pickle::Ref ref : tuple.items) {
       const Value& item = pickle_[ref];
-      if (item.kind != Kind::kInt || item.number < 0) throw damaged(name, "has a shape or strides that are no sizes");
+      if (item.kind != Value::Kind::kInt || item.number < 0)
+        throw damaged(name, "has a shape or strides that are no sizes");
       out.push_back(item.number);
     }
     return out;
@@ -116,13 +116,13 @@ class Checkpoint {
 
   /// ('storage', torch.FloatStorage, key, device, elements); the numbers are in the member data/key.
   Storage storage(const Value& value, std::string_view name) const {
-    const Value* id = value.kind == Kind::kPersistent ? &pickle_[value.parts[0]] : nullptr;
-    if (!id || id->kind != Kind::kTuple || id->items.size() != 5) throw damaged(name, "has no storage");
+    const Value* id = value.kind == Value::Kind::kPersistent ? &pickle_[value.parts[0]] : nullptr;
+    if (!id || id->kind != Value::Kind::kTuple || id->items.size() != 5) throw damaged(name, "has no storage");
     const Value& type_name = pickle_[id->items[1]];
     const Value& key = pickle_[id->items[2]];
     const Value& elements = pickle_[id->items[4]];
-    const auto type = type_name.kind == Kind::kGlobal ? storage_type(type_name.text) : std::nullopt;
-    if (!type || key.kind != Kind::kText || elements.kind != Kind::kInt || elements.number < 0)
+    const auto type = type_name.kind == Value::Kind::kGlobal ? storage_type(type_name.text) : std::nullopt;
+    if (!type || key.kind != Value::Kind::kText || elements.kind != Value::Kind::kInt || elements.number < 0)
       throw damaged(name, "has a storage that is not described rightly");
 
     const auto member = members_.find(fmt::format("{}data/{}", root_, key.text));
@@ -144,7 +144,7 @@ class Checkpoint {
     const auto& parts = arguments(call, 4, name);
     const Storage from = storage(pickle_[parts[0]], name);
     const Value& offset = pickle_[parts[1]];
-    if (offset.kind != Kind::kInt || offset.number < 0) throw damaged(name, "has no place in its storage");
+    if (offset.kind != Value::Kind::kInt || offset.number < 0) throw damaged(name, "has no place in its storage");
 
     PickledTensor out;
     out.name = name;

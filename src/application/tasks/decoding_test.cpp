@@ -23,7 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const EncodeConfig kInMemory{.cache = "none"};
+const EncodeConfig kNoCache{.cache = "none"};
 
 TaskBatch whole(const Task& task, const EncodedDataset& encoded, std::vector<std::uint32_t>& rows) {
   rows.clear();
@@ -44,7 +44,7 @@ TEST(Tagging, FirstPieceCarriesTheTag) {
   trainer.add("unbelievable");
   const auto tokenizer = std::make_shared<Tokenizer>(trainer.train());
   const TaggingTask task({.max_length = 64}, TaskInput::of(data, tokenizer));
-  const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+  const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
   const auto words = encoded->words(0);
   const auto tags = encoded->tags(0);
   std::map<std::int32_t, std::vector<std::int32_t>> of_word;
@@ -59,7 +59,7 @@ TEST(Tagging, FirstPieceCarriesTheTag) {
 
   const TaggingTask all({.max_length = 64, .label_all_pieces = true}, TaskInput::of(data, tokenizer));
   EXPECT_NE(all.encoding_key(), task.encoding_key());
-  const auto everywhere = encode_split(all, data, Split::kTrain, kInMemory).data;
+  const auto everywhere = encode_split(all, data, Split::kTrain, kNoCache).data;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == 1) {
       EXPECT_EQ(everywhere->tags(0)[i], 1);
@@ -73,7 +73,7 @@ TEST(Tagging, SureLogitsGiveTheGoldAndLostWordsAreO) {
   for (const std::int64_t length : {64, 5}) {
     for (const bool drop : {false, true}) {
       const TaggingTask task({.max_length = length, .fednlp_drop_lost_words = drop}, TaskInput::of(data, tokenizer));
-      const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+      const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
       std::vector<std::uint32_t> rows;
       const TaskBatch batch = whole(task, *encoded, rows);
       const auto classes = static_cast<std::int64_t>(task.labels().size());
@@ -111,7 +111,7 @@ TEST(Span, WindowsCoverEveryTokenAndGoldsMapBack) {
   for (const std::int64_t stride : {3, 6, 100}) {
     const std::int64_t length = stride == 100 ? 101 : 18;
     const SpanTask task({.max_length = length, .doc_stride = stride, .max_query_length = 8}, {.tokenizer = tokenizer});
-    const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+    const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
     EXPECT_EQ(encoded->rows() > 40, stride != 100);
     EXPECT_EQ(encoded->count(EncodeCount::kInexactAnswers), 0U);
     EXPECT_EQ(encoded->count(EncodeCount::kLostAnswers), 0U);
@@ -168,7 +168,7 @@ TEST(Span, CandidatesAreInOrderShortAndMayBeNothing) {
   const auto tokenizer = tiny::tokenizer(tiny::dataset(Formulation::kTextClassification));
   const auto decode = [&](const SpanConfig& config, const std::vector<std::array<float, 3>>& changes) {
     const SpanTask task(config, {.tokenizer = tokenizer});
-    const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+    const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
     std::vector<std::uint32_t> rows;
     const TaskBatch batch = whole(task, *encoded, rows);
     at::Tensor logits = torch::zeros({1, static_cast<std::int64_t>(encoded->tokens()), 2});
@@ -240,7 +240,7 @@ TEST(MaskedLm, ChoosesAsBertDoes) {
   const Dataset data = tiny::dataset(Formulation::kLanguageModel, 400, 0);
   const auto tokenizer = tiny::tokenizer(data);
   const MaskedLmTask task({}, {.tokenizer = tokenizer});
-  const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+  const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
   std::vector<std::uint32_t> rows;
   for (std::uint32_t row = 0; row < encoded->rows(); ++row) rows.push_back(row);
   double ordinary = 0, chosen = 0, masked = 0, kept = 0;
@@ -282,7 +282,7 @@ TEST(MaskedLm, TheSameBatchWhoeverAsks) {
   const Dataset data = tiny::dataset(Formulation::kLanguageModel, 30, 0);
   const auto tokenizer = tiny::tokenizer(data);
   const MaskedLmTask task({.mask_probability = 0.4}, {.tokenizer = tokenizer});
-  const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+  const auto encoded = encode_split(task, data, Split::kTrain, kNoCache).data;
   const std::vector<std::uint32_t> a{3, 4, 5}, b{9, 10}, b_alone{10};
   const std::vector<ClientRows> both{{encoded.get(), a, 7}, {encoded.get(), b, 8}}, one{{encoded.get(), b, 8}},
       single{{encoded.get(), b_alone, 8}}, other{{encoded.get(), b, 9}};

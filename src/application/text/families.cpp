@@ -10,7 +10,7 @@ namespace chorus::text {
 
 namespace {
 
-using Kind = TemplateItem::Kind;
+using ItemKind = TemplateItem::Kind;
 
 void default_to(std::string& name, const char* otherwise) {
   if (name.empty()) name = otherwise;
@@ -71,12 +71,12 @@ TokenizerSpec bert_spec(ModelSpec model, const BertOptions& options, SpecialName
   spec.pre_tokenizer.emplace_back();
   const std::int32_t cls = require(vocabulary, names.cls);
   const std::int32_t sep = require(vocabulary, names.sep);
-  spec.post_processor.single = {{Kind::kSpecial, cls, 0}, {Kind::kFirst, 0, 0}, {Kind::kSpecial, sep, 0}};
-  spec.post_processor.pair = {{Kind::kSpecial, cls, 0},
-                              {Kind::kFirst, 0, 0},
-                              {Kind::kSpecial, sep, 0},
-                              {Kind::kSecond, 0, 1},
-                              {Kind::kSpecial, sep, 1}};
+  spec.post_processor.single = {{ItemKind::kSpecial, cls, 0}, {ItemKind::kFirst, 0, 0}, {ItemKind::kSpecial, sep, 0}};
+  spec.post_processor.pair = {{ItemKind::kSpecial, cls, 0},
+                              {ItemKind::kFirst, 0, 0},
+                              {ItemKind::kSpecial, sep, 0},
+                              {ItemKind::kSecond, 0, 1},
+                              {ItemKind::kSpecial, sep, 1}};
   spec.decoder.kind = DecoderSpec::Kind::kWordPiece;
   add_specials(spec, vocabulary, {names.pad, names.unk, names.cls, names.sep, names.mask});
   spec.special = std::move(names);
@@ -107,10 +107,10 @@ TokenizerSpec roberta_spec(ModelSpec model, bool add_prefix_space, SpecialNames 
   const Vocabulary vocabulary(spec.model.tokens);
   const std::int32_t cls = require(vocabulary, names.cls);
   const std::int32_t sep = require(vocabulary, names.sep);
-  const TemplateItem begin{Kind::kSpecial, cls, 0};
-  const TemplateItem end{Kind::kSpecial, sep, 0};
-  spec.post_processor.single = {begin, {Kind::kFirst, 0, 0}, end};
-  spec.post_processor.pair = {begin, {Kind::kFirst, 0, 0}, end, end, {Kind::kSecond, 0, 0}, end};
+  const TemplateItem begin{ItemKind::kSpecial, cls, 0};
+  const TemplateItem end{ItemKind::kSpecial, sep, 0};
+  spec.post_processor.single = {begin, {ItemKind::kFirst, 0, 0}, end};
+  spec.post_processor.pair = {begin, {ItemKind::kFirst, 0, 0}, end, end, {ItemKind::kSecond, 0, 0}, end};
   spec.post_processor.trim_offsets = true;
   spec.post_processor.trim_keeps_prefix = add_prefix_space;
   add_specials(spec, vocabulary, {names.bos, names.eos, names.cls, names.sep, names.unk, names.pad, names.mask});

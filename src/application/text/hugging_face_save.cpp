@@ -13,10 +13,10 @@ namespace chorus {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json special_json(const text::SpecialNames& names) {
-  Json json = Json::object();
+OrderedJson special_json(const text::SpecialNames& names) {
+  OrderedJson json = OrderedJson::object();
   const auto put = [&](const char* key, const std::string& name) {
     if (!name.empty()) json[key] = name;
   };
@@ -30,8 +30,8 @@ Json special_json(const text::SpecialNames& names) {
   return json;
 }
 
-Json config_json(const text::TokenizerSpec& spec) {
-  Json json = special_json(spec.special);
+OrderedJson config_json(const text::TokenizerSpec& spec) {
+  OrderedJson json = special_json(spec.special);
   json["tokenizer_class"] = spec.tokenizer_class.empty() ? "PreTrainedTokenizerFast" : spec.tokenizer_class;
   constexpr std::size_t kUnlimited = 1'000'000'000;
   if (spec.max_length < kUnlimited) json["model_max_length"] = spec.max_length;
@@ -41,12 +41,12 @@ Json config_json(const text::TokenizerSpec& spec) {
     if (step.kind != text::NormalizerStep::Kind::kBert) continue;
     json["do_lower_case"] = step.lowercase;
     json["tokenize_chinese_chars"] = step.handle_chinese_chars;
-    json["strip_accents"] = step.strip_accents ? Json(*step.strip_accents) : Json();
+    json["strip_accents"] = step.strip_accents ? OrderedJson(*step.strip_accents) : OrderedJson();
   }
   for (const auto& step : spec.pre_tokenizer) {
     if (step.kind == text::PreTokenizerStep::Kind::kByteLevel) json["add_prefix_space"] = step.add_prefix_space;
   }
-  Json added = Json::object();
+  OrderedJson added = OrderedJson::object();
   for (const auto& token : spec.added_tokens) {
     added[std::to_string(token.id)] = {{"content", token.content},         {"lstrip", token.lstrip},
                                        {"normalized", token.normalized},   {"rstrip", token.rstrip},

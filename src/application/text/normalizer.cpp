@@ -9,7 +9,7 @@ namespace chorus::text {
 
 namespace {
 
-using Kind = NormalizerStep::Kind;
+using StepKind = NormalizerStep::Kind;
 
 /// Calls `each(code, from, to)` for every character and its bytes.
 template <typename F>
@@ -222,9 +222,9 @@ std::array<bool, 128> plain_ascii(const Charsmap& rules) {
 
 Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
   for (const auto& step : steps) {
-    if (step.kind == Kind::kPrecompiled && step.charsmap.empty()) continue;
+    if (step.kind == StepKind::kPrecompiled && step.charsmap.empty()) continue;
     steps_.push_back({step, nullptr, {}});
-    if (step.kind != Kind::kPrecompiled) continue;
+    if (step.kind != StepKind::kPrecompiled) continue;
     steps_.back().charsmap = std::make_shared<const Charsmap>(step.charsmap);
     steps_.back().spec.charsmap.clear();
     steps_.back().plain = plain_ascii(*steps_.back().charsmap);
@@ -235,7 +235,8 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
 void Normalizer::build_ascii_table() {
   ascii_.fill(kSlow);
   const bool context = std::any_of(steps_.begin(), steps_.end(), [](const Step& s) {
-    return s.spec.kind == Kind::kStrip || s.spec.kind == Kind::kPrepend || s.spec.kind == Kind::kSqueezeSpaces;
+    return s.spec.kind == StepKind::kStrip || s.spec.kind == StepKind::kPrepend ||
+           s.spec.kind == StepKind::kSqueezeSpaces;
   });
   if (context) return;
   AlignedText text;
@@ -244,7 +245,7 @@ void Normalizer::build_ascii_table() {
     const char byte = static_cast<char>(c);
     if (byte == '\r' && !steps_.empty()) continue;  // with a line feed it may be one grapheme
     const bool in_pattern = std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) {
-      return s.spec.kind == Kind::kReplace && s.spec.pattern.size() > 1 &&
+      return s.spec.kind == StepKind::kReplace && s.spec.pattern.size() > 1 &&
              s.spec.pattern.find(byte) != std::string::npos;
     });
     if (in_pattern) continue;
@@ -259,16 +260,16 @@ void Normalizer::build_ascii_table() {
 void Normalizer::run_step(const Step& step, AlignedText& text, AlignedText& spare) const {
   switch (step.spec.kind) {
     // clang-format off
-    case Kind::kBert: run_bert(step.spec, text, spare); break;
-    case Kind::kLowercase: run_lowercase(text, spare); break;
-    case Kind::kNfd: run_decompose(false, text, spare); break;
-    case Kind::kNfkd: run_decompose(true, text, spare); break;
-    case Kind::kStripAccents: run_strip_accents(text, spare); break;
-    case Kind::kStrip: run_strip(step.spec, text, spare); break;
-    case Kind::kReplace: run_replace(step.spec, text, spare); break;
-    case Kind::kSqueezeSpaces: run_squeeze_spaces(step.spec, text, spare); break;
-    case Kind::kPrepend: run_prepend(step.spec, text, spare); break;
-    case Kind::kPrecompiled: run_precompiled(*step.charsmap, step.plain, text, spare); break;
+    case StepKind::kBert: run_bert(step.spec, text, spare); break;
+    case StepKind::kLowercase: run_lowercase(text, spare); break;
+    case StepKind::kNfd: run_decompose(false, text, spare); break;
+    case StepKind::kNfkd: run_decompose(true, text, spare); break;
+    case StepKind::kStripAccents: run_strip_accents(text, spare); break;
+    case StepKind::kStrip: run_strip(step.spec, text, spare); break;
+    case StepKind::kReplace: run_replace(step.spec, text, spare); break;
+    case StepKind::kSqueezeSpaces: run_squeeze_spaces(step.spec, text, spare); break;
+    case StepKind::kPrepend: run_prepend(step.spec, text, spare); break;
+    case StepKind::kPrecompiled: run_precompiled(*step.charsmap, step.plain, text, spare); break;
       // clang-format on
   }
   std::swap(text, spare);

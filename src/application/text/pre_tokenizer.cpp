@@ -11,7 +11,7 @@ namespace chorus::text {
 
 namespace {
 
-using unicode::Kind;
+using CharacterKind = unicode::Kind;
 
 constexpr std::string_view kMeta = "\xE2\x96\x81";  // U+2581
 
@@ -75,7 +75,7 @@ std::size_t contraction(std::string_view rest) {
 }
 
 /// End of the run of characters of one kind that starts at `at`.
-std::size_t run_of(std::string_view text, std::size_t at, Kind kind) {
+std::size_t run_of(std::string_view text, std::size_t at, CharacterKind kind) {
   while (at < text.size()) {
     const auto byte = static_cast<unsigned char>(text[at]);
     if (byte < 128) {
@@ -92,7 +92,7 @@ std::size_t run_of(std::string_view text, std::size_t at, Kind kind) {
 
 /// A run of white space gives its last character to the word behind it, unless it is all there is.
 std::size_t white_space_end(std::string_view text, std::size_t at) {
-  const std::size_t end = run_of(text, at, Kind::kSpace);
+  const std::size_t end = run_of(text, at, CharacterKind::kSpace);
   if (end == text.size()) return end;
   std::size_t last = end - 1;
   while (last > at && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
@@ -106,8 +106,8 @@ void split_gpt2(const std::string& bytes, WordSpan span, std::vector<WordSpan>& 
     if (end == at) {
       std::size_t inner = at + (text[at] == ' ' && at + 1 < span.end ? 1 : 0);
       std::size_t behind = inner;
-      const Kind kind = unicode::kind(utf8::next(text, behind));
-      end = kind == Kind::kSpace ? white_space_end(text, at) : run_of(text, behind, kind);
+      const CharacterKind kind = unicode::kind(utf8::next(text, behind));
+      end = kind == CharacterKind::kSpace ? white_space_end(text, at) : run_of(text, behind, kind);
     }
     out.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(end)});
     at = end;

@@ -13,9 +13,9 @@ namespace chorus::text {
 
 namespace {
 
-using Kind = TemplateItem::Kind;
+using ItemKind = TemplateItem::Kind;
 
-void default_to(std::string& name, const char* otherwise) {
+void name_if_unset(std::string& name, const char* otherwise) {
   if (name.empty()) name = otherwise;
 }
 
@@ -67,14 +67,14 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
   if (!options.family_known) {
     options.albert = Vocabulary(spec.model.tokens).find("[CLS]") != Vocabulary::kNone;
   }
-  default_to(names.pad, "<pad>");
-  default_to(names.unk, "<unk>");
+  name_if_unset(names.pad, "<pad>");
+  name_if_unset(names.unk, "<unk>");
   if (options.albert) {
-    default_to(names.cls, "[CLS]");
-    default_to(names.sep, "[SEP]");
-    default_to(names.mask, "[MASK]");
-    default_to(names.bos, "[CLS]");
-    default_to(names.eos, "[SEP]");
+    name_if_unset(names.cls, "[CLS]");
+    name_if_unset(names.sep, "[SEP]");
+    name_if_unset(names.mask, "[MASK]");
+    name_if_unset(names.bos, "[CLS]");
+    name_if_unset(names.eos, "[SEP]");
     replace_step(spec, "``", "\"");
     replace_step(spec, "''", "\"");
     if (!options.keep_accents) {
@@ -82,16 +82,17 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
       plain_step(spec, NormalizerStep::Kind::kStripAccents);
     }
     if (options.lowercase) plain_step(spec, NormalizerStep::Kind::kLowercase);
-    const TemplateItem cls{Kind::kSpecial, require(names.cls), 0};
-    const TemplateItem sep{Kind::kSpecial, require(names.sep), 0};
-    spec.post_processor.single = {cls, {Kind::kFirst, 0, 0}, sep};
-    spec.post_processor.pair = {cls, {Kind::kFirst, 0, 0}, sep, {Kind::kSecond, 0, 1}, {Kind::kSpecial, sep.id, 1}};
+    const TemplateItem cls{ItemKind::kSpecial, require(names.cls), 0};
+    const TemplateItem sep{ItemKind::kSpecial, require(names.sep), 0};
+    spec.post_processor.single = {cls, {ItemKind::kFirst, 0, 0}, sep};
+    spec.post_processor.pair = {
+        cls, {ItemKind::kFirst, 0, 0}, sep, {ItemKind::kSecond, 0, 1}, {ItemKind::kSpecial, sep.id, 1}};
     spec.tokenizer_class = "AlbertTokenizer";
   } else {
-    default_to(names.eos, "</s>");
-    const TemplateItem eos{Kind::kSpecial, require(names.eos), 0};
-    spec.post_processor.single = {{Kind::kFirst, 0, 0}, eos};
-    spec.post_processor.pair = {{Kind::kFirst, 0, 0}, eos, {Kind::kSecond, 0, 0}, eos};
+    name_if_unset(names.eos, "</s>");
+    const TemplateItem eos{ItemKind::kSpecial, require(names.eos), 0};
+    spec.post_processor.single = {{ItemKind::kFirst, 0, 0}, eos};
+    spec.post_processor.pair = {{ItemKind::kFirst, 0, 0}, eos, {ItemKind::kSecond, 0, 0}, eos};
     for (int i = options.extra_ids - 1; i >= 0; --i) {
       spec.model.tokens.push_back(fmt::format("<extra_id_{}>", i));
       spec.model.scores.push_back(0.0);

@@ -7,15 +7,15 @@ namespace chorus::text {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json model_json(const ModelSpec& model) {
-  const auto unknown = [&]() -> Json {
-    return model.unknown ? Json(model.tokens[static_cast<std::size_t>(*model.unknown)]) : Json();
+OrderedJson model_json(const ModelSpec& model) {
+  const auto unknown = [&]() -> OrderedJson {
+    return model.unknown ? OrderedJson(model.tokens[static_cast<std::size_t>(*model.unknown)]) : OrderedJson();
   };
   const auto& tokens = model.tokens;
   // Built as an array of pairs first: inserting 50,000 keys one by one into an ordered object is quadratic.
-  Json::object_t vocab;
+  OrderedJson::object_t vocab;
   if (model.kind != ModelSpec::Kind::kUnigram) {
     vocab.reserve(tokens.size());
     for (std::size_t id = 0; id < tokens.size(); ++id) {
@@ -30,7 +30,7 @@ Json model_json(const ModelSpec& model) {
               {"max_input_chars_per_word", model.max_word_characters},
               {"vocab", std::move(vocab)}};
     case ModelSpec::Kind::kBpe: {
-      Json merges = Json::array();
+      OrderedJson merges = OrderedJson::array();
       for (const auto& m : model.merges) {
         merges.push_back({tokens[static_cast<std::size_t>(m.left)], tokens[static_cast<std::size_t>(m.right)]});
       }
@@ -48,22 +48,23 @@ Json model_json(const ModelSpec& model) {
     case ModelSpec::Kind::kUnigram:
       break;
   }
-  Json pieces = Json::array();
-  for (std::size_t id = 0; id < tokens.size(); ++id) pieces.push_back(Json::array({tokens[id], model.scores[id]}));
+  OrderedJson pieces = OrderedJson::array();
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    pieces.push_back(OrderedJson::array({tokens[id], model.scores[id]}));
   return {{"type", "Unigram"},
-          {"unk_id", model.unknown ? Json(*model.unknown) : Json()},
+          {"unk_id", model.unknown ? OrderedJson(*model.unknown) : OrderedJson()},
           {"vocab", std::move(pieces)},
           {"byte_fallback", model.byte_fallback}};
 }
 
-Json normalizer_json(const NormalizerStep& s) {
+OrderedJson normalizer_json(const NormalizerStep& s) {
   using Kind = NormalizerStep::Kind;
   switch (s.kind) {
     case Kind::kBert:
       return {{"type", "BertNormalizer"},
               {"clean_text", s.clean_text},
               {"handle_chinese_chars", s.handle_chinese_chars},
-              {"strip_accents", s.strip_accents ? Json(*s.strip_accents) : Json()},
+              {"strip_accents", s.strip_accents ? OrderedJson(*s.strip_accents) : OrderedJson()},
               {"lowercase", s.lowercase}};
     case Kind::kLowercase:
       return {{"type", "Lowercase"}};
@@ -87,7 +88,7 @@ Json normalizer_json(const NormalizerStep& s) {
   return {{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(s.charsmap)}};
 }
 
-Json pre_tokenizer_json(const PreTokenizerStep& s) {
+OrderedJson pre_tokenizer_json(const PreTokenizerStep& s) {
   using Kind = PreTokenizerStep::Kind;
   switch (s.kind) {
     case Kind::kBert:
@@ -109,10 +110,10 @@ Json pre_tokenizer_json(const PreTokenizerStep& s) {
 }
 
 /// Nothing, the one step, or a Sequence of them.
-Json in_sequence(std::vector<Json> steps, const char* key) {
+OrderedJson in_sequence(std::vector<OrderedJson> steps, const char* key) {
   if (steps.empty()) return nullptr;
   if (steps.size() == 1) return std::move(steps[0]);
-  Json out = {{"type", "Sequence"}};
+  OrderedJson out = {{"type", "Sequence"}};
   out[key] = std::move(steps);
   return out;
 }
@@ -124,10 +125,10 @@ std::string token_text(const TokenizerSpec& spec, std::int32_t id) {
   return spec.model.tokens[static_cast<std::size_t>(id)];
 }
 
-Json template_json(const TokenizerSpec& spec) {
-  Json specials = Json::object();
+OrderedJson template_json(const TokenizerSpec& spec) {
+  OrderedJson specials = OrderedJson::object();
   const auto items_json = [&](const std::vector<TemplateItem>& items) {
-    Json out = Json::array();
+    OrderedJson out = OrderedJson::array();
     for (const auto& item : items) {
       if (item.kind != TemplateItem::Kind::kSpecial) {
         const char* id = item.kind == TemplateItem::Kind::kFirst ? "A" : "B";
@@ -140,17 +141,17 @@ Json template_json(const TokenizerSpec& spec) {
     }
     return out;
   };
-  Json single = items_json(spec.post_processor.single);
-  Json pair = items_json(spec.post_processor.pair);
+  OrderedJson single = items_json(spec.post_processor.single);
+  OrderedJson pair = items_json(spec.post_processor.pair);
   return {{"type", "TemplateProcessing"},
           {"single", std::move(single)},
           {"pair", std::move(pair)},
           {"special_tokens", std::move(specials)}};
 }
 
-Json post_processor_json(const TokenizerSpec& spec) {
+OrderedJson post_processor_json(const TokenizerSpec& spec) {
   const auto& post = spec.post_processor;
-  std::vector<Json> steps;
+  std::vector<OrderedJson> steps;
   if (post.trim_offsets) {
     steps.push_back({{"type", "ByteLevel"},
                      {"add_prefix_space", post.trim_keeps_prefix},
@@ -161,7 +162,7 @@ Json post_processor_json(const TokenizerSpec& spec) {
   return in_sequence(std::move(steps), "processors");
 }
 
-Json decoder_json(const DecoderSpec& d) {
+OrderedJson decoder_json(const DecoderSpec& d) {
   switch (d.kind) {
     case DecoderSpec::Kind::kJoin:
       return nullptr;
@@ -181,7 +182,7 @@ Json decoder_json(const DecoderSpec& d) {
 }  // namespace
 
 std::string write_tokenizer_json(const TokenizerSpec& spec) {
-  Json added = Json::array();
+  OrderedJson added = OrderedJson::array();
   for (const auto& t : spec.added_tokens) {
     added.push_back({{"id", t.id},
                      {"content", t.content},
@@ -191,19 +192,19 @@ std::string write_tokenizer_json(const TokenizerSpec& spec) {
                      {"normalized", t.normalized},
                      {"special", t.special}});
   }
-  std::vector<Json> normalizers;
+  std::vector<OrderedJson> normalizers;
   for (const auto& step : spec.normalizer) normalizers.push_back(normalizer_json(step));
-  std::vector<Json> pre_tokenizers;
+  std::vector<OrderedJson> pre_tokenizers;
   for (const auto& step : spec.pre_tokenizer) pre_tokenizers.push_back(pre_tokenizer_json(step));
-  const Json out = {{"version", "1.0"},
-                    {"truncation", nullptr},
-                    {"padding", nullptr},
-                    {"added_tokens", std::move(added)},
-                    {"normalizer", in_sequence(std::move(normalizers), "normalizers")},
-                    {"pre_tokenizer", in_sequence(std::move(pre_tokenizers), "pretokenizers")},
-                    {"post_processor", post_processor_json(spec)},
-                    {"decoder", decoder_json(spec.decoder)},
-                    {"model", model_json(spec.model)}};
+  const OrderedJson out = {{"version", "1.0"},
+                           {"truncation", nullptr},
+                           {"padding", nullptr},
+                           {"added_tokens", std::move(added)},
+                           {"normalizer", in_sequence(std::move(normalizers), "normalizers")},
+                           {"pre_tokenizer", in_sequence(std::move(pre_tokenizers), "pretokenizers")},
+                           {"post_processor", post_processor_json(spec)},
+                           {"decoder", decoder_json(spec.decoder)},
+                           {"model", model_json(spec.model)}};
   return out.dump(1) + "\n";
 }
 

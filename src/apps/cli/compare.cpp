@@ -11,7 +11,7 @@
 namespace chorus::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kCompareExamples = R"(
 Runs that are not finished are shown with what they have so far.
 
 Examples:
@@ -19,13 +19,13 @@ Examples:
   chorus compare runs/* --x bytes --target 0.8
   chorus compare runs/heavy-001 --baseline runs/uniform-001 --svg curves.svg)";
 
-struct Arguments {
+struct CompareArguments {
   CompareOptions options;
   std::string svg;
   bool json = false;
 };
 
-void compare(const Arguments& arguments) {
+void compare(const CompareArguments& arguments) {
   const Comparison comparison = compare_runs(arguments.options);
   if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(comparison));
   fmt::print("{}", arguments.json ? to_json(comparison) : to_text(comparison, plot_options_for(STDOUT_FILENO)));
@@ -35,10 +35,10 @@ void compare(const Arguments& arguments) {
 
 void add_compare(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compare", "Runs side by side: a table and their learning curves");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   CompareOptions& options = arguments->options;
   command->group(kRuns);
-  command->footer(kExamples);
+  command->footer(kCompareExamples);
   command->add_option("RUN", options.runs, "Run folders; one is enough")->required();
   command->add_option("--metric", options.metric, "Which score (default: the runs' main one)");
   command->add_option("--x", options.x, "What the curves are drawn over: round, seconds, bytes or examples")

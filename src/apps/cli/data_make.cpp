@@ -15,14 +15,14 @@
 namespace chorus::cli {
 namespace {
 
-struct MakeOptions {
+struct CorpusOptions {
   SyntheticConfig config;
   std::string formulation;
   std::string split = "train";
   std::string out;
 };
 
-void make(const MakeOptions& options) {
+void make(const CorpusOptions& options) {
   SyntheticConfig config = options.config;
   config.formulation = formulation_named(options.formulation);
   Split split = Split::kTrain;
@@ -68,7 +68,7 @@ void add_data_make(CLI::App& app) {
     data->group(kData);
     data->require_subcommand(1);
   }
-  auto options = std::make_shared<MakeOptions>();
+  auto options = std::make_shared<CorpusOptions>();
   SyntheticConfig& config = options->config;
   CLI::App* command = data->add_subcommand(
       "make",

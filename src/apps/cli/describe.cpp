@@ -14,7 +14,7 @@
 namespace chorus::cli {
 namespace {
 
-struct Options {
+struct DescribeOptions {
   std::string name;
   bool json = false;
 };
@@ -39,7 +39,7 @@ std::vector<const RegistryEntry*> find(const std::string& name) {
                                 did_you_mean(name.substr(slash == std::string::npos ? 0 : slash + 1), names)));
 }
 
-void describe(const Options& options) {
+void describe(const DescribeOptions& options) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   bool first = true;
   for (const RegistryEntry* entry : find(options.name)) {
@@ -73,7 +73,7 @@ void describe(const Options& options) {
 }  // namespace
 
 void add_describe(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DescribeOptions>();
   CLI::App* command = app.add_subcommand("describe", "What a name is, and every key of its configuration");
   command->group(kLookAround);
   command->add_option("name", options->name, "A name that 'chorus list' shows, or kind/name")->required();

@@ -16,13 +16,13 @@
 namespace chorus::cli {
 namespace {
 
-struct Options {
+struct EmbedOptions {
   std::string folder, tokenizer, device = "cpu";
   std::int64_t max_length = 0, batch = 32;
   bool normalise = false, json = false;
 };
 
-void embed_lines(const Options& options) {
+void embed_lines(const EmbedOptions& options) {
   const at::Device device = device_named(options.device);
   const Pretrained loaded = load_pretrained(options.folder, {.device = device});
   const std::string tokenizer_folder = options.tokenizer.empty() ? options.folder : options.tokenizer;
@@ -65,7 +65,7 @@ void embed_lines(const Options& options) {
 }  // namespace
 
 void add_embed(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EmbedOptions>();
   CLI::App* command = app.add_subcommand(
       "embed", "Print a sentence vector for each line of standard input: the mean of the model's last hidden states");
   command->add_option("--model", options->folder, "model folder")->required();

@@ -15,7 +15,7 @@
 namespace chorus::cli {
 namespace {
 
-struct Options {
+struct FillOptions {
   std::string folder, tokenizer;
   std::int64_t top = 5;
   bool json = false;
@@ -54,7 +54,7 @@ std::vector<std::vector<Guess>> guesses(const Pretrained& loaded, const Tokenize
   return result;
 }
 
-void fill_lines(const Options& options) {
+void fill_lines(const FillOptions& options) {
   const Pretrained loaded = load_pretrained(options.folder);
   if (loaded.model->head() != Head::kMaskedLm) {
     throw ConfigError(fmt::format("{}: filling gaps needs a masked language model, this one has a {} head",
@@ -91,7 +91,7 @@ void fill_lines(const Options& options) {
 }  // namespace
 
 void add_fill(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FillOptions>();
   CLI::App* command = app.add_subcommand(
       "fill",
       "Fill the gaps of each line of standard input with a masked language model. Example: echo 'She opened the [MASK] "

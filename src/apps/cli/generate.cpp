@@ -17,14 +17,14 @@
 namespace chorus::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string folder, tokenizer, device = "cpu";
   std::int64_t beams = 0, max_new_tokens = 0, batch = 16, no_repeat_ngram = -1;
   std::optional<double> length_penalty = {};
   bool early_stopping = false, json = false;
 };
 
-GenerationOptions resolve(const Options& options, const ModelConfig& config) {
+GenerationOptions resolve(const GenerateOptions& options, const ModelConfig& config) {
   GenerationOptions result = GenerationOptions::of(config);
   if (options.beams > 0) result.beams = options.beams;
   if (options.max_new_tokens > 0) result.max_new_tokens = options.max_new_tokens;
@@ -34,7 +34,7 @@ GenerationOptions resolve(const Options& options, const ModelConfig& config) {
   return result;
 }
 
-void generate_lines(const Options& options) {
+void generate_lines(const GenerateOptions& options) {
   const at::Device device = device_named(options.device);
   const Pretrained loaded = load_pretrained(options.folder, {.device = device});
   const auto* model = dynamic_cast<const GenerativeModel*>(loaded.model.get());
@@ -89,7 +89,7 @@ void generate_lines(const Options& options) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = app.add_subcommand(
       "generate",
       "Write a text for each line of standard input: a continuation (gpt2, lstm) or an answer (bart, t5), greedily or "

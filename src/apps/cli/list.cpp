@@ -14,12 +14,12 @@
 namespace chorus::cli {
 namespace {
 
-struct Options {
+struct ListOptions {
   std::string kind;
   bool json = false;
 };
 
-void list(const Options& options) {
+void list(const ListOptions& options) {
   const RegistryIndex& index = RegistryIndex::global();
   std::vector<std::string> kinds = index.kinds();
   if (!options.kind.empty()) {
@@ -61,7 +61,7 @@ void list(const Options& options) {
 }  // namespace
 
 void add_list(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ListOptions>();
   CLI::App* command = app.add_subcommand("list", "What this build has: every name that can stand in a configuration");
   command->group(kLookAround);
   command->add_option("kind", options->kind, "Only this kind, for example partitioner");

@@ -15,7 +15,6 @@ namespace chorus::cli {
 namespace {
 
 using Json = nlohmann::json;
-using Align = TextTable::Align;
 
 // 5,460,480
 std::string grouped(std::int64_t number) {
@@ -61,11 +60,11 @@ void print_info(const InfoOptions& options) {
   fmt::print("{}: {} with a {} head, {} parameters, vocabulary {}, {}\n\n", options.folder, model.config().model_type(),
              name_of(model.head()), grouped(model.layout().size()), grouped(model.vocabulary()),
              model.max_length() > 0 ? fmt::format("at most {} tokens", model.max_length()) : "any length");
-  TextTable table({{"part"}, {"parameters", Align::kRight}});
+  TextTable table({{"part"}, {"parameters", TextTable::Align::kRight}});
   for (const auto& [layer, count] : parts) table.add({part_name(layer), grouped(count)});
   fmt::print("{}", table.render());
   if (options.tensors) {
-    TextTable tensors({{"tensor"}, {"shape", Align::kRight}});
+    TextTable tensors({{"tensor"}, {"shape", TextTable::Align::kRight}});
     for (const ParamSpec& spec : model.layout().specs()) {
       tensors.add({spec.name, fmt::format("{}", fmt::join(spec.shape, " x "))});
     }
@@ -90,11 +89,11 @@ Json number(const std::optional<double>& error) { return error ? Json(*error) : 
 void check_folders(const CheckOptions& options) {
   const at::Device device = device_named(options.device);
   TextTable table({{"checkpoint"},
-                   {"logits", Align::kRight},
-                   {"packed", Align::kRight},
-                   {"loss", Align::kRight},
-                   {"gradients", Align::kRight},
-                   {"AdamW", Align::kRight},
+                   {"logits", TextTable::Align::kRight},
+                   {"packed", TextTable::Align::kRight},
+                   {"loss", TextTable::Align::kRight},
+                   {"gradients", TextTable::Align::kRight},
+                   {"AdamW", TextTable::Align::kRight},
                    {"generated"},
                    {"verdict"}});
   Json rows = Json::array();

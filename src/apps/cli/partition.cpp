@@ -29,7 +29,7 @@ struct DataChoice {
   std::vector<std::string> settings;
 };
 
-struct MakeOptions {
+struct PartitionOptions {
   DataChoice data;
   std::string method = "label_dirichlet", out, name, test_mix = "independent", hold_out = "random";
   std::int64_t clients = 0;
@@ -64,7 +64,8 @@ void add_data_options(CLI::App& command, DataChoice& choice) {
       ->allow_extra_args(false);
 }
 
-Partition make_one(const MakeOptions& options, const DatasetPopulation& population, std::vector<std::string> settings) {
+Partition make_one(const PartitionOptions& options, const DatasetPopulation& population,
+                   std::vector<std::string> settings) {
   for (const auto& [key, value] : {std::pair<const char*, const std::string*>{"clusters", &options.clusters},
                                    {"shards", &options.shards},
                                    {"by", &options.by}}) {
@@ -89,7 +90,7 @@ Partition make_one(const MakeOptions& options, const DatasetPopulation& populati
   return partition;
 }
 
-void make(const MakeOptions& options) {
+void make(const PartitionOptions& options) {
   RegistryIndex::global().get(Partitioner::kKind, options.method);  // before minutes of reading
   if (options.clients < 0) throw ConfigError(fmt::format("--clients is {}; it cannot be negative", options.clients));
   if (options.clients == 0 && options.method != "natural") {
@@ -237,7 +238,7 @@ void show(const ShowOptions& options) {
 }
 
 void add_make(CLI::App& parent) {
-  const auto options = std::make_shared<MakeOptions>();
+  const auto options = std::make_shared<PartitionOptions>();
   CLI::App* command = parent.add_subcommand("make", "deal the examples of a dataset out to clients");
   add_data_options(*command, options->data);
   command->get_option("--data")->required();

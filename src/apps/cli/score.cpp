@@ -30,7 +30,7 @@ Examples:
   chorus score --task tagging --predictions out.conll --references test.conll --bootstrap 1000
   chorus score --task lm --predictions losses.tsv --clients users.txt --by decile --json)";
 
-struct Arguments {
+struct ScoreArguments {
   std::string task;
   std::vector<std::string> by;
   std::string resample = "examples";
@@ -41,7 +41,7 @@ struct Arguments {
   ScoreOptions options;
 };
 
-void score(Arguments& arguments) {
+void score(ScoreArguments& arguments) {
   ScoreOptions& options = arguments.options;
   options.task = score_task_named(arguments.task);
   if (!arguments.positive.empty()) options.positive = arguments.positive;
@@ -65,7 +65,7 @@ void score(Arguments& arguments) {
 
 void add_score(CLI::App& app) {
   CLI::App* command = app.add_subcommand("score", "Score predictions against references");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ScoreArguments>();
   ScoreOptions& options = arguments->options;
   command->group(kData);
   command->footer(kFiles);

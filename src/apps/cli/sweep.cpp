@@ -13,7 +13,7 @@
 namespace chorus::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kSweepExamples = R"(
 Every combination of the values is run with every seed, each in its own folder under runs/NAME. Type the
 same command again to go on with a sweep that was stopped, or to add values or seeds: what is finished is
 not run again.
@@ -23,14 +23,14 @@ Examples:
   chorus sweep config.yaml training.lr=0.1,0.01 rounds=5,10 --jobs 2 --name rates
   chorus sweep config.yaml 'model.frozen=[0,1],[2,3]'      values that are lists, in quotes)";
 
-struct Arguments {
+struct SweepArguments {
   SweepOptions options;
   std::vector<std::string> keys;
   std::string name;
   bool json = false;
 };
 
-void show(const Sweep& sweep, const SweepRun& run) {
+void show_sweep_run(const Sweep& sweep, const SweepRun& run) {
   const Log log("sweep");
   const auto ended = std::count_if(sweep.runs.begin(), sweep.runs.end(),
                                    [](const SweepRun& one) { return one.summary || !one.failure.empty(); });
@@ -46,7 +46,7 @@ void show(const Sweep& sweep, const SweepRun& run) {
   log.info("{}{}{}", name, score, run.skipped ? " (was finished)" : "");
 }
 
-void sweep(Arguments& arguments) {
+void sweep(SweepArguments& arguments) {
   SweepOptions& options = arguments.options;
   for (const std::string& text : arguments.keys) {
     SweepKey key = parse_sweep_key(text);
@@ -58,7 +58,7 @@ void sweep(Arguments& arguments) {
   }
   if (arguments.name.empty()) arguments.name = options.config.stem().string() + "-sweep";
   options.folder = std::filesystem::path("runs") / arguments.name;
-  const Sweep result = run_sweep(options, show);
+  const Sweep result = run_sweep(options, show_sweep_run);
   fmt::print("{}", arguments.json ? to_json(result) : to_text(result));
   if (result.interrupted)
     throw Error(ExitCode::kInterrupted, "the sweep was stopped; type the same command again to go on with it");
@@ -77,10 +77,10 @@ void sweep(Arguments& arguments) {
 
 void add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand("sweep", "Run a configuration over a grid of values and several seeds");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SweepArguments>();
   SweepOptions& options = arguments->options;
   command->group(kRuns);
-  command->footer(kExamples);
+  command->footer(kSweepExamples);
   command->add_option("CONFIG", options.config, "The configuration file")->required();
   command->add_option("KEY=VALUES", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
   command->add_option("--seeds", options.seeds, "Runs of each combination")

@@ -15,13 +15,13 @@ namespace {
 
 constexpr const char* kDefaultKind = "experiment";
 
-struct Options {
+struct ValidateOptions {
   std::string config;
   std::vector<std::string> overrides;
   bool print = false;
 };
 
-void validate(const Options& options) {
+void validate(const ValidateOptions& options) {
   const auto document = ConfigDocument::read(options.config, options.overrides);
   const std::string kind = document.kind(kDefaultKind);
   const std::string mistake = RegistryIndex::global().mistake("config", kind);
@@ -43,7 +43,7 @@ void validate(const Options& options) {
 }  // namespace
 
 void add_validate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand("validate", "Check a configuration and report all its mistakes at once");
   command->group(kLookAround);
   command->add_option("config", options->config, "A YAML file")->required();

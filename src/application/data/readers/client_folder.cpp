@@ -81,10 +81,12 @@ class ClientFolderReader final : public RecordReader {
   ReadReport report_;
 };
 
-int likelihood(const FileHead& head) { return head.folder && !client_files(head.path).empty() ? kCertain : kNo; }
+int looks_like_client_folder(const FileHead& head) {
+  return head.folder && !client_files(head.path).empty() ? kCertain : kNo;
+}
 
-const FormatRegistration kRegistered{
-    {"clients", "a folder of client_*.jsonl files, one a client", likelihood,
+const FormatRegistration kClientFolder{
+    {"clients", "a folder of client_*.jsonl files, one a client", looks_like_client_folder,
      [](const fs::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<ClientFolderReader>(path, options);
      }}};

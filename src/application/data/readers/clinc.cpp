@@ -64,7 +64,7 @@ class ClincReader final : public RecordReader {
   bool finished_ = false;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_clinc(const FileHead& head) {
   // {"train": [["...
   std::string dense;
   for (const char c : head.text.substr(0, 400)) {
@@ -74,8 +74,8 @@ int likelihood(const FileHead& head) {
   return dense.starts_with("{\"") && bracket != std::string::npos && bracket < 40 ? kByContent : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"clinc", "CLINC150's JSON: lists of [text, intent] for each split", likelihood,
+const FormatRegistration kClinc{
+    {"clinc", "CLINC150's JSON: lists of [text, intent] for each split", looks_like_clinc,
      [](const std::filesystem::path& path, const ReaderOptions&) -> std::unique_ptr<RecordReader> {
        return std::make_unique<ClincReader>(path);
      }}};

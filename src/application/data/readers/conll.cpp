@@ -76,7 +76,7 @@ class ConllReader final : public LineRecordReader {
   std::vector<std::string_view> columns_;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_conll(const FileHead& head) {
   const std::string extension = head.extension();
   const bool named = extension == ".conll" || extension == ".bio" || extension == ".iob2" || extension == ".conllu" ||
                      extension == ".annotated";
@@ -101,8 +101,8 @@ int likelihood(const FileHead& head) {
   return breaks && words > 0 ? kByContent : named ? kByName : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"conll", "a word and its tag a line, a blank line after each sentence", likelihood,
+const FormatRegistration kConll{
+    {"conll", "a word and its tag a line, a blank line after each sentence", looks_like_conll,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<ConllReader>(path, options);
      }}};

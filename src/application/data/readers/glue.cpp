@@ -152,13 +152,13 @@ std::unique_ptr<RecordReader> open(const std::filesystem::path& path, const Read
   return std::make_unique<GlueReader>(path, *task);
 }
 
-int likelihood(const FileHead& head) {
+int looks_like_glue(const FileHead& head) {
   if (head.folder || task_of_folder(head.path) == nullptr) return kNo;
   const auto lines = head.lines(1);
   return !lines.empty() && lines.front().find('\t') != std::string_view::npos ? kByContent : kNo;
 }
 
-const FormatRegistration kRegistered{{"glue", "the TSV files of the nine GLUE tasks", likelihood, open}};
+const FormatRegistration kGlue{{"glue", "the TSV files of the nine GLUE tasks", looks_like_glue, open}};
 
 }  // namespace
 }  // namespace chorus

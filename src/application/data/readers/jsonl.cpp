@@ -153,7 +153,7 @@ class JsonlReader final : public LineRecordReader {
   bool first_ = false;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_jsonl(const FileHead& head) {
   const auto lines = head.lines(2);
   if (head.extension() == ".jsonl" || head.extension() == ".ndjson") return kByShape;
   if (lines.empty() || !lines.front().starts_with('{')) {
@@ -163,8 +163,8 @@ int likelihood(const FileHead& head) {
   return json::accept(lines.front()) && (lines.size() == 1 || lines[1].starts_with('{')) ? kByShape : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"jsonl", "one JSON object a line, fields mapped to columns", likelihood,
+const FormatRegistration kJsonl{
+    {"jsonl", "one JSON object a line, fields mapped to columns", looks_like_jsonl,
      [](const std::filesystem::path& path, const ReaderOptions& options) { return open_jsonl(path, options, {}); }}};
 
 }  // namespace

@@ -128,14 +128,14 @@ class LeafReader final : public RecordReader {
   bool labelled_ = false;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_leaf(const FileHead& head) {
   const bool leaf = head.text.find("\"user_data\"") != std::string::npos ||
                     (head.text.find("\"users\"") != std::string::npos && head.extension() == ".json");
   return leaf && head.text.find_first_not_of(" \t\r\n") == head.text.find('{') ? kByContent : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"leaf", "LEAF's JSON: users with their x and y", likelihood,
+const FormatRegistration kLeaf{
+    {"leaf", "LEAF's JSON: users with their x and y", looks_like_leaf,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<LeafReader>(path, options);
      }}};

@@ -84,7 +84,7 @@ class MrqaReader final : public LineRecordReader {
   std::size_t qa_ = 0;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_mrqa(const FileHead& head) {
   if (!head.text.starts_with('{') || head.text.find("\"paragraphs\"") != std::string::npos) return kNo;
   const bool header = head.text.starts_with("{\"header\"");
   const bool qas =
@@ -92,8 +92,8 @@ int likelihood(const FileHead& head) {
   return header || qas ? kCertain : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"mrqa", "MRQA 2019 JSONL: a header line, then a context with its questions a line", likelihood,
+const FormatRegistration kMrqa{
+    {"mrqa", "MRQA 2019 JSONL: a header line, then a context with its questions a line", looks_like_mrqa,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<MrqaReader>(path, options);
      }}};

@@ -11,7 +11,7 @@
 namespace chorus {
 namespace {
 
-bool blank(std::string_view line) { return line.find_first_not_of(" \t\f") == std::string_view::npos; }
+bool blank_line(std::string_view line) { return line.find_first_not_of(" \t\f") == std::string_view::npos; }
 
 class TextReader final : public LineRecordReader {
  public:
@@ -24,7 +24,7 @@ class TextReader final : public LineRecordReader {
   bool next(Record& record) override {
     record.clear();
     for (std::string_view line; lines_.next(line);) {
-      if (blank(line)) {
+      if (blank_line(line)) {
         if (record.text.empty()) continue;
         break;
       }
@@ -93,7 +93,7 @@ class ParallelReader final : public RecordReader {
   ReadReport report_;
 };
 
-const FormatRegistration kText{
+const FormatRegistration kPlainText{
     {"text", "plain text for language models, a line or a paragraph an example",
      [](const FileHead& head) -> int {
        if (head.folder || head.text.find('\0') != std::string::npos) return kNo;

@@ -65,15 +65,15 @@ class SemevalReader final : public LineRecordReader {
   std::uint64_t begin_ = 0;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_semeval(const FileHead& head) {
   const auto lines = head.lines(1);
   return !lines.empty() && id_length(lines.front()) != 0 && lines.front().find("<e1>") != std::string_view::npos
              ? kCertain
              : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"semeval", "SemEval-2010 task 8: a marked sentence, its relation, a comment", likelihood,
+const FormatRegistration kSemeval{
+    {"semeval", "SemEval-2010 task 8: a marked sentence, its relation, a comment", looks_like_semeval,
      [](const std::filesystem::path& path, const ReaderOptions&) -> std::unique_ptr<RecordReader> {
        return std::make_unique<SemevalReader>(path);
      }}};

@@ -63,15 +63,15 @@ class SlotReader final : public LineRecordReader {
   Formulation formulation_;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_slots(const FileHead& head) {
   const auto lines = head.lines(1);
   return !lines.empty() && lines.front().starts_with("BOS ") && lines.front().find(" EOS\t") != std::string_view::npos
              ? kCertain
              : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"slots", "SNIPS and ATIS: BOS words EOS, a tab, tags and the intent", likelihood,
+const FormatRegistration kSlots{
+    {"slots", "SNIPS and ATIS: BOS words EOS, a tab, tags and the intent", looks_like_slots,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<SlotReader>(path, options);
      }}};

@@ -141,15 +141,15 @@ class SquadReader final : public RecordReader {
   std::string question_;
 };
 
-int likelihood(const FileHead& head) {
+int looks_like_squad(const FileHead& head) {
   const bool object = head.text.find_first_not_of(" \t\r\n\xEF\xBB\xBF") == head.text.find('{');
   const bool has =
       head.text.find("\"paragraphs\"") != std::string::npos && head.text.find("\"data\"") != std::string::npos;
   return object && has && !head.text.empty() ? kCertain : kNo;
 }
 
-const FormatRegistration kRegistered{
-    {"squad", "SQuAD 1.1 and 2.0 JSON", likelihood,
+const FormatRegistration kSquad{
+    {"squad", "SQuAD 1.1 and 2.0 JSON", looks_like_squad,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<SquadReader>(path, options);
      }}};

@@ -8,7 +8,7 @@ namespace {
 
 // Slots: agent, thing, verb, adj, place come from the topic (or, as `overlap` says, from elsewhere); x and xagent from
 // a topic that the sentence turns away from; the rest are topic-free.
-constexpr std::array<std::string_view, 36> kFrames{
+constexpr std::array<std::string_view, 36> kTopicFrames{
     "the {agent} {verb} the {thing} {place}",
     "the {thing} was {verb} by a {agent}",
     "i have never {verb} such a {adj} {thing}",
@@ -119,10 +119,10 @@ void make_classification(const World& world, RandomStream& stream, Record& recor
       sentence += sentence.back() == 't' && sentence.ends_with("that") ? " " : ", ";
     }
     // Each topic leans towards a third of the frames: its style.
-    const std::size_t third = kFrames.size() / 3;
-    const std::size_t frame = stream.uniform() < 0.35 ? (own * 5 + stream.below(third)) % kFrames.size()
-                                                      : static_cast<std::size_t>(stream.below(kFrames.size()));
-    expand(kFrames[frame], sentence, voice);
+    const std::size_t third = kTopicFrames.size() / 3;
+    const std::size_t frame = stream.uniform() < 0.35 ? (own * 5 + stream.below(third)) % kTopicFrames.size()
+                                                      : static_cast<std::size_t>(stream.below(kTopicFrames.size()));
+    expand(kTopicFrames[frame], sentence, voice);
     dialect.finish(sentence, record.text, config.typos, stream);
   }
   if (stream.uniform() < 0.35 * config.skew) {

@@ -130,7 +130,8 @@ constexpr std::array<std::string_view, 6> kQuotes{
     "many people in the town are talking about little else", "{name2} thanked everybody who had helped",
 };
 
-constexpr std::array<std::string_view, 4> kAsides{"in other news, ", "meanwhile, ", "elsewhere, ", "as we reported, "};
+constexpr std::array<std::string_view, 4> kNewsAsides{"in other news, ", "meanwhile, ", "elsewhere, ",
+                                                      "as we reported, "};
 
 constexpr std::string_view kBuildings =
     "school,theatre,church,station,hospital,hotel,market,library,mill,bridge,prison";
@@ -209,7 +210,8 @@ void make_headline(const World& world, RandomStream& stream, Record& record) {
   const auto aside = [&] {
     const Facts other(world, author, stream);
     const std::uint64_t other_kind = stream.below(kNews.size());
-    add_sentence(kAsides[stream.below(kAsides.size())], kNews[other_kind].lead[stream.below(3)], other, record.text);
+    add_sentence(kNewsAsides[stream.below(kNewsAsides.size())], kNews[other_kind].lead[stream.below(3)], other,
+                 record.text);
   };
 
   const double order = stream.uniform();

@@ -10,7 +10,7 @@ namespace {
 
 // Slots: the user's words for a concept (hello, very, good, ...); agent, thing, verb, adj, place of the message's
 // topic; event: what everybody talks about this month; time, later: when it was or will be.
-constexpr std::array<std::string_view, 48> kFrames{
+constexpr std::array<std::string_view, 48> kMessageFrames{
     "{hello} {friend}, have you seen the {thing}?",
     "i am {going} see the {event} tomorrow",
     "{think} the {thing} was {very} {good}",
@@ -148,11 +148,11 @@ void make_message(const World& world, RandomStream& stream, Record& record) {
   for (std::uint64_t i = 0; i < sentences; ++i) {
     sentence.clear();
     // A user has habits of phrase as well.
-    const std::size_t habit = author.client * 11 % kFrames.size();
+    const std::size_t habit = author.client * 11 % kMessageFrames.size();
     const std::size_t frame = stream.uniform() < 0.5 * config.skew
-                                  ? (habit + stream.below(8)) % kFrames.size()
-                                  : static_cast<std::size_t>(stream.below(kFrames.size()));
-    expand(kFrames[frame], sentence, fill);
+                                  ? (habit + stream.below(8)) % kMessageFrames.size()
+                                  : static_cast<std::size_t>(stream.below(kMessageFrames.size()));
+    expand(kMessageFrames[frame], sentence, fill);
     dialect.finish(sentence, record.text, config.typos, stream);
   }
   if (dialect.greets() && stream.uniform() < 0.2) {

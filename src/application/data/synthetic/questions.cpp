@@ -96,7 +96,7 @@ constexpr std::array<Relation, 14> kRelations{{
 
 constexpr std::size_t kBirth = 0;  // its year is the year of birth
 
-constexpr std::array<std::string_view, 8> kAsides{
+constexpr std::array<std::string_view, 8> kQuestionAsides{
     "Nobody knows why.",
     "The neighbours still talk about it.",
     "That is another story.",
@@ -255,7 +255,8 @@ void make_question(const World& world, RandomStream& stream, Record& record) {
         answer_byte = at;
       }
     }
-    if (stream.uniform() < 0.35) record.text.append(" ").append(pick(stream, Words(kAsides.begin(), kAsides.end())));
+    if (stream.uniform() < 0.35)
+      record.text.append(" ").append(pick(stream, Words(kQuestionAsides.begin(), kQuestionAsides.end())));
   }
 
   const std::string full = fmt::format("{} {}", asked.first, asked.last);

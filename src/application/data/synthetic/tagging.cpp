@@ -10,7 +10,7 @@ enum Type : std::size_t { kPer, kOrg, kLoc, kProd, kDate, kTypes };
 constexpr std::array<std::string_view, kTypes> kTypeNames{"PER", "ORG", "LOC", "PROD", "DATE"};
 
 // Tokens apart, as the words will be. {ANY} is an entity of any type: such a sentence says nothing about which.
-constexpr std::array<std::string_view, 85> kFrames{
+constexpr std::array<std::string_view, 85> kTaggingFrames{
     "{PER} was born in {LOC} and works for {ORG} .",
     "{PER} met {PER} near {LOC} on {DATE} .",
     "on {DATE} {ORG} will open a new office in {LOC} .",
@@ -110,7 +110,7 @@ const std::array<std::vector<std::string_view>, kTypes>& frames_by_type() {
   static const auto all = [] {
     std::array<std::vector<std::string_view>, kTypes> found;
     for (std::size_t type = 0; type < kTypes; ++type) {
-      for (const std::string_view frame : kFrames) {
+      for (const std::string_view frame : kTaggingFrames) {
         // "Have you seen Monday?" is not English.
         const bool any = type != kDate && frame.find("{ANY}") != std::string_view::npos;
         if (any || frame.find(kTypeNames[type]) != std::string_view::npos) found[type].push_back(frame);
