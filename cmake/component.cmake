@@ -102,7 +102,8 @@ function(chorus_test NAME)
   target_include_directories(${NAME} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_definitions(${NAME} PRIVATE CHORUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${NAME} COMMAND ${NAME} --gtest_brief=1)
-  set_tests_properties(${NAME} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${NAME} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
+                                          ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache")
 endfunction()
 
 # chorus_fuzz(NAME SOURCES file... [LIBRARIES target...] [SEEDS folder]): a libFuzzer program under ASan and UBSan, built

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "application/data/string_store.h"
 
 namespace chorus {
+
+class MappedFile;
 
 /// The words of one example; each is a view into the dataset's table of distinct words.
 class WordList {
@@ -116,6 +119,7 @@ class Dataset {
  private:
   friend class DatasetBuilder;
   friend class AnswerList;
+  friend class DatasetFile;
 
   /// Lists of varying length end to end: those of example i are [begin(i), begin(i + 1)). Without entries it is empty.
   struct Ragged {
@@ -124,6 +128,7 @@ class Dataset {
     void close(std::size_t index, std::size_t end, bool any);
   };
 
+  std::shared_ptr<const MappedFile> file_;  // where the arena lies, when it was opened from a cache
   Formulation formulation_ = Formulation::kLanguageModel;
   StringArena arena_;
   StringColumn id_, text_, second_;

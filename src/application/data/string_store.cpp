@@ -16,7 +16,7 @@ StringPlace StringArena::add(std::string_view text) {
   const auto length = static_cast<std::uint32_t>(text.size());
   if (used_ + length > kBlock) {
     const std::uint64_t blocks = (length + kBlock - 1) / kBlock;
-    owned_.push_back(std::make_unique_for_overwrite<char[]>(blocks * kBlock));
+    owned_.push_back(std::make_unique<char[]>(blocks * kBlock));
     char* memory = owned_.back().get();
     const std::uint64_t begin = static_cast<std::uint64_t>(blocks_.size()) << kShift;
     for (std::uint64_t i = 0; i < blocks; ++i) blocks_.push_back(memory + i * kBlock);
@@ -29,6 +29,21 @@ StringPlace StringArena::add(std::string_view text) {
   std::memcpy(head_ + used_, text.data(), length);
   used_ += length;
   return {begin, length};
+}
+
+StringArena StringArena::over(std::string_view content) {
+  check(content.size() % kBlock == 0, "an arena consists of whole blocks");
+  StringArena arena;
+  for (std::size_t begin = 0; begin < content.size(); begin += kBlock) arena.blocks_.push_back(content.data() + begin);
+  return arena;
+}
+
+StringColumn StringColumn::of(std::vector<StringPlace> places, std::size_t count) {
+  check(places.empty() || places.size() == count, "a column has a place for each string");
+  StringColumn column;
+  column.places_ = std::move(places);
+  column.count_ = count;
+  return column;
 }
 
 void StringColumn::push(std::string_view text, StringArena& arena) {

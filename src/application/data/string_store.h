@@ -24,10 +24,18 @@ class StringArena {
   }
   std::uint64_t memory() const { return static_cast<std::uint64_t>(blocks_.size()) << kShift; }
 
- private:
   static constexpr unsigned kShift = 18;
   static constexpr std::uint64_t kBlock = 1ULL << kShift;
 
+  /// The blocks of kBlock bytes one after the other are the whole content; what is not used is zero.
+  const std::vector<const char*>& blocks() const { return blocks_; }
+  /// An arena whose content lies elsewhere (a multiple of kBlock bytes that outlive it). It may grow.
+  static StringArena over(std::string_view content);
+  bool holds(StringPlace place) const {
+    return place.length == 0 || (place.begin < memory() && place.length <= memory() - place.begin);
+  }
+
+ private:
   std::vector<std::unique_ptr<char[]>> owned_;
   std::vector<const char*> blocks_;  // address of every kBlock bytes; a longer string spans several in a row
   char* head_ = nullptr;             // the block being filled
@@ -43,6 +51,11 @@ class StringColumn {
     return i < places_.size() ? arena.at(places_[i]) : std::string_view{};
   }
   std::uint64_t memory() const { return places_.capacity() * sizeof(StringPlace); }
+
+  /// Empty when every string is.
+  const std::vector<StringPlace>& places() const { return places_; }
+  /// A column of `count` strings: those at `places`, or empty ones when there are no places.
+  static StringColumn of(std::vector<StringPlace> places, std::size_t count);
 
  private:
   std::vector<StringPlace> places_;

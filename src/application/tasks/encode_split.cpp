@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include "application/tasks/encoded_file.h"
+#include "core/cache_folder.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -69,16 +69,6 @@ Fingerprint encoding_fingerprint(const Task& task, const Dataset& data, Split sp
                   task.tokenizer().fingerprint(), task.tokenizer().vocabulary_size(), task.encoding_key());
   for (const std::string& label : task.labels()) key += fmt::format("|{}:{}", label.size(), label);
   return fingerprint(key);
-}
-
-std::filesystem::path cache_folder(const std::string& setting) {
-  if (setting == "none") return {};
-  if (setting != "auto") return setting;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg == '/') return std::filesystem::path(xdg) / "chorus";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache" / "chorus";
-  return {};
 }
 
 EncodedSplit encode_split(const Task& task, const Dataset& data, Split split, const EncodeConfig& config) {

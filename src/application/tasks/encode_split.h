@@ -35,7 +35,4 @@ EncodedSplit encode_split(const Task& task, const Dataset& data, Split split, co
 /// The key of that file.
 Fingerprint encoding_fingerprint(const Task& task, const Dataset& data, Split split);
 
-/// Where the cache is by this setting; empty for none.
-std::filesystem::path cache_folder(const std::string& setting);
-
 }  // namespace chorus

@@ -18,6 +18,7 @@
 #include "application/tasks/span_task.h"
 #include "application/tasks/tagging_task.h"
 #include "application/tasks/tiny_world_test.h"
+#include "core/cache_folder.h"
 #include "core/error.h"
 #include "core/files.h"
 

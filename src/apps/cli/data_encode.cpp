@@ -45,6 +45,7 @@ void encode(const EncodeCommand& command) {
   if (!command.task.empty()) RegistryIndex::global().get(Task::kKind, command.task);  // before the reading
   DataConfig data_config = config_of_paths(command.paths);
   data_config.allow_new_labels = true;
+  data_config.cache = command.config.cache;
   if (!command.task.empty() && !command.task.ends_with("_lm")) data_config.formulation = command.task;
   const Dataset data = open_dataset(data_config);
   const double reading = seconds_since(begin);

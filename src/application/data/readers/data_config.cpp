@@ -51,6 +51,8 @@ void DataConfig::describe(ConfigVisitor& visitor) {
   visitor.field("labels", labels, "the label (or tag) vocabulary in the order of ids; empty: from the data");
   visitor.field("allow_new_labels", allow_new_labels, "take labels that only occur outside the training data");
   visitor.field("limit", limit, "at most so many examples of each split; 0: all").at_least(0);
+  visitor.field("cache", cache, "folder for data that was read; auto: ~/.cache/chorus; none: read it each time")
+      .not_empty();
   visitor.check([this] {
     return train.empty() && validation.empty() && test.empty()
                ? std::string("no data is named: give train, validation or test")

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "application/data/dataset_builder.h"
+#include "application/data/readers/dataset_cache.h"
 #include "application/data/readers/format.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -79,6 +80,12 @@ std::vector<std::string> expand(const std::string& path, const std::string& form
   return files;
 }
 
+Dataset with_notes_logged(Dataset data) {
+  const Log log("data");
+  for (const std::string& note : data.report().notes) log.warning("{}", note);
+  return data;
+}
+
 /// The split a name tells: as a whole ("train"), or as a part of it ("atis-2.train.w-intent", "TEST_FILE").
 std::optional<Split> split_of(const fs::path& path, bool whole) {
   std::string name = path.filename().string();
@@ -107,6 +114,8 @@ Dataset open_dataset(const DataConfig& config) {
   if (files.empty()) throw ConfigError("no data was named: give at least one of train, validation and test");
   if (config.limit < 0) throw ConfigError("limit must not be negative");
 
+  const DatasetCache cache(config, files);
+  if (auto known = cache.find()) return with_notes_logged(std::move(*known));
   std::optional<DatasetBuilder> builder;
   std::string first_file;
   for (const auto& [split, file] : files) {
@@ -135,9 +144,8 @@ Dataset open_dataset(const DataConfig& config) {
     throw DataError(
         fmt::format("{} {} no examples", first_file, files.size() > 1 ? "and the other files have" : "has"));
   }
-  const Log log("data");
-  for (const std::string& note : data.report().notes) log.warning("{}", note);
-  return data;
+  cache.keep(data);
+  return with_notes_logged(std::move(data));
 }
 
 DataConfig config_of_paths(const std::vector<std::string>& paths) {

@@ -8,7 +8,8 @@
 
 namespace chorus {
 
-/// Reads everything into memory once, streaming. ConfigError for a wrong setting, DataError for a wrong file. What was
+/// Reads everything into memory once, streaming; large data that was read before is mapped from the cache instead
+/// (dataset_cache.h). ConfigError for a wrong setting, DataError for a wrong file. What was
 /// left out, replaced or moved is told in Dataset::report(), and logged as a warning.
 ///
 ///     const Dataset data = open_dataset({.train = {"train.csv"}, .test = {"test.csv"}});

@@ -440,6 +440,7 @@ TEST_P(RealData, HasTheCountsOfTheReadme) {
   if (!fs::exists(root)) GTEST_SKIP() << "there is no ../shared/data";
   const RealSet& set = GetParam();
   DataConfig config = config_of_paths({root + set.path});
+  config.cache = "none";
   config.allow_new_labels = set.option == std::string("new labels");
   if (set.option == std::string("realign")) config.misaligned = Misaligned::kRealign;
   const Dataset data = open_dataset(config);
