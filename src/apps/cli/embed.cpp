@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,7 @@
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
+#include "apps/cli/input_lines.h"
 #include "core/error.h"
 
 namespace chorus::cli {
@@ -31,9 +31,7 @@ void embed_lines(const EmbedOptions& options) {
   std::int64_t longest = loaded.model->max_length();
   if (options.max_length > 0) longest = longest == 0 ? options.max_length : std::min(longest, options.max_length);
 
-  std::vector<std::string> lines;
-  const auto flush = [&] {
-    if (lines.empty()) return;
+  for_each_batch_of_input(options.batch, [&](const std::vector<std::string>& lines) {
     std::vector<TokenRow> rows;
     for (const std::string& line : lines) {
       const Encoding encoding = tokenizer->encode(line, {.max_length = static_cast<std::size_t>(longest)});
@@ -52,14 +50,7 @@ void embed_lines(const EmbedOptions& options) {
         fmt::print("{:.6g}\n", fmt::join(values, " "));
       }
     }
-    std::fflush(stdout);
-    lines.clear();
-  };
-  for (std::string line; std::getline(std::cin, line);) {
-    lines.push_back(std::move(line));
-    if (lines.size() == static_cast<std::size_t>(options.batch)) flush();
-  }
-  flush();
+  });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // chorus generate: writes a text for each line of standard input.
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
+#include "apps/cli/input_lines.h"
 #include "core/error.h"
 
 namespace chorus::cli {
@@ -54,9 +54,7 @@ void generate_lines(const GenerateOptions& options) {
                                   generation.max_new_tokens, model->max_length()));
   }
 
-  std::vector<std::string> lines;
-  const auto flush = [&] {
-    if (lines.empty()) return;
+  for_each_batch_of_input(options.batch, [&](const std::vector<std::string>& lines) {
     CohortRows rows(1);
     for (const std::string& line : lines) {
       const Encoding encoding = tokenizer->encode(line, {.max_length = static_cast<std::size_t>(room)});
@@ -76,14 +74,7 @@ void generate_lines(const GenerateOptions& options) {
         fmt::print("{}\n", text);
       }
     }
-    std::fflush(stdout);
-    lines.clear();
-  };
-  for (std::string line; std::getline(std::cin, line);) {
-    lines.push_back(std::move(line));
-    if (lines.size() == static_cast<std::size_t>(options.batch)) flush();
-  }
-  flush();
+  });
 }
 
 }  // namespace
