@@ -12,16 +12,16 @@
 namespace chorus {
 namespace {
 
-constexpr std::array<std::pair<StoredType, at::ScalarType>, 10> kTypes = {{{StoredType::kBool, at::kBool},
-                                                                           {StoredType::kU8, at::kByte},
-                                                                           {StoredType::kI8, at::kChar},
-                                                                           {StoredType::kI16, at::kShort},
-                                                                           {StoredType::kF16, at::kHalf},
-                                                                           {StoredType::kBF16, at::kBFloat16},
-                                                                           {StoredType::kI32, at::kInt},
-                                                                           {StoredType::kF32, at::kFloat},
-                                                                           {StoredType::kF64, at::kDouble},
-                                                                           {StoredType::kI64, at::kLong}}};
+constexpr std::array<std::pair<StoredType, at::ScalarType>, 10> kTensorTypes = {{{StoredType::kBool, at::kBool},
+                                                                                 {StoredType::kU8, at::kByte},
+                                                                                 {StoredType::kI8, at::kChar},
+                                                                                 {StoredType::kI16, at::kShort},
+                                                                                 {StoredType::kF16, at::kHalf},
+                                                                                 {StoredType::kBF16, at::kBFloat16},
+                                                                                 {StoredType::kI32, at::kInt},
+                                                                                 {StoredType::kF32, at::kFloat},
+                                                                                 {StoredType::kF64, at::kDouble},
+                                                                                 {StoredType::kI64, at::kLong}}};
 
 /// A tensor over the file's own bytes where they are aligned, over a copy of them where not. Bools are seen as bytes: a
 /// file may hold values that no C++ bool has.
@@ -41,10 +41,10 @@ at::Tensor borrow(const StoredView& view) {
 
 }  // namespace
 
-at::ScalarType scalar_type(StoredType type) { return kTypes.at(static_cast<size_t>(type)).second; }
+at::ScalarType scalar_type(StoredType type) { return kTensorTypes.at(static_cast<size_t>(type)).second; }
 
 std::optional<StoredType> stored_type(at::ScalarType type) {
-  for (const auto& [stored, scalar] : kTypes) {
+  for (const auto& [stored, scalar] : kTensorTypes) {
     if (scalar == type) return stored;
   }
   return std::nullopt;
