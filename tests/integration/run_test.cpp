@@ -120,6 +120,7 @@ class RunTest : public ::testing::Test {
       if (event["kind"] != "evaluation" && event["kind"] != "round") continue;
       event.erase("time");
       event.erase("seconds");
+      event.erase("training_seconds");
       lines.push_back(event.dump());
     }
     return lines;

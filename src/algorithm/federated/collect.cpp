@@ -41,13 +41,15 @@ LocalTraining train_from_model(const Request& request, Workbench& bench, const T
   LocalTraining local{bench.train(model, wish), {}};
   const TrainResult& result = local.result;
   const at::Tensor updates = result.values - model.to(result.values.device());
+  const double seconds = result.seconds / static_cast<double>(bench.clients().size());
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
     Answer answer;
     answer.failure = result.failures[i];
     answer.body.tensors["update"] = updates[static_cast<std::int64_t>(i)];
-    answer.body.numbers = {{"examples", result.examples[i]}, {"batches", result.batches[i]},
-                           {"steps", result.steps[i]},       {"reach", result.normalizer[i]},
-                           {"rate_sum", result.rate_sum[i]}, {"loss", result.loss[i]}};
+    answer.body.numbers = {
+        {"examples", result.examples[i]}, {"batches", result.batches[i]}, {"steps", result.steps[i]},
+        {"reach", result.normalizer[i]},  {"seconds", seconds},           {"rate_sum", result.rate_sum[i]},
+        {"loss", result.loss[i]}};
     local.answers.push_back(std::move(answer));
   }
   return local;
@@ -71,7 +73,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
 
   std::vector<WeightedMean> means(plan.tensors.size(), WeightedMean(members.size()));
   struct Row {
-    double weight = 0, examples = 0, steps = 0, loss = 0;
+    double weight = 0, examples = 0, steps = 0, loss = 0, seconds = 0;
   };
   std::vector<Row> rows(members.size());  // summed in the order of the slots, whenever they arrive
   std::vector<std::string> failures(members.size(), "it did not answer");
@@ -92,7 +94,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
       means[i].add(reply.slot, weight, reply.body.tensor(plan.tensors[i]));
     }
     rows[reply.slot] = {weight, reply.body.number("examples"), reply.body.number("steps", 1),
-                        reply.body.number("loss", 0)};
+                        reply.body.number("loss", 0), reply.body.number("seconds", 0)};
   }
 
   Collected collected;
@@ -102,6 +104,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
     weights += rows[slot].weight;
     collected.result.examples += rows[slot].examples;
     collected.result.steps += rows[slot].steps;
+    collected.result.seconds += rows[slot].seconds;
     collected.result.loss += rows[slot].weight * rows[slot].loss;
   }
   collected.result.loss = weights > 0 ? collected.result.loss / weights : std::nan("");

@@ -89,15 +89,16 @@ class RoundLoop {
     }
     Event event{"round",
                 round,
-                {{"cohort", static_cast<double>(cohort.size())},
+                {{"clients", static_cast<double>(cohort.size())},
                  {"examples", result.examples},
                  {"steps", result.steps},
                  {"loss", result.loss},
                  {"seconds", seconds},
+                 {"training_seconds", result.seconds},
                  {"bytes_up", static_cast<double>(after.up - before.up)},
                  {"bytes_down", static_cast<double>(after.down - before.down)},
                  {"failed", static_cast<double>(result.failed.size())},
-                 {"distinct_devices", static_cast<double>(parts_.coverage.distinct())}}};
+                 {"devices", static_cast<double>(parts_.coverage.distinct())}}};
     event.numbers.insert(result.numbers.begin(), result.numbers.end());
     parts_.tracker.record(event);
     return result;

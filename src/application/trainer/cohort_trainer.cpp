@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "application/trainer/mixed_precision.h"
@@ -149,6 +150,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   at::Tensor loss_sum = torch::zeros({params.clients()}, at::TensorOptions(params.device()).dtype(at::kDouble));
   std::vector<double> rate_sum(cohort, 0.0);
   std::int64_t count = params.clients();
+  const auto begin_of_steps = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps.front(); ++step) {
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
     session.active(count).zero_grads();
@@ -184,6 +186,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   result.rate_sum = std::move(rate_sum);
   result.failures.resize(cohort);
   result.loss = as_vector(loss_sum);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_steps).count();
   const std::vector<double> sums = as_vector(result.values.sum(1));
   for (std::size_t c = 0; c < cohort; ++c) {
     result.loss[c] /= static_cast<double>(batches[c]);

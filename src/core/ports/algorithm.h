@@ -38,6 +38,7 @@ struct RoundInput {
 struct RoundResult {
   double examples = 0;  ///< trained on
   double steps = 0;
+  double seconds = 0;                                    ///< clients spent training, all together
   double loss = 0;                                       ///< mean training loss, by the same weights
   std::vector<std::pair<ClientId, std::string>> failed;  ///< and why
   std::map<std::string, double> numbers;                 ///< what the algorithm itself wants to tell

@@ -37,6 +37,7 @@ struct TrainResult {
   std::vector<double> normalizer;     ///< |a|_1 of FedNova: how far such steps go, in units of one gradient
   std::vector<double> loss;           ///< mean over the batches
   std::vector<std::string> failures;  ///< empty strings, or what went wrong (a loss that is not a number)
+  double seconds = 0;                 ///< that the steps took, all clients together; the rest is overhead
 };
 
 /// The loss of a client's data under given values, and its gradient.
