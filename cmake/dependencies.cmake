@@ -19,16 +19,6 @@ target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
-# Newer LibTorch carries headers of a newer fmt, which would hide the ones that fit the fmt library.
-get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-foreach(folder ${TORCH_INCLUDE_DIRS})
-  if(EXISTS "${folder}/fmt/format.h" AND NOT folder STREQUAL fmt_include)
-    file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/first")
-    file(CREATE_LINK "${fmt_include}/fmt" "${CMAKE_BINARY_DIR}/first/fmt" SYMBOLIC)
-    include_directories(BEFORE SYSTEM "${CMAKE_BINARY_DIR}/first")
-  endif()
-endforeach()
-
 if(TARGET yaml-cpp::yaml-cpp)
   set(CHORUS_YAML yaml-cpp::yaml-cpp)
 else()
@@ -55,6 +45,25 @@ endif()
 # Optional: without it the folders that need it are not built and their names are not registered.
 find_package(HDF5 COMPONENTS C)
 find_package(Protobuf)
+
+# Newer LibTorch carries headers of other versions of fmt and protobuf, which would hide those that fit the libraries.
+# chorus_prefer(folder/with/headers name): <name/...> is taken from there.
+function(chorus_prefer INCLUDE NAME)
+  foreach(folder ${TORCH_INCLUDE_DIRS})
+    if(EXISTS "${folder}/${NAME}" AND NOT folder STREQUAL INCLUDE)
+      file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/first")
+      file(CREATE_LINK "${INCLUDE}/${NAME}" "${CMAKE_BINARY_DIR}/first/${NAME}" SYMBOLIC)
+    endif()
+  endforeach()
+endfunction()
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+chorus_prefer("${fmt_include}" fmt)
+if(Protobuf_FOUND)
+  chorus_prefer("${Protobuf_INCLUDE_DIRS}" google)
+endif()
+if(EXISTS "${CMAKE_BINARY_DIR}/first")
+  include_directories(BEFORE SYSTEM "${CMAKE_BINARY_DIR}/first")
+endif()
 
 if(CHORUS_TESTS)
   set(CHORUS_GTEST_SOURCE "" CACHE PATH "GoogleTest sources, where the library is not installed")

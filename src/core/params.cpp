@@ -8,9 +8,13 @@ namespace chorus {
 namespace {
 
 // Rows start at multiples of 64 bytes, whatever P is.
-at::Tensor zero_rows(std::int64_t clients, std::int64_t size, at::Device device) {
+at::Tensor empty_rows(std::int64_t clients, std::int64_t size, at::Device device) {
   const std::int64_t stride = (size + 15) / 16 * 16;
-  return torch::zeros({clients, stride}, at::TensorOptions(device).dtype(at::kFloat)).narrow(1, 0, size);
+  return torch::empty({clients, stride}, at::TensorOptions(device).dtype(at::kFloat)).narrow(1, 0, size);
+}
+
+at::Tensor zero_rows(std::int64_t clients, std::int64_t size, at::Device device) {
+  return empty_rows(clients, size, device).zero_();
 }
 
 // A view [C, shape...] into a buffer [C, P].
@@ -32,10 +36,18 @@ Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tens
 }
 
 Params Params::cohort_of(const Params& base, std::int64_t clients, bool gradients) {
+  Params cohort = cohort_from(base, clients, gradients, base.values_[0]);
+  if (gradients) cohort.zero_grads();
+  return cohort;
+}
+
+Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start) {
   const std::int64_t size = base.layout().trainable_size();
-  const at::Tensor values = zero_rows(clients, size, base.device());
-  values.copy_(base.values_.narrow(0, 0, 1).expand({clients, size}));
-  return Params(base.layout_, values, gradients ? zero_rows(clients, size, base.device()) : at::Tensor(), base.frozen_);
+  check(start.size(-1) == size, "the start is of another model");
+  const at::Tensor values = empty_rows(clients, size, base.device());
+  values.copy_((start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}));
+  return Params(base.layout_, values, gradients ? empty_rows(clients, size, base.device()) : at::Tensor(),
+                base.frozen_);
 }
 
 void Params::make_leaves() {

@@ -32,6 +32,8 @@ class Params {
   /// A cohort that shares the frozen vector of `base` and has values of its own, each client's a copy of base's
   /// client 0. Same layout, same device.
   static Params cohort_of(const Params& base, std::int64_t clients, bool gradients);
+  /// The same with values that begin at `start`, [P] for all or [C, P]. Here the gradients are not zeroed yet.
+  static Params cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
 
   std::int64_t clients() const { return values_.size(0); }
   const Layout& layout() const { return *layout_; }

@@ -2,8 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <malloc.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -43,9 +45,20 @@ void prepare_torch() {
   handled = true;
   static std::once_flag done;
   std::call_once(done, [] {
+    // Tensors of a round are as large as those of the last one: memory that is given back to the system comes back page
+    // by page, which costs more than a simulated client's whole bookkeeping.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    mallopt(M_ARENA_MAX, 1);
     const unsigned cores = std::thread::hardware_concurrency();
     if (std::getenv("OMP_NUM_THREADS") == nullptr && cores > 0) at::set_num_threads(static_cast<int>(cores));
   });
 }
+
+TorchThreads::TorchThreads(int count) : before_((prepare_torch(), at::get_num_threads())) {
+  at::set_num_threads(count > 0 ? count : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U)));
+}
+
+TorchThreads::~TorchThreads() { at::set_num_threads(before_); }
 
 }  // namespace chorus

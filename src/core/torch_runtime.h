@@ -7,4 +7,18 @@ namespace chorus {
 /// to.
 void prepare_torch();
 
+/// While it lives, LibTorch uses so many threads for the operations of this thread; 0: one a core. A thread that works
+/// beside others should use one: the threads of a finished operation go on spinning for a while, on a core that
+/// somebody else could use.
+class TorchThreads {
+ public:
+  explicit TorchThreads(int count);
+  TorchThreads(const TorchThreads&) = delete;
+  TorchThreads& operator=(const TorchThreads&) = delete;
+  ~TorchThreads();
+
+ private:
+  int before_;
+};
+
 }  // namespace chorus

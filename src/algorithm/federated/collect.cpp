@@ -40,7 +40,7 @@ LocalTraining train_from_model(const Request& request, Workbench& bench, const T
   const at::Tensor& model = request.body.vector("model", bench.parameters());
   LocalTraining local{bench.train(model, wish), {}};
   const TrainResult& result = local.result;
-  const at::Tensor updates = result.values - model.to(result.values.device());
+  const at::Tensor updates = local.result.values.sub_(model.to(result.values.device()));  // the values go no further
   const double seconds = result.seconds / static_cast<double>(bench.clients().size());
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
     Answer answer;

@@ -13,7 +13,7 @@ namespace chorus {
 /// What most client procedures do: trains from request.body's "model", and answers with "update" = trained - model and
 /// the numbers examples, batches, steps, reach (FedNova's |a|_1), rate_sum and loss.
 struct LocalTraining {
-  TrainResult result;
+  TrainResult result;  ///< its values have become the updates
   std::vector<Answer> answers;
 };
 LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish = {});

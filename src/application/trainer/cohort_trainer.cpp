@@ -65,10 +65,7 @@ class CohortTrainer::Session {
       : trainer_(trainer),
         clients_(clients),
         moment_(moment),
-        params_(Params::cohort_of(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true)) {
-    const at::Tensor from = start.dim() == 1 ? start.unsqueeze(0) : start;
-    check(from.size(1) == params_.values().size(1), "the start is of another model");
-    params_.values().copy_(from.expand_as(params_.values()));
+        params_(Params::cohort_from(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true, start)) {
     for (const TrainClient& client : clients) {
       check(!client.data.rows.empty(), "a client without data cannot train");
       batches_.emplace_back(client, trainer.config_.batch_size, moment);
@@ -187,10 +184,9 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   result.failures.resize(cohort);
   result.loss = as_vector(loss_sum);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_steps).count();
-  const std::vector<double> sums = as_vector(result.values.sum(1));
   for (std::size_t c = 0; c < cohort; ++c) {
     result.loss[c] /= static_cast<double>(batches[c]);
-    if (!std::isfinite(result.loss[c]) || !std::isfinite(sums[c])) result.failures[c] = kNotANumber;
+    if (!std::isfinite(result.loss[c])) result.failures[c] = kNotANumber;
     result.examples.push_back(clients[c].examples);
     result.batches.push_back(static_cast<double>(batches[c]));
     result.steps.push_back(static_cast<double>(steps[c]));
@@ -214,6 +210,7 @@ GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, con
   const auto options = at::TensorOptions(params.device()).dtype(at::kDouble);
   at::Tensor loss_sum = torch::zeros({params.clients()}, options), answers = torch::zeros({params.clients()}, options);
   const at::AutoGradMode with_gradients(want_gradients);
+  if (want_gradients) params.grads().zero_();
   std::int64_t count = params.clients();
   for (std::int64_t number = 0; number < batches.front(); ++number) {
     while (batches[static_cast<std::size_t>(count) - 1] <= number) --count;

@@ -20,6 +20,7 @@
 #include "core/log.h"
 #include "core/ports/transport.h"
 #include "core/progress.h"
+#include "core/torch_runtime.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "infrastructure/federation/local_federation.h"
 #include "infrastructure/tracking/run_folder.h"
@@ -94,6 +95,7 @@ class ExperimentRun {
   }
 
   RunReport run() {
+    const TorchThreads one(1);  // this thread averages while the workers train
     begin();
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());

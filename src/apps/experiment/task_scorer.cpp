@@ -4,6 +4,7 @@
 
 #include "application/trainer/client_pool.h"
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -19,6 +20,7 @@ std::vector<ClientGroupScores> reports(const std::vector<GroupScores>& groups) {
 }  // namespace
 
 Scores TaskScorer::score(const at::Tensor& model) {
+  const TorchThreads all(0);
   Params params = Params::cohort_of(input_.base, 1, false);
   params.values().copy_(model.unsqueeze(0));
   EvaluateOptions options;

@@ -1,7 +1,5 @@
 #include "infrastructure/federation/local_federation.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -11,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/ports/procedure.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 
@@ -55,7 +54,7 @@ class LocalFederation::Work {
 
  private:
   void work() {
-    at::set_num_threads(input_.threads);
+    const TorchThreads threads(input_.threads);
     try {
       for (;;) {
         std::unique_lock lock(mutex_);
