@@ -7,10 +7,12 @@ function(chorus_protobuf NAME PROTO)
   file(MAKE_DIRECTORY "${generated}")
   add_custom_command(
     OUTPUT "${generated}/${stem}.pb.cc" "${generated}/${stem}.pb.h"
-    COMMAND protobuf::protoc "--cpp_out=${generated}" "--proto_path=${folder}" "${PROTO}"
+    COMMAND "${Protobuf_PROTOC_EXECUTABLE}" "--cpp_out=${generated}" "--proto_path=${folder}" "${PROTO}"
     DEPENDS "${PROTO}")
   add_library(chorus_${NAME}_proto STATIC "${generated}/${stem}.pb.cc" "${generated}/${stem}.pb.h")
-  target_link_libraries(chorus_${NAME}_proto PUBLIC protobuf::libprotobuf)
+  # By path: a newer LibTorch's packages define protobuf::libprotobuf as something else.
+  target_link_libraries(chorus_${NAME}_proto PUBLIC ${Protobuf_LIBRARIES})
+  target_include_directories(chorus_${NAME}_proto SYSTEM PUBLIC ${Protobuf_INCLUDE_DIRS})
   target_compile_options(chorus_${NAME}_proto PRIVATE -w)
   target_include_directories(chorus_${NAME}_proto SYSTEM INTERFACE "${generated}")
 endfunction()

@@ -82,7 +82,7 @@ void add_sweep(CLI::App& app) {
   command->group(kRuns);
   command->footer(kSweepExamples);
   command->add_option("CONFIG", options.config, "The configuration file")->required();
-  command->add_option("KEY=VALUES", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
+  command->add_option("settings", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
   command->add_option("--seeds", options.seeds, "Runs of each combination")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();
