@@ -1,6 +1,6 @@
 #include "tests/contract/quadratic_clients.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

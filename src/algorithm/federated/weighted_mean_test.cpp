@@ -1,7 +1,7 @@
 #include "algorithm/federated/weighted_mean.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <numeric>
 

@@ -1,6 +1,6 @@
 #include "application/optim/adafactor.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include "application/optim/adamw.h"
 
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

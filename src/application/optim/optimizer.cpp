@@ -1,6 +1,6 @@
 #include "application/optim/optimizer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "application/tasks/evaluate.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 #include "application/trainer/client_pool.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "application/trainer/cohort_trainer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <chrono>

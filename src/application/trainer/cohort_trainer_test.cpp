@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "application/tasks/encode_split.h"
 #include "application/tasks/tiny_world_test.h"

@@ -1,7 +1,7 @@
 #include "apps/experiment/run_experiment.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <torch/version.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "apps/experiment/run_state.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

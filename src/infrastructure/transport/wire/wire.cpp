@@ -1,7 +1,7 @@
 #include "infrastructure/transport/wire/wire.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 #include <limits>
