@@ -1,7 +1,5 @@
 #include "application/models/loss.h"
 
-#include <limits>
-
 namespace chorus {
 namespace {
 
@@ -46,7 +44,7 @@ at::Tensor span_loss(const at::Tensor& logits, const at::Tensor& starts, const a
                                  .flatten()
                                  .index_select(0, packing.client_of() * packing.sequences() + packing.sequence_of());
   const at::Tensor beyond = place.ge(lengths.unsqueeze(1)).unsqueeze(-1);  // [N, L, 1]
-  const at::Tensor scores = packing.unpack(logits).masked_fill(beyond, std::numeric_limits<float>::lowest());
+  const at::Tensor scores = packing.unpack(logits).masked_fill(beyond, kHiddenScore);
   return (place_loss(scores.select(2, 0), starts, packing) + place_loss(scores.select(2, 1), ends, packing)) / 2;
 }
 

@@ -1,7 +1,5 @@
 #include "application/models/ops/attention.h"
 
-#include <limits>
-
 #include "core/error.h"
 
 namespace chorus {
@@ -16,7 +14,7 @@ at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) {
 at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, const AttentionSpec& spec) {
   at::Tensor scores = torch::matmul(q * spec.scale, k.transpose(-1, -2));
   if (spec.bias.defined()) scores = scores + spec.bias;
-  if (hidden.defined()) scores = scores.masked_fill(hidden, std::numeric_limits<float>::lowest());
+  if (hidden.defined()) scores = scores.masked_fill(hidden, kHiddenScore);
   return torch::softmax(scores, -1);
 }
 

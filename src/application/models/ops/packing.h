@@ -7,6 +7,9 @@
 
 namespace chorus {
 
+/// What hidden scores become before a softmax: as good as minus infinity, and a number in bfloat16, too.
+inline constexpr double kHiddenScore = -1e30;
+
 /// Where each sequence of each client lies among the packed tokens of a cohort's batch.
 ///
 /// Tokens are laid end to end: client c holds its sequences one after the other in row c of a [C, T] matrix, T being
