@@ -1,4 +1,4 @@
-# chorus_component(NAME [TORCH] [UNITY] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
+# chorus_component(NAME [TORCH] [UNITY] [COLD] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
 #
 # One folder, one object target: every x.cpp here goes into chorus_NAME, every x_test.cpp into the test program
 # NAME_test. DEPENDS names the components whose headers this one may include; anything else fails to link. Object
@@ -6,13 +6,14 @@
 # and is compiled with its precompiled header, which is slow to load; TORCH_SOURCES: only these do (params for params.cpp
 # and params_test.cpp), and become the targets chorus_NAME_torch and NAME_torch_test. UNITY: several sources may be
 # compiled as one where CHORUS_UNITY is on (see cmake/unity.cmake), so no two of them define the same name in an
-# anonymous namespace, nor do two of the tests.
+# anonymous namespace, nor do two of the tests. COLD: nothing here is slow, so it is hardly optimised and compiles
+# faster.
 
 include(precompiled)
 include(unity)
 
 function(chorus_component NAME)
-  cmake_parse_arguments(ARG "TORCH;UNITY" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;UNITY;COLD" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
   file(GLOB plain CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(FILTER plain EXCLUDE REGEX "_fuzz\\.cpp$")
   set(heavy)
@@ -46,6 +47,13 @@ function(chorus_component NAME)
     chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
   elseif(heavy)
     chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
+  endif()
+  if(ARG_COLD)
+    foreach(target chorus_${NAME} chorus_${NAME}_torch)
+      if(TARGET ${target})
+        target_compile_options(${target} PRIVATE ${CHORUS_QUICK_OPTIONS})
+      endif()
+    endforeach()
   endif()
 endfunction()
 

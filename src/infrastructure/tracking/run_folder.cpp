@@ -23,10 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string system_reason(int error) { return std::generic_category().message(error); }
 
 [[noreturn]] void fail(const fs::path& path, int error) {
-  const std::string message = fmt::format("{}: cannot be written: {}", path.string(), reason(error));
+  const std::string message = fmt::format("{}: cannot be written: {}", path.string(), system_reason(error));
   if (error == EACCES || error == EPERM || error == EROFS || error == ENAMETOOLONG || error == ENOTDIR)
     throw DataError(message);
   throw WorldError(message);

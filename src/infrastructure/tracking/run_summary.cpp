@@ -15,14 +15,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSummaryFormat = 1;
 
-Json number(double value) {
+Json summary_number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return value;
 }
 
 Json to_json(const Scores& scores) {
   Json json = Json::object();
-  for (const auto& [name, value] : scores) json[name] = number(value);
+  for (const auto& [name, value] : scores) json[name] = summary_number(value);
   return json;
 }
 

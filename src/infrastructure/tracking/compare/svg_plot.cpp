@@ -13,8 +13,8 @@ namespace chorus {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRight = 20, kTop = 44, kBottom = 84;
-constexpr std::array<const char*, 8> kColours = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
-                                                 "#d55e00", "#56b4e9", "#000000", "#b8a900"};
+constexpr std::array<const char*, 8> kSvgColours = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
+                                                    "#d55e00", "#56b4e9", "#000000", "#b8a900"};
 constexpr double kLegendLine = 18;
 
 std::string escaped(const std::string& text) {
@@ -36,7 +36,7 @@ std::string escaped(const std::string& text) {
 }
 
 std::string mark(double x, double y, std::size_t curve) {
-  const char* colour = kColours[curve % kColours.size()];
+  const char* colour = kSvgColours[curve % kSvgColours.size()];
   switch (curve % 4) {
     case 0:
       return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n", x, y, colour);
@@ -104,7 +104,7 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     for (const auto& [x, y] : curves[i].points) path += fmt::format("{:.1f},{:.1f} ", x_of(x), y_of(y));
     svg += fmt::format(
         "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n", path,
-        kColours[i % kColours.size()]);
+        kSvgColours[i % kSvgColours.size()]);
     const std::size_t every = std::max<std::size_t>(1, curves[i].points.size() / 20);
     for (std::size_t p = 0; p < curves[i].points.size(); p += every)
       svg += mark(x_of(curves[i].points[p].first), y_of(curves[i].points[p].second), i);
