@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/cost.h"
+#include "infrastructure/emulation/device_profile.h"
+
+namespace chorus {
+
+/// What a client computes for every batch: enough to look it up in a profile.
+struct EmulatedWork {
+  TuningWay way = {};
+  double depth = 12;         ///< top layers that train
+  std::int64_t layers = 12;  ///< of the model
+  std::int64_t batch_size = 4;
+  std::int64_t sequence_length = 256;  ///< the length texts are cut at, not that of the texts
+  bool scale_depth = false;            ///< DeviceProfile::at
+};
+
+/// What one request made a client do.
+struct ClientLoad {
+  double batches = 0;
+  double bytes_down = 0, bytes_up = 0;  ///< of the request and the reply, as they travel
+};
+
+/// Seconds that so many bytes take when they start at a moment of the emulated clock.
+using TransferTime = std::function<double(double bytes, double start)>;
+
+struct Link {
+  TransferTime down, up;
+};
+/// A link of constant speed, in MB/s.
+Link constant_link(double down, double up);
+
+/// Of one batch. ConfigError as DeviceProfile::at.
+double batch_seconds(const DeviceProfile& profile, const EmulatedWork& work);
+
+/// The round of one client (REFERENCE 4.4; paper 003, section 6.1):
+///     seconds = bytes_down / bandwidth + slowdown * batches * latency[depth] + bytes_up / bandwidth
+///     joules  = compute_watts * compute seconds + network_watts * network seconds
+/// `start`: the emulated clock when it is asked, in seconds.
+struct CostInput {
+  const DeviceProfile& profile;
+  EmulatedWork work = {};
+  ClientLoad load = {};
+  const Link& link;
+  double slowdown = 1;
+  double start = 0;
+};
+Cost cost_of(const CostInput& input);
+
+}  // namespace chorus
