@@ -45,6 +45,13 @@ endif()
 # Optional: without it the folders that need it are not built and their names are not registered.
 find_package(HDF5 COMPONENTS C)
 find_package(Protobuf)
+find_library(ZSTD_LIBRARY zstd)
+find_path(ZSTD_INCLUDE zstd.h)
+if(ZSTD_LIBRARY AND ZSTD_INCLUDE)
+  add_library(chorus_zstd_library INTERFACE)
+  target_link_libraries(chorus_zstd_library INTERFACE ${ZSTD_LIBRARY})
+  target_include_directories(chorus_zstd_library SYSTEM INTERFACE ${ZSTD_INCLUDE})
+endif()
 
 # Newer LibTorch carries headers of other versions of fmt and protobuf, which would hide those that fit the libraries.
 # chorus_prefer(folder/with/headers name): <name/...> is taken from there.

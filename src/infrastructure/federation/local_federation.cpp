@@ -23,6 +23,7 @@ class LocalFederation::Work {
         request_(std::move(request)),
         procedure_(Procedures::make(request_.procedure)),
         traffic_(std::move(traffic)) {
+    open();
     const std::size_t batches = (cohort_.size() + input_.cohort_batch - 1) / input_.cohort_batch;
     for (std::size_t w = 0; w < std::min(input_.workers, batches); ++w) threads_.emplace_back([this] { work(); });
   }
@@ -53,6 +54,16 @@ class LocalFederation::Work {
   }
 
  private:
+  // All clients get the same bytes, so in one process they are read once.
+  void open() {
+    if (input_.gate == nullptr) return;
+    try {
+      request_ = input_.gate->open(std::move(request_));
+    } catch (const DataError& error) {
+      unreadable_ = error.what();
+    }
+  }
+
   void work() {
     const TorchThreads threads(input_.threads);
     try {
@@ -80,7 +91,9 @@ class LocalFederation::Work {
     std::vector<ClientId> clients;
     std::vector<Reply> replies;
     for (std::size_t slot = begin; slot < end; ++slot) {
-      if (input_.sizes[cohort_[slot]] > 0) {
+      if (!unreadable_.empty()) {
+        replies.push_back({cohort_[slot], slot, {}, unreadable_});
+      } else if (input_.sizes[cohort_[slot]] > 0) {
         clients.push_back(cohort_[slot]);
       } else {
         replies.push_back({cohort_[slot], slot, {}, "it has no training data"});
@@ -90,6 +103,7 @@ class LocalFederation::Work {
       const std::unique_ptr<Workbench> bench = input_.open(clients, request_.round);
       std::vector<Answer> answers = procedure_->run(request_, *bench);
       check(answers.size() == clients.size(), "a procedure answers for each client");
+      if (input_.gate != nullptr) input_.gate->close(request_, *bench, answers);
       for (std::size_t i = 0; i < answers.size(); ++i) {
         const ClientId id = bench->clients()[i];
         const auto place = std::find(cohort_.begin() + static_cast<std::ptrdiff_t>(begin), cohort_.end(), id);
@@ -109,7 +123,8 @@ class LocalFederation::Work {
   Request request_;
   std::unique_ptr<Procedure> procedure_;
   std::shared_ptr<Traffic> traffic_;
-  std::uint64_t request_bytes_ = request_.body.bytes();
+  std::uint64_t request_bytes_ = request_.body.bytes();  // before it is opened
+  std::string unreadable_;                               // why nobody can
 
   std::mutex mutex_;
   std::condition_variable arrived_, room_;

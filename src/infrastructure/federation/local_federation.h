@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/ports/client_gate.h"
 #include "core/ports/federation.h"
 #include "core/ports/workbench.h"
 
@@ -15,10 +16,11 @@ struct LocalFederationInput {
   std::span<const double> sizes;  ///< borrowed
   /// Opens the given clients for one round; called by several threads at once.
   std::function<std::unique_ptr<Workbench>(std::span<const ClientId>, std::uint64_t round)> open;
-  std::size_t cohort_batch = 8;     ///< C: clients of one batched computation
-  std::size_t workers = 1;          ///< such computations side by side
-  int threads = 1;                  ///< inside each of them
-  std::function<bool()> stop = {};  ///< true: give up, as soon as a computation has ended (Ctrl-C)
+  std::size_t cohort_batch = 8;      ///< C: clients of one batched computation
+  std::size_t workers = 1;           ///< such computations side by side
+  int threads = 1;                   ///< inside each of them
+  const ClientGate* gate = nullptr;  ///< between wire and procedures, on the clients' side; borrowed, may be null
+  std::function<bool()> stop = {};   ///< true: give up, as soon as a computation has ended (Ctrl-C)
 };
 
 /// Clients that live in this process. A cohort is cut, in the order it is given, into batches of up to C clients, and

@@ -1,0 +1,304 @@
+// Every filter alone: sizes, round trips, means, bounds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "algorithm/compression/bit_packing.h"
+#include "algorithm/compression/ecq.h"
+#include "algorithm/compression/half.h"
+#include "algorithm/compression/power_sgd.h"
+#include "algorithm/compression/qsgd.h"
+#include "algorithm/compression/sign.h"
+#include "algorithm/compression/sparse.h"
+
+namespace chorus {
+namespace {
+
+std::vector<float> normal_numbers(std::size_t count, std::uint64_t seed = 1) {
+  RandomStream stream({.seed = seed, .purpose = "test"});
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(stream.normal());
+  return values;
+}
+
+FilterContext context_of(std::uint64_t round, std::span<const FilterBlock> blocks = {}) {
+  FilterContext context;
+  context.key = {.seed = 5, .purpose = "test filter", .round = round};
+  context.blocks = blocks;
+  return context;
+}
+
+std::vector<float> there_and_back(const Filter& filter, std::span<const float> values, const FilterContext& context) {
+  Filter::Bytes bytes;
+  std::vector<float> left = filter.encode(values, bytes, context);
+  EXPECT_TRUE(filter.stage() != Filter::Stage::kReduce || filter.left(bytes, values.size()) == left.size());
+  return filter.decode(bytes, std::move(left), values.size());
+}
+
+double relative_error(std::span<const float> values, std::span<const float> back) {
+  double norm = 0, error = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    norm += values[i] * values[i];
+    error += (values[i] - back[i]) * (values[i] - back[i]);
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST(BitPacking, CodesOfEveryWidthAndNumberComeBack) {
+  for (const Bits bits : {Bits::k1, Bits::k2, Bits::k4, Bits::k8}) {
+    for (std::size_t count = 0; count < 70; ++count) {
+      std::vector<std::uint8_t> codes(count), back(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        codes[i] = static_cast<std::uint8_t>((i * 37 + 11) & ((1U << static_cast<int>(bits)) - 1));
+      }
+      std::vector<std::byte> packed(packed_bytes(count, bits));
+      pack_codes(codes, bits, packed.data());
+      unpack_codes(packed.data(), bits, back);
+      ASSERT_EQ(codes, back) << static_cast<int>(bits) << " bits, " << count;
+    }
+  }
+  EXPECT_EQ(packed_bytes(9, Bits::k1), 2U);
+  EXPECT_EQ(packed_bytes(9, Bits::k2), 3U);
+  EXPECT_EQ(packed_bytes(9, Bits::k4), 5U);
+}
+
+TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
+  RandomStream stream({.seed = 3, .purpose = "test"});
+  for (const double share : {0.0, 0.0001, 0.01, 0.1, 0.5, 0.99, 1.0}) {
+    constexpr std::size_t kSize = 200000;
+    std::vector<std::uint32_t> positions;
+    for (std::uint32_t i = 0; i < kSize; ++i) {
+      if (stream.uniform() < share) positions.push_back(i);
+    }
+    std::vector<std::byte> bytes;
+    append_positions(positions, kSize, bytes);
+    EXPECT_EQ(read_positions(bytes, positions.size(), kSize), positions);
+    if (share == 0.01) {  // entropy 8.08 bits a position
+      EXPECT_LT(static_cast<double>(bytes.size()) * 8 / static_cast<double>(positions.size()), 8.3);
+    }
+  }
+  // One far position: a long run of ones.
+  std::vector<std::byte> bytes;
+  const std::vector<std::uint32_t> far{0, 1, 2, 999999};
+  append_positions(far, 1000000, bytes);
+  EXPECT_EQ(read_positions(bytes, 4, 1000000), far);
+  EXPECT_THROW(read_positions(bytes, 4, 999999), DataError);
+  EXPECT_THROW(read_positions(bytes, 5, 1000000), DataError);
+  EXPECT_THROW(read_positions(bytes, 3, 1000000), DataError);
+  EXPECT_THROW(read_positions({}, 0, 10), DataError);
+}
+
+TEST(BitPacking, MaxMagnitudeSeesWhatIsNotFinite) {
+  EXPECT_EQ(max_magnitude(std::vector<float>{-3, 2, 0}), 3);
+  EXPECT_FALSE(max_magnitude(std::vector<float>{1, NAN}) <= FLT_MAX);
+  EXPECT_FALSE(max_magnitude(std::vector<float>{1, -INFINITY}) <= FLT_MAX);
+}
+
+TEST(Codecs, PackedSizesAreExact) {
+  const std::vector<float> values = normal_numbers(1003);
+  const auto size_of = [&](const Filter& filter) {
+    Filter::Bytes bytes(3);  // whatever was there before stays
+    filter.encode(values, bytes, context_of(0));
+    return bytes.size() - 3;
+  };
+  using Scale = UniformConfig::Scale;
+  // A head of 8 bytes, a scale for each of ceil(1003 / 256) = 4 buckets, ceil(1003 bits / 8) bytes.
+  EXPECT_EQ(size_of(UniformFilter({Bits::k8, 256, Scale::kMaxAbs, true})), 8U + 16 + 1003);
+  EXPECT_EQ(size_of(UniformFilter({Bits::k4, 256, Scale::kMaxAbs, true})), 8U + 16 + 502);
+  EXPECT_EQ(size_of(UniformFilter({Bits::k2, 256, Scale::kRange, true})), 8U + 32 + 251);
+  EXPECT_EQ(size_of(QsgdFilter({Bits::k8, 256, QsgdConfig::Norm::kL2})), 8U + 16 + 1003);
+  EXPECT_EQ(size_of(QsgdFilter({Bits::k2, 256, QsgdConfig::Norm::kL2})), 8U + 16 + 251);
+  EXPECT_EQ(size_of(EcqFilter({Bits::k4, 256, 1, 1})), 8U + 16 + 502);
+  EXPECT_EQ(size_of(SignFilter({256, false, false})), 8U + 16 + 126);
+  EXPECT_EQ(size_of(SignFilter({256, true, false})), 8U + 16 + 251);
+  EXPECT_EQ(size_of(HalfFilter(HalfFilter::Type::kFloat16)), 2006U);
+  EXPECT_EQ(size_of(RandomKFilter({0.1, true})), 8U);
+}
+
+// The largest |z| over the coordinates, z = (mean of decoded - x) / standard error of that mean.
+double worst_z(const Filter& filter, const std::vector<float>& values, int trials) {
+  std::vector<double> sum(values.size(), 0), squares(values.size(), 0);
+  for (int trial = 0; trial < trials; ++trial) {
+    const std::vector<float> back = there_and_back(filter, values, context_of(static_cast<std::uint64_t>(trial)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sum[i] += back[i];
+      squares[i] += static_cast<double>(back[i]) * back[i];
+    }
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double mean = sum[i] / trials;
+    const double variance = std::max(squares[i] / trials - mean * mean, 0.0);
+    // Numbers that are on the grid do not vary but by rounding.
+    const double error = std::sqrt(variance / trials) + 2e-7 * std::fabs(values[i]);
+    worst = std::max(worst, std::fabs(mean - values[i]) / error);
+  }
+  return worst;
+}
+
+// 13 quantisers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
+TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
+  constexpr double kWorst = 5.5;
+  const std::vector<float> values = normal_numbers(64);
+  for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
+    const int width = static_cast<int>(bits);
+    for (const auto scale : {UniformConfig::Scale::kMaxAbs, UniformConfig::Scale::kRange}) {
+      EXPECT_LT(worst_z(UniformFilter({bits, 32, scale, true}), values, 4000), kWorst) << width;
+    }
+    for (const auto norm : {QsgdConfig::Norm::kL2, QsgdConfig::Norm::kMax}) {
+      EXPECT_LT(worst_z(QsgdFilter({bits, 32, norm}), values, 4000), kWorst) << width;
+    }
+  }
+  EXPECT_LT(worst_z(RandomKFilter({0.25, false}), values, 4000), kWorst);
+  // The test can tell: rounding to the nearest, and keeping the largest, are not.
+  EXPECT_GT(worst_z(UniformFilter({Bits::k2, 32, UniformConfig::Scale::kMaxAbs, false}), values, 400), 100);
+  EXPECT_GT(worst_z(TopKFilter({0.25, false}), values, 400), 100);
+}
+
+TEST(Codecs, ErrorsStayWithinTheirBounds) {
+  const std::vector<float> values = normal_numbers(5000);
+  for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
+    const int width = static_cast<int>(bits);
+    for (const auto scale : {UniformConfig::Scale::kMaxAbs, UniformConfig::Scale::kRange}) {
+      const auto back = there_and_back(UniformFilter({bits, 512, scale, true}), values, context_of(1));
+      const auto near = there_and_back(UniformFilter({bits, 512, scale, false}), values, context_of(1));
+      for (std::size_t begin = 0; begin < values.size(); begin += 512) {
+        const auto piece = std::span(values).subspan(begin, std::min<std::size_t>(512, values.size() - begin));
+        const auto [low, high] = std::minmax_element(piece.begin(), piece.end());
+        const float step = scale == UniformConfig::Scale::kRange
+                               ? (*high - *low) / static_cast<float>((1 << width) - 1)
+                               : std::max(-*low, *high) / static_cast<float>((1 << (width - 1)) - 1);
+        for (std::size_t i = 0; i < piece.size(); ++i) {
+          ASSERT_LE(std::fabs(piece[i] - back[begin + i]), step * 1.0001F) << width;
+          ASSERT_LE(std::fabs(piece[i] - near[begin + i]), step * 0.5001F) << width;
+        }
+      }
+    }
+    // QSGD, lemma 3.1: E|Q(v) - v|^2 <= min(n / s^2, sqrt(n) / s) |v|^2; over 80 buckets the mean is near.
+    const double levels = (1 << (width - 1)) - 1;
+    const auto many = normal_numbers(80 * 64);
+    const auto back = there_and_back(QsgdFilter({bits, 64, QsgdConfig::Norm::kL2}), many, context_of(2));
+    EXPECT_LE(relative_error(many, back), 1.05 * std::sqrt(std::min(64 / (levels * levels), 8 / levels))) << width;
+  }
+  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kFloat16), values, context_of(0))),
+            0x1p-11);
+  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kBfloat16), values, context_of(0))),
+            0x1p-8);
+}
+
+TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
+  const std::vector<float> zeros(700, 0.0F);
+  std::vector<float> tiny(700, 1e-42F), large(700, 3e38F), one(700, 0.0F);
+  one[13] = -2;
+  const std::vector<std::unique_ptr<Filter>> filters = [] {
+    std::vector<std::unique_ptr<Filter>> all;
+    for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
+      all.push_back(std::make_unique<UniformFilter>(UniformConfig{bits, 512, UniformConfig::Scale::kMaxAbs, true}));
+      all.push_back(std::make_unique<QsgdFilter>(QsgdConfig{bits, 512, QsgdConfig::Norm::kL2}));
+    }
+    all.push_back(std::make_unique<SignFilter>(SignConfig{512, true, false}));
+    all.push_back(std::make_unique<TopKFilter>(SparseConfig{0.01, true}));
+    return all;
+  }();
+  for (const auto& filter : filters) {
+    EXPECT_EQ(there_and_back(*filter, zeros, context_of(0)), zeros);
+    for (const float value : there_and_back(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
+    const std::vector<float> back = there_and_back(*filter, one, context_of(0));
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      if (i != 13) {
+        ASSERT_EQ(back[i], 0);
+      }
+    }
+    EXPECT_LE(back[13], 0);
+  }
+  // fp16 stays finite.
+  EXPECT_EQ(there_and_back(HalfFilter(HalfFilter::Type::kFloat16), large, context_of(0))[0], 65504);
+  // A range that float32 cannot hold, and a norm.
+  large[3] = -3e38F;
+  Filter::Bytes bytes;
+  const UniformFilter range({Bits::k8, 512, UniformConfig::Scale::kRange, true});
+  EXPECT_THROW(range.encode(large, bytes, context_of(0)), DataError);
+  EXPECT_THROW(QsgdFilter(QsgdConfig{}).encode(large, bytes, context_of(0)), DataError);
+}
+
+TEST(Codecs, SignsAreOneBitAndTheMean) {
+  std::vector<float> values = normal_numbers(4096);
+  for (std::size_t i = 0; i < 1000; ++i) values[i] = 0;
+  const SignFilter filter({4096, false, false});
+  const auto back = there_and_back(filter, values, context_of(0));
+  double mean = 0;
+  for (const float value : values) mean += std::fabs(value) / 4096;
+  int negative = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(std::fabs(back[i]), mean, 1e-5);
+    if (values[i] != 0) {
+      EXPECT_EQ(std::signbit(back[i]), values[i] < 0);
+    } else {
+      negative += std::signbit(back[i]) ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(negative, 500, 80);  // a fair coin: 5 standard deviations
+}
+
+TEST(Codecs, TopKKeepsTheLargest) {
+  const std::vector<float> values{1, -5, 2, 5, 0, -5, 3, 0.5F, 2, 1};
+  const auto kept = [&](double k) { return there_and_back(TopKFilter({k, true}), values, context_of(0)); };
+  EXPECT_EQ(kept(0.1), (std::vector<float>{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // of equals the first
+  EXPECT_EQ(kept(0.2), (std::vector<float>{0, -5, 0, 5, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(kept(0.5), (std::vector<float>{0, -5, 2, 5, 0, -5, 3, 0, 0, 0}));
+  EXPECT_EQ(kept(1), values);
+  EXPECT_EQ(kept(1e-9), kept(0.1));  // at least one
+  EXPECT_EQ(kept_count(0.01, 12345), 123U);
+}
+
+TEST(Codecs, RandomKTakesEveryPositionEquallyOften) {
+  const std::vector<float> ones(50, 1.0F);
+  std::vector<int> times(50, 0);
+  for (std::uint64_t round = 0; round < 5000; ++round) {
+    const auto back = there_and_back(RandomKFilter({0.2, true}), ones, context_of(round));
+    int kept = 0;
+    for (std::size_t i = 0; i < 50; ++i) {
+      times[i] += back[i] == 1 ? 1 : 0;
+      kept += back[i] != 0 ? 1 : 0;
+    }
+    ASSERT_EQ(kept, 10);
+  }
+  for (const int count : times) EXPECT_NEAR(count, 1000, 5.5 * std::sqrt(5000 * 0.2 * 0.8));
+}
+
+TEST(Codecs, PowerSgdGivesAMatrixOfItsRankBack) {
+  torch::manual_seed(3);
+  const at::Tensor matrix = torch::randn({40, 3}).matmul(torch::randn({3, 50}));
+  const at::Tensor vector = torch::randn({17}), small = torch::randn({4, 4});
+  const at::Tensor all = torch::cat({vector, matrix.view(-1), small.view(-1)});
+  const std::vector<FilterBlock> blocks{{0, {17}}, {17, {40, 5, 10}}, {2017, {4, 4}}};
+  const std::span values(all.data_ptr<float>(), static_cast<std::size_t>(all.numel()));
+  const PowerSgdFilter rank3({3, true, true});
+  Filter::Bytes bytes;
+  const auto left = rank3.encode(values, bytes, context_of(0, blocks));
+  EXPECT_EQ(left.size(), 17U + 3 * (40 + 50) + 16);  // a small matrix is not worth it
+  const auto back = rank3.decode(bytes, left, values.size());
+  EXPECT_LT(relative_error(values, back), 1e-5);
+  for (std::size_t i = 0; i < 17; ++i) EXPECT_EQ(back[i], values[i]);
+  // A rank below loses something; a warm start loses less from round to round, down to the best there is.
+  ClientState memory;
+  FilterContext context = context_of(0, blocks);
+  context.memory = &memory;
+  std::vector<double> errors;
+  for (int round = 0; round < 8; ++round) {
+    errors.push_back(relative_error(values, there_and_back(PowerSgdFilter({2, true, true}), values, context)));
+  }
+  const at::Tensor s = std::get<1>(torch::svd(matrix));
+  const double best = s[2].item<double>() / all.norm().item<double>();
+  EXPECT_GT(errors[0], best * 1.01);
+  EXPECT_NEAR(errors[7], best, best * 0.01);
+  // Without a layout there is nothing to do.
+  const auto plain = there_and_back(rank3, values, context_of(0));
+  EXPECT_EQ(plain, std::vector<float>(values.begin(), values.end()));
+}
+
+}  // namespace
+}  // namespace chorus

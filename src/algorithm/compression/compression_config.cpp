@@ -1,0 +1,16 @@
+#include "algorithm/compression/compression_config.h"
+
+namespace chorus {
+
+void CompressionConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("up", up, "filters of what clients send, in this order");
+  visitor.field("down", down, "filters of what the server sends, in this order");
+  visitor.check([this]() -> std::string {
+    if (const std::string mistake = order_mistake(up); !mistake.empty()) return "up: " + mistake;
+    if (const std::string mistake = order_mistake(down); !mistake.empty()) return "down: " + mistake;
+    if (const std::string mistake = down_mistake(down); !mistake.empty()) return "down: " + mistake;
+    return "";
+  });
+}
+
+}  // namespace chorus

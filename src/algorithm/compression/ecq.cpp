@@ -1,0 +1,18 @@
+#include "algorithm/compression/ecq.h"
+
+namespace chorus {
+
+void EcqConfig::describe(ConfigVisitor& visitor) {
+  describe_bits(visitor, bits, bucket);
+  visitor.field("compensation", compensation, "alpha: how much of the error so far is added").at_least(0).at_most(1);
+  visitor.field("decay", decay, "beta: how much of it is remembered").at_least(0).at_most(1);
+}
+
+namespace {
+
+const Registration<Filters, EcqConfig> kRegisteredEcq{
+    "ecq", "error-compensated quantiser, 8, 4 or 2 bits (Wu et al. 2018; FTQ of paper 003)",
+    [](const EcqConfig& config) { return std::make_unique<EcqFilter>(config); }};
+
+}  // namespace
+}  // namespace chorus

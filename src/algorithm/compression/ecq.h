@@ -1,0 +1,33 @@
+#pragma once
+
+#include "algorithm/compression/uniform.h"
+
+namespace chorus {
+
+struct EcqConfig {
+  Bits bits = Bits::k8;
+  std::int64_t bucket = 512;
+  double compensation = 1;  ///< alpha of the paper
+  double decay = 1;         ///< beta of the paper
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Error-compensated quantisation (ECQ-SGD, Wu et al. 2018), what paper 003 cites for its baselines FTQ and LFQ: the
+/// stochastic uniform quantiser, and every sender adds what it has lost so far,
+///     sent = Q(x + alpha e),   e' = beta e + x - sent
+/// With alpha = beta = 1 it is ordinary error feedback; smaller ones forget old errors. The INT8 and INT4 of paper 003
+/// are bits: 8 and bits: 4. Bytes: as the filter uniform.
+class EcqFilter : public UniformFilter {
+ public:
+  explicit EcqFilter(const EcqConfig& config)
+      : UniformFilter({config.bits, config.bucket, UniformConfig::Scale::kMaxAbs, true}),
+        feedback_{config.compensation, config.decay} {}
+
+  std::optional<ErrorFeedback> feedback() const override { return feedback_; }
+
+ private:
+  ErrorFeedback feedback_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,254 @@
+#include "algorithm/compression/filter_chain.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+#include "algorithm/compression/bit_packing.h"
+#include "algorithm/compression/owning_tensor.h"
+#include "core/byte_reader.h"
+
+namespace chorus {
+namespace {
+
+using Stage = Filter::Stage;
+
+constexpr std::string_view kMagic = "CHF1";
+constexpr std::size_t kMostDimensions = 8;
+constexpr std::size_t kMostNumbers = 0xFFFFFFFF;  // positions are 32 bits
+
+// What the body of so many numbers may take at most, before entropy coding.
+std::size_t most_body(std::size_t numbers) { return 16 * numbers + (std::size_t{1} << 20); }
+
+struct Distance {
+  double norm2 = 0, error2 = 0;
+};
+
+Distance distance(std::span<const float> sent, std::span<const float> arrived) {
+  Distance sum;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const double x = sent[i], off = x - arrived[i];
+    sum.norm2 += x * x;
+    sum.error2 += off * off;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string order_mistake(const FilterList& filters) {
+  std::string last_name;
+  Stage last = Stage::kReduce;
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    const auto filter = filters[i].make();
+    const std::string& name = filters[i].name();
+    if (i > 0 && filter->stage() < last) {
+      return fmt::format(
+          "{} cannot come after {}; filters go in this order: those that leave numbers out, one that makes them "
+          "shorter, zstd",
+          name, last_name);
+    }
+    if (i > 0 && filter->stage() == last && last != Stage::kReduce) {
+      return fmt::format("{} cannot follow {}: of this sort there is one in a list", name, last_name);
+    }
+    if (i > 0 && filter->needs_blocks()) {
+      return fmt::format("{} must come first: after {} there are no matrices", name, last_name);
+    }
+    last = filter->stage();
+    last_name = name;
+  }
+  return "";
+}
+
+std::string down_mistake(const FilterList& filters) {
+  for (const Choice<Filters>& choice : filters) {
+    const auto filter = choice.make();
+    if (filter->stage() == Stage::kReduce && filter->feedback()) {
+      return fmt::format(
+          "{} with error feedback would send what it left out many times over, since whole models go down, not "
+          "changes; "
+          "set its error_feedback: false",
+          choice.name());
+    }
+  }
+  return "";
+}
+
+FilterChain::FilterChain(const FilterList& filters) {
+  const std::string mistake = order_mistake(filters);
+  if (!mistake.empty()) throw ConfigError("compression: " + mistake);
+  for (const Choice<Filters>& choice : filters) {
+    filters_.push_back(choice.make());
+    names_ += (names_.empty() ? "" : "+") + choice.name();
+    // The most particular wish counts: that of a quantiser that comes after a sparsifier.
+    if (const auto wish = filters_.back()->feedback()) feedback_ = wish;
+  }
+  check(names_.size() < 256, "a list of filters is too long");
+}
+
+bool FilterChain::lossless() const { return empty() || filters_.front()->stage() == Stage::kEntropy; }
+
+bool FilterChain::remembers() const {
+  if (feedback_) return true;
+  for (const auto& filter : filters_) {
+    if (filter->remembers()) return true;
+  }
+  return false;
+}
+
+Filter::Bytes FilterChain::encode(std::span<const float> values, const Input& input) const {
+  if (!(max_magnitude(values) <= FLT_MAX)) throw DataError("some of its numbers are not finite");
+  check(values.size() <= kMostNumbers && input.shape.size() <= kMostDimensions, "a vector is too large to be packed");
+  ClientState* memory = input.context.memory;
+  const std::string error_name = input.context.place + "error";
+  at::Tensor old;  // e, where there is one of this size
+  if (feedback_ && memory != nullptr) {
+    const auto found = memory->find(error_name);
+    if (found != memory->end() && found->second.scalar_type() == at::kFloat &&
+        found->second.numel() == static_cast<std::int64_t>(values.size())) {
+      old = found->second.cpu().contiguous();
+    }
+  }
+  std::vector<float> compensated;  // v
+  std::span<const float> to_send = values;
+  if (old.defined()) {
+    const auto* e = old.data_ptr<float>();
+    const auto alpha = static_cast<float>(feedback_->compensation);
+    compensated.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) compensated[i] = values[i] + alpha * e[i];
+    to_send = compensated;
+  }
+
+  Filter::Bytes out;
+  append_raw(out, kMagic.data(), kMagic.size());
+  out.push_back(static_cast<std::byte>(names_.size()));
+  append_raw(out, names_.data(), names_.size());
+  out.push_back(static_cast<std::byte>(input.relative ? 1 : 0));
+  out.push_back(static_cast<std::byte>(input.shape.size()));
+  for (const std::int64_t size : input.shape) append_number(out, static_cast<std::uint64_t>(size));
+  const std::size_t measures = out.size();
+  append_number(out, Distance{});
+  const std::size_t body = out.size();
+
+  ClientState draft;  // of what the filters remember: nothing is kept when one of them fails
+  FilterContext context = input.context;
+  std::vector<float> left;
+  bool packed = false;
+  std::size_t stage = 0;
+  for (; stage < filters_.size() && filters_[stage]->stage() != Stage::kEntropy; ++stage) {
+    const Filter& filter = *filters_[stage];
+    context.key.step = mix(input.context.key.step, stage);
+    context.place = input.context.place + std::to_string(stage) + ".";
+    if (stage > 0) context.blocks = {};
+    if (memory != nullptr && filter.remembers()) {
+      for (const auto& [name, tensor] : *memory) {
+        if (name.starts_with(context.place)) draft[name] = tensor;
+      }
+      context.memory = &draft;
+    } else {
+      context.memory = nullptr;
+    }
+    const std::size_t begin = out.size();
+    packed = filter.stage() == Stage::kPack;
+    if (!packed) append_number(out, std::uint64_t{0});
+    std::vector<float> next = filter.encode(to_send, out, context);
+    if (!packed) {
+      const std::uint64_t length = out.size() - begin - sizeof(std::uint64_t);
+      std::memcpy(out.data() + begin, &length, sizeof(length));
+    }
+    left = std::move(next);
+    to_send = left;
+  }
+  if (!packed) append_raw(out, to_send.data(), to_send.size() * sizeof(float));
+
+  // Large vectors: what is no longer needed goes at once.
+  compensated = {};
+  left = {};
+  std::vector<float> arrived = restore(0, std::span(out).subspan(body), values.size());
+  const Distance far = distance(values, arrived);
+  std::memcpy(out.data() + measures, &far, sizeof(far));
+  if (stage < filters_.size()) {
+    const Filter::Bytes squeezed = filters_[stage]->squeeze(std::span(out).subspan(body));
+    out.resize(body);
+    append_raw(out, squeezed.data(), squeezed.size());
+  }
+
+  if (memory == nullptr) return out;
+  for (auto& [name, tensor] : draft) (*memory)[name] = std::move(tensor);
+  if (feedback_) {
+    const float* e = old.defined() ? old.data_ptr<float>() : nullptr;
+    const auto beta = static_cast<float>(feedback_->decay);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      arrived[i] = (e != nullptr ? beta * e[i] : 0) + (values[i] - arrived[i]);
+    }
+    (*memory)[error_name] = tensor_of(std::move(arrived), {static_cast<std::int64_t>(values.size())}, at::kFloat);
+  }
+  return out;
+}
+
+std::vector<float> FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const {
+  if (stage == filters_.size() || filters_[stage]->stage() == Stage::kEntropy) {
+    if (bytes.size() != size * sizeof(float)) {
+      throw DataError(fmt::format("{} numbers should be {} bytes, not {}", size, size * sizeof(float), bytes.size()));
+    }
+    std::vector<float> values(size);
+    if (size > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  const Filter& filter = *filters_[stage];
+  if (filter.stage() == Stage::kPack) return filter.decode(bytes, {}, size);
+  ByteReader reader(bytes);
+  const auto length = reader.take<std::uint64_t>();
+  const auto own = reader.bytes(length);
+  if (!reader.ok()) throw DataError("packed bytes end too early");
+  const std::size_t left = filter.left(own, size);
+  return filter.decode(own, restore(stage + 1, bytes.subspan(sizeof(length) + own.size()), left), size);
+}
+
+Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most) const {
+  ByteReader reader(bytes);
+  if (reader.text(kMagic.size()) != kMagic) throw DataError("these are not packed numbers");
+  const std::string_view names = reader.text(reader.take<std::uint8_t>());
+  if (!reader.ok()) throw DataError("packed bytes end too early");
+  if (names != names_) {
+    throw DataError(fmt::format("packed by other filters than this side has ({})", empty() ? "none" : names_));
+  }
+  Unpacked result;
+  const auto flags = reader.take<std::uint8_t>();
+  const auto dimensions = reader.take<std::uint8_t>();
+  if (flags > 1 || dimensions > kMostDimensions) throw DataError("the head of packed numbers is damaged");
+  result.relative = flags == 1;
+  std::size_t size = 1;
+  for (int d = 0; d < dimensions; ++d) {
+    const auto extent = reader.take<std::uint64_t>();
+    // Compared before it is multiplied: every partial product is at most `most`.
+    if (extent != 0 && (extent > most || size > most / extent)) {
+      throw DataError(fmt::format("packed numbers are more than the {} that are expected", most));
+    }
+    size *= extent;
+    result.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+  result.norm2 = reader.take<double>();
+  result.error2 = reader.take<double>();
+  if (!reader.ok()) throw DataError("packed bytes end too early");
+  if (!std::isfinite(result.norm2) || !std::isfinite(result.error2) || result.norm2 < 0 || result.error2 < 0) {
+    throw DataError("the head of packed numbers is damaged");
+  }
+  if (size > std::min(most, kMostNumbers)) {
+    throw DataError(fmt::format("packed numbers are more than the {} that are expected", most));
+  }
+  std::span<const std::byte> body = bytes.last(reader.left());
+  Filter::Bytes plain;
+  if (!filters_.empty() && filters_.back()->stage() == Stage::kEntropy) {
+    plain = filters_.back()->unsqueeze(body, most_body(size));
+    body = plain;
+  }
+  result.values = restore(0, body, size);
+  if (!(max_magnitude(result.values) <= FLT_MAX)) throw DataError("packed numbers are not finite");
+  return result;
+}
+
+}  // namespace chorus

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ports/filter.h"
+
+namespace chorus {
+
+using FilterList = std::vector<Choice<Filters>>;
+
+/// What is wrong with a list of filters, or "": fewer numbers come first, then fewer bits, then fewer bytes.
+std::string order_mistake(const FilterList& filters);
+/// The same, of a list for what servers send: whole models. One that reduces may not have error feedback there: what it
+/// leaves out would pile up round by round, and a client would get it many times too large.
+std::string down_mistake(const FilterList& filters);
+
+/// A vector as it comes out of its bytes.
+struct Unpacked {
+  std::vector<float> values;
+  std::vector<std::int64_t> shape;
+  bool relative = false;  ///< to what both sides know
+  double norm2 = 0;       ///< |x|^2 of what was to be sent
+  double error2 = 0;      ///< |x - values|^2
+};
+
+/// A list of filters as one: numbers into the bytes that travel, and back. Immutable and thread-safe.
+///
+///     const FilterChain chain(config.up);
+///     const Filter::Bytes bytes = chain.encode(update, {.shape = {n}, .context = context});
+///     const Unpacked back = chain.decode(bytes, n);
+///
+/// Error feedback is one memory for the whole list (core/ports/filter.h), under place + "error": what is lost by
+/// leaving numbers out and by rounding the others. The bytes stand in docs/formats.md, "Packed tensors".
+class FilterChain {
+ public:
+  /// ConfigError for a list with an order_mistake.
+  explicit FilterChain(const FilterList& filters);
+
+  bool empty() const { return filters_.empty(); }
+  bool lossless() const;
+  /// Whether senders keep anything between rounds.
+  bool remembers() const;
+  const std::string& names() const { return names_; }  ///< "top_k+uniform+zstd"
+
+  struct Input {
+    std::vector<std::int64_t> shape = {};
+    bool relative = false;
+    FilterContext context = {};
+  };
+  /// DataError when a number is not finite. On an error the memory is as it was.
+  Filter::Bytes encode(std::span<const float> values, const Input& input) const;
+  /// DataError for bytes that no such chain has made, or of more than `most` numbers.
+  Unpacked decode(std::span<const std::byte> bytes, std::size_t most) const;
+
+ private:
+  std::vector<float> restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const;
+
+  std::vector<std::unique_ptr<Filter>> filters_;
+  std::string names_;
+  std::optional<ErrorFeedback> feedback_;
+};
+
+}  // namespace chorus

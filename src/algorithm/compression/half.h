@@ -1,0 +1,23 @@
+#pragma once
+
+#include "core/ports/filter.h"
+
+namespace chorus {
+
+/// Half precision, rounded to the nearest: 2 bytes a number, row by row.
+///     fp16   11 significant bits; beyond 65504 it stays there
+///     bf16   8 significant bits, the range of float32
+class HalfFilter : public Filter {
+ public:
+  enum class Type { kFloat16, kBfloat16 };
+  explicit HalfFilter(Type type) : type_(type) {}
+
+  Stage stage() const override { return Stage::kPack; }
+  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+
+ private:
+  Type type_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,91 @@
+#include "algorithm/compression/message_filters.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "algorithm/compression/owning_tensor.h"
+
+namespace chorus {
+namespace {
+
+constexpr std::string_view kPacked = ".packed";
+
+}  // namespace
+
+double FilterTotals::ratio() const { return packed > 0 ? raw / packed : 1; }
+double FilterTotals::error() const { return norm2 > 0 ? std::sqrt(error2 / norm2) : 0; }
+
+FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment) const {
+  FilterTotals totals;
+  if (chain_.empty()) return totals;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : message.tensors) {
+    if (tensor.scalar_type() == at::kFloat && tensor.numel() >= kLeastFiltered) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    at::Tensor tensor = message.tensors.at(name).detach();
+    const bool relative = name == "model" && !chain_.lossless() && input_.reference.defined() &&
+                          input_.reference.numel() == tensor.numel();
+    if (relative) tensor = tensor - input_.reference.to(tensor.device()).view(tensor.sizes());
+    tensor = tensor.cpu().contiguous();
+    FilterChain::Input input{tensor.sizes().vec(), relative, {}};
+    const std::vector<FilterBlock> blocks = input_.blocks ? input_.blocks(tensor.numel()) : std::vector<FilterBlock>{};
+    input.context.blocks = blocks;
+    input.context.key = {input_.seed, input_.purpose, moment.round, moment.client,
+                         mix(mix(hash_name(moment.procedure), hash_name(name)), moment.ask)};
+    input.context.memory = moment.memory;
+    input.context.place = fmt::format("filters/{}/{}/", moment.procedure, name);
+    const std::span values(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
+    Filter::Bytes bytes;
+    try {
+      bytes = chain_.encode(values, input);
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("the tensor \"{}\" cannot be packed: {}", name, error.what()));
+    }
+    totals.raw += static_cast<double>(values.size_bytes());
+    totals.packed += static_cast<double>(bytes.size());
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    message.tensors.erase(name);
+    message.tensors[name + std::string(kPacked)] = tensor_of(std::move(bytes), {size}, at::kByte);
+  }
+  return totals;
+}
+
+FilterTotals MessageFilters::unpack(Message& message, std::size_t most, at::Device device) const {
+  FilterTotals totals;
+  std::vector<std::string> names;
+  for (const auto& entry : message.tensors) {
+    if (entry.first.ends_with(kPacked)) names.push_back(entry.first);
+  }
+  for (const std::string& packed_name : names) {
+    const std::string name = packed_name.substr(0, packed_name.size() - kPacked.size());
+    const at::Tensor packed = message.tensors.at(packed_name).cpu().contiguous();
+    try {
+      if (packed.scalar_type() != at::kByte || packed.dim() != 1) throw DataError("these are no bytes");
+      if (message.has_tensor(name)) throw DataError("it is there twice");
+      const std::span bytes(static_cast<const std::byte*>(packed.data_ptr()), static_cast<std::size_t>(packed.numel()));
+      Unpacked unpacked = chain_.decode(bytes, most);
+      const std::vector<std::int64_t> shape = unpacked.shape;
+      totals.raw += static_cast<double>(unpacked.values.size() * sizeof(float));
+      totals.packed += static_cast<double>(bytes.size());
+      totals.norm2 += unpacked.norm2;
+      totals.error2 += unpacked.error2;
+      at::Tensor tensor = tensor_of(std::move(unpacked.values), shape, at::kFloat);
+      if (unpacked.relative) {
+        if (!input_.reference.defined() || input_.reference.numel() != tensor.numel()) {
+          throw DataError("it is a difference from numbers this side does not have");
+        }
+        tensor.add_(input_.reference.cpu().view(tensor.sizes()));
+      }
+      message.tensors.erase(packed_name);
+      message.tensors[name] = tensor.to(device);
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("the tensor \"{}\" cannot be unpacked: {}", name, error.what()));
+    }
+  }
+  return totals;
+}
+
+}  // namespace chorus

@@ -1,0 +1,13 @@
+#include "core/registry.h"
+
+namespace chorus {
+namespace {
+
+const NameRegistration kMissingZstd{
+    {.kind = "filter",
+     .name = "zstd",
+     .summary = "entropy coding of what the other filters leave (Zstandard)",
+     .unavailable = "it was built without zstd (install libzstd-dev, and build again)"}};
+
+}  // namespace
+}  // namespace chorus

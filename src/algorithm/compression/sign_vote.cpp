@@ -1,0 +1,26 @@
+#include "algorithm/compression/sign_vote.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus {
+
+void SignVoteConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("learning_rate", learning_rate, "how far every parameter moves a round").above(0);
+}
+
+RoundResult SignVote::round(const RoundInput& input) {
+  CollectPlan plan;
+  plan.look = [](Reply& reply, double) { reply.body.tensors["update"] = reply.body.tensor("update").sign(); };
+  Collected collected = collect(input, request_with_model(input, "train"), plan);
+  if (collected.means[0].defined()) input.model.add_(collected.means[0].sign_(), config_.learning_rate);
+  return std::move(collected.result);
+}
+
+namespace {
+
+const Registration<Algorithms, SignVoteConfig> kRegisteredSignVote{
+    "signsgd", "clients vote on the direction of every parameter (Bernstein et al. 2018)",
+    [](const SignVoteConfig& config) { return std::make_unique<SignVote>(config); }};
+
+}  // namespace
+}  // namespace chorus

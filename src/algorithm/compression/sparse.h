@@ -1,0 +1,55 @@
+#pragma once
+
+#include "core/ports/filter.h"
+
+namespace chorus {
+
+struct SparseConfig {
+  double k = 0.01;             ///< the share of the numbers that is sent, up to 1
+  bool error_feedback = true;  ///< remembers the others, and sends them later
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// How many of `size` numbers are kept: k of them, rounded, at least one.
+std::size_t kept_count(double k, std::size_t size);
+
+/// The k largest numbers by magnitude (Aji and Heafield 2017; Stich et al. 2018). Of equal ones the first are taken.
+/// Without error feedback what is small stays lost for ever.
+/// Leaves the kept numbers in the order of their positions. Bytes: the positions (bit_packing.h).
+class TopKFilter : public Filter {
+ public:
+  explicit TopKFilter(const SparseConfig& config) : config_(config) {}
+
+  Stage stage() const override { return Stage::kReduce; }
+  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  std::size_t left(std::span<const std::byte> bytes, std::size_t size) const override;
+  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  std::optional<ErrorFeedback> feedback() const override {
+    return config_.error_feedback ? std::optional(ErrorFeedback{}) : std::nullopt;
+  }
+
+ private:
+  SparseConfig config_;
+};
+
+/// k numbers at random positions (Konecny et al. 2016; Stich et al. 2018): the positions follow from 8 bytes. Without
+/// error feedback they are multiplied by size / k, so that the mean is right: E[decoded] = x.
+/// Leaves the kept numbers in the order of their positions. Bytes: u64, the seed of the positions.
+class RandomKFilter : public Filter {
+ public:
+  explicit RandomKFilter(const SparseConfig& config) : config_(config) {}
+
+  Stage stage() const override { return Stage::kReduce; }
+  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  std::size_t left(std::span<const std::byte> bytes, std::size_t size) const override;
+  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  std::optional<ErrorFeedback> feedback() const override {
+    return config_.error_feedback ? std::optional(ErrorFeedback{}) : std::nullopt;
+  }
+
+ private:
+  SparseConfig config_;
+};
+
+}  // namespace chorus

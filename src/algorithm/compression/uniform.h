@@ -1,0 +1,66 @@
+#pragma once
+
+#include "algorithm/compression/bit_packing.h"
+#include "core/ports/filter.h"
+
+namespace chorus {
+
+struct UniformConfig {
+  enum class Scale { kMaxAbs, kRange };
+
+  Bits bits = Bits::k8;
+  std::int64_t bucket = 512;     ///< numbers that share a scale
+  Scale scale = Scale::kMaxAbs;  ///< the grid: from -max |x| to max |x|, 0 being on it; or from min to max
+  bool stochastic = true;        ///< rounds up or down at random, so that the mean is right; else to the nearest
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// The stochastic uniform quantiser (Konecny et al. 2016, section 3). In every bucket x becomes a point of a grid with
+/// step d: q = floor((x - origin) / d + u), u uniform in [0, 1), decoded as origin + d q. E[decoded] = x, and the
+/// error is below d.
+///     max_abs   origin 0,       d = max |x| / (2^(b-1) - 1)     2 bits: -1, 0, 1 (TernGrad, Wen et al. 2017)
+///     range     origin min x,   d = (max x - min x) / (2^b - 1)
+/// Bytes: bits, scale (0 or 1), u16 0, u32 bucket; for each bucket float32 d (range: origin, d); the codes, q or
+/// q + 2^(b-1) - 1, b bits each.
+class UniformFilter : public Filter {
+ public:
+  explicit UniformFilter(const UniformConfig& config) : config_(config) {}
+
+  Stage stage() const override { return Stage::kPack; }
+  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+
+  const UniformConfig& config() const { return config_; }
+
+ private:
+  UniformConfig config_;
+};
+
+/// Fields that every quantiser has.
+void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket);
+
+/// The frame that bucketed codes share: 8 bytes that say how, `scales` float32 a bucket, the codes. Both sides of it
+/// are made from the same configuration, and a peer's that differs is refused.
+struct BucketFrame {
+  Bits bits = Bits::k8;
+  int kind = 0;
+  std::size_t bucket = 512, scales = 1;
+
+  std::size_t buckets(std::size_t size) const { return (size + bucket - 1) / bucket; }
+  std::size_t bytes(std::size_t size) const { return 8 + buckets(size) * scales * 4 + packed_bytes(size, bits); }
+  /// Makes room for everything at the end of `out`, writes the head, and gives the places of the others.
+  struct Places {
+    std::byte* scales;
+    std::byte* codes;
+  };
+  Places append(Filter::Bytes& out, std::size_t size) const;
+  /// DataError when these are not such bytes for so many numbers, or a scale is not a finite number.
+  struct Parts {
+    std::vector<float> scales;
+    const std::byte* codes;
+  };
+  Parts read(std::span<const std::byte> bytes, std::size_t size, const char* who) const;
+};
+
+}  // namespace chorus

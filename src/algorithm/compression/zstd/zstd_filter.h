@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/ports/filter.h"
+
+namespace chorus {
+
+struct ZstdConfig {
+  std::int64_t level = 3;
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Entropy coding by Zstandard (RFC 8878), of everything the filters before have left. Bytes: u64, how many they were,
+/// and one frame.
+class ZstdFilter : public Filter {
+ public:
+  explicit ZstdFilter(const ZstdConfig& config) : config_(config) {}
+
+  Stage stage() const override { return Stage::kEntropy; }
+  Bytes squeeze(std::span<const std::byte> bytes) const override;
+  Bytes unsqueeze(std::span<const std::byte> bytes, std::size_t most) const override;
+
+ private:
+  ZstdConfig config_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/ports/workbench.h"
+#include "core/registry.h"
+#include "core/rng.h"
+
+namespace chorus {
+
+/// A parameter's place in a flat vector: what filters that see matrices need to know of a Layout.
+struct FilterBlock {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> shape;
+};
+
+/// What a sender's filter may use beside the numbers.
+struct FilterContext {
+  StreamKey key = {};                        ///< of every random draw; `step` differs from filter to filter
+  std::span<const FilterBlock> blocks = {};  ///< that make up the numbers, without holes; empty: they are one vector
+  ClientState* memory = nullptr;             ///< kept between rounds, by the client or by the server; may be null
+  std::string place = {};                    ///< the beginning of the names a filter may use in there
+};
+
+/// Error feedback: what was lost is remembered, and added to what is sent next,
+///     v = x + compensation e,   sent = decode(encode(v)),   e' = decay e + x - sent
+/// (with both 1, e' = v - sent: Seide et al. 2014, Karimireddy et al. 2019; else Wu et al. 2018).
+struct ErrorFeedback {
+  double compensation = 1;
+  double decay = 1;
+};
+
+/// One step between a vector of numbers and the bytes that travel. A list of them (algorithm/compression/
+/// filter_chain.h) goes in this order:
+///
+///   kReduce   fewer numbers, which the next filter goes on with, and bytes that say how to get the others back
+///   kPack     all numbers into bytes; at most one, and without any they travel as float32
+///   kEntropy  bytes into fewer bytes
+///
+/// A filter is immutable and thread-safe; what it remembers lies in the context's memory, where a tensor of another
+/// size than it should have is forgotten. Random draws come from the context's key only. All bytes are little-endian.
+/// Decoding checks everything, since a peer may have sent it: DataError, one sentence.
+class Filter {
+ public:
+  static constexpr std::string_view kKind = "filter";
+  enum class Stage { kReduce, kPack, kEntropy };
+  using Bytes = std::vector<std::byte>;
+
+  virtual ~Filter() = default;
+  virtual Stage stage() const = 0;
+
+  /// kReduce and kPack: appends its bytes, and returns what is left for the next filter (kPack: nothing).
+  virtual std::vector<float> encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
+  /// Of kReduce: how many numbers it has left of `size`, by its bytes.
+  virtual std::size_t left(std::span<const std::byte>, std::size_t) const { wrong_stage(); }
+  /// The `size` numbers, or something near them, from exactly those bytes and what the next filter gives back.
+  virtual std::vector<float> decode(std::span<const std::byte>, std::vector<float>, std::size_t) const {
+    wrong_stage();
+  }
+
+  /// Of kEntropy.
+  virtual Bytes squeeze(std::span<const std::byte>) const { wrong_stage(); }
+  /// DataError rather than more than `most` bytes.
+  virtual Bytes unsqueeze(std::span<const std::byte>, std::size_t /*most*/) const { wrong_stage(); }
+
+  /// Wished for the whole list it stands in.
+  virtual std::optional<ErrorFeedback> feedback() const { return std::nullopt; }
+  /// Keeps something of its own between rounds.
+  virtual bool remembers() const { return false; }
+  /// Reads FilterContext::blocks, so it must come first.
+  virtual bool needs_blocks() const { return false; }
+
+ private:
+  [[noreturn]] static void wrong_stage() { throw InternalError("a filter is asked for what another stage does"); }
+};
+
+using Filters = Registry<Filter>;
+
+}  // namespace chorus
