@@ -68,8 +68,8 @@ std::vector<std::string> federated_algorithms() {
 }
 
 TEST(AlgorithmContract, TheRegisteredNames) {
-  EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fednova", "fedopt", "fedprox",
-                                                          "fedsgd", "local", "scaffold"}));
+  EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fedbuff", "fednova", "fedopt",
+                                                          "fedprox", "fedsgd", "local", "scaffold"}));
 }
 
 TEST(AlgorithmContract, OneClientEqualsLocalTraining) {

@@ -8,7 +8,6 @@
 #include "core/error.h"
 
 namespace chorus {
-namespace {
 
 double weight_of(const Reply& reply, Weighting weighting) {
   switch (weighting) {
@@ -22,9 +21,8 @@ double weight_of(const Reply& reply, Weighting weighting) {
   return 1;
 }
 
-// Why a reply cannot be used, or "".
-std::string fault_of(const Reply& reply, const CollectPlan& plan, std::int64_t size) {
-  for (const std::string& name : plan.tensors) {
+std::string fault_of(const Reply& reply, std::span<const std::string> tensors, std::int64_t size) {
+  for (const std::string& name : tensors) {
     const at::Tensor& tensor = reply.body.vector(name, size);
     if (!std::isfinite(tensor.sum().item<double>())) return "its " + name + " has numbers that are not finite";
   }
@@ -34,7 +32,20 @@ std::string fault_of(const Reply& reply, const CollectPlan& plan, std::int64_t s
   return "";
 }
 
-}  // namespace
+EmulatedTotals cost_of_asking(std::span<const Cost> costs) {
+  EmulatedTotals totals;
+  double bytes = 0;
+  for (const Cost& cost : costs) {
+    totals.seconds = std::max(totals.seconds, cost.seconds);
+    totals.memory = std::max(totals.memory, cost.memory);
+    totals.joules += cost.joules;
+    bytes += cost.bytes_down + cost.bytes_up;
+  }
+  const auto asked = static_cast<double>(std::max<std::size_t>(costs.size(), 1));
+  totals.client_joules = totals.joules / asked;
+  totals.client_bytes = bytes / asked;
+  return totals;
+}
 
 LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish) {
   const at::Tensor& model = request.body.vector("model", bench.parameters());
@@ -77,10 +88,14 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
   };
   std::vector<Row> rows(members.size());  // summed in the order of the slots, whenever they arrive
   std::vector<std::string> failures(members.size(), "it did not answer");
+  std::vector<Cost> costs(members.size());
+  std::vector<bool> left_out(members.size(), false);
   for (Reply& reply : input.federation.ask(clients, std::move(request))) {
     std::string& failure = failures.at(reply.slot);
+    costs[reply.slot] = reply.cost;
+    left_out[reply.slot] = reply.left_out;
     try {
-      failure = reply.ok() ? fault_of(reply, plan, input.model.size(0)) : reply.failure;
+      failure = reply.ok() ? fault_of(reply, plan.tensors, input.model.size(0)) : reply.failure;
     } catch (const DataError& error) {
       failure = error.what();
     }
@@ -101,6 +116,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
   double weights = 0;
   for (std::size_t slot = 0; slot < rows.size(); ++slot) {
     if (!failures[slot].empty()) collected.result.failed.emplace_back(clients[slot], failures[slot]);
+    if (left_out[slot]) collected.result.emulated.left_out.push_back(clients[slot]);
     weights += rows[slot].weight;
     collected.result.examples += rows[slot].examples;
     collected.result.steps += rows[slot].steps;
@@ -108,6 +124,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
     collected.result.loss += rows[slot].weight * rows[slot].loss;
   }
   collected.result.loss = weights > 0 ? collected.result.loss / weights : std::nan("");
+  collected.result.emulated.totals = cost_of_asking(costs);
   for (WeightedMean& mean : means) collected.means.push_back(mean.result());
   return collected;
 }

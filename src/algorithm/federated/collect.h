@@ -21,6 +21,15 @@ LocalTraining train_from_model(const Request& request, Workbench& bench, const T
 /// A request that carries the model to a procedure.
 Request request_with_model(const RoundInput& input, std::string procedure);
 
+/// What a client's update counts for.
+double weight_of(const Reply& reply, Weighting weighting);
+/// Why a reply with these tensors of `size` numbers cannot be used, or "". DataError when one is missing.
+std::string fault_of(const Reply& reply, std::span<const std::string> tensors, std::int64_t size);
+
+/// What one request cost those that were asked: it lasted until the last answer was there, or was not waited for any
+/// more. `costs` in an order of their own, not that of arrival.
+EmulatedTotals cost_of_asking(std::span<const Cost> costs);
+
 /// What most server rounds do: asks the cohort, and averages one or more tensors over those that answered.
 struct Collected {
   RoundResult result;

@@ -23,6 +23,9 @@ class RoundLoop {
 
   RoundLoopEnd run() {
     if (state_.rounds_to_target) return RoundLoopEnd::kTargetReached;  // resumed after its last round
+    if (state_.targets.empty()) {
+      for (const double target : config_.targets) state_.targets.push_back({target});
+    }
     // Where the curves begin.
     if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.algorithm.personal()) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
@@ -45,7 +48,8 @@ class RoundLoop {
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
     context.sizes = parts_.federation.sizes();
-    context.count = config_.clients_per_round;
+    context.count = asked_a_round(context);
+    if (config_.emulation) context.seconds = state_.emulated.seconds;
     context.seed = config_.seed;
     context.round = static_cast<std::uint64_t>(round);
     context.losses = [&](std::span<const ClientId> clients) { return losses(clients, context.round); };
@@ -56,6 +60,14 @@ class RoundLoop {
     std::vector<Member> cohort;
     for (const auto& [client, count] : times) cohort.push_back({client, count});
     return cohort;
+  }
+
+  std::size_t asked_a_round(const SelectionContext& context) const {
+    const double factor = config_.emulation ? config_.emulation->over_selection : 1;
+    if (factor <= 1) return config_.clients_per_round;
+    const double asked = std::ceil(factor * static_cast<double>(config_.clients_per_round) - 1e-9);
+    return std::max(config_.clients_per_round,
+                    std::min(static_cast<std::size_t>(asked), parts_.selector.most(context)));
   }
 
   std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
@@ -78,12 +90,19 @@ class RoundLoop {
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Traffic after = parts_.federation.traffic();
+    if (config_.emulation && cohort.empty()) result.emulated.totals.seconds = config_.emulation->idle_seconds;
+    add_emulated(result.emulated.totals);
     state_.examples += result.examples;
     state_.seconds += seconds;
     state_.bytes_up += static_cast<double>(after.up - before.up);
     state_.bytes_down += static_cast<double>(after.down - before.down);
 
+    const std::vector<ClientId>& left_out = result.emulated.left_out;
     for (const auto& [client, why] : result.failed) {
+      if (std::find(left_out.begin(), left_out.end(), client) != left_out.end()) {
+        Log("round").debug("round {}: client {} is left out: {}", round, client, why);
+        continue;
+      }
       Log("round").warning("round {}: client {} is left out: {}", round, client, why);
       parts_.tracker.record({"client_failed", round, {{"client", client}}, {{"reason", why}}});
     }
@@ -100,8 +119,28 @@ class RoundLoop {
                  {"failed", static_cast<double>(result.failed.size())},
                  {"devices", static_cast<double>(parts_.coverage.distinct())}}};
     event.numbers.insert(result.numbers.begin(), result.numbers.end());
+    if (config_.emulation) {
+      event.numbers.merge(emulated_numbers(result.emulated.totals));
+      event.numbers["left_out"] = static_cast<double>(left_out.size());
+    }
     parts_.tracker.record(event);
     return result;
+  }
+
+  void add_emulated(const EmulatedTotals& round) {
+    EmulatedTotals& sum = state_.emulated;
+    sum.seconds += round.seconds;
+    sum.joules += round.joules;
+    sum.client_joules += round.client_joules;
+    sum.client_bytes += round.client_bytes;
+    sum.memory = std::max(sum.memory, round.memory);
+  }
+
+  static std::map<std::string, double> emulated_numbers(const EmulatedTotals& totals) {
+    return {{"emulated_seconds", totals.seconds},
+            {"emulated_joules", totals.joules},
+            {"client_joules", totals.client_joules},
+            {"client_bytes", totals.client_bytes}};
   }
 
   void evaluate() {
@@ -111,7 +150,9 @@ class RoundLoop {
     } else {
       state_.last = parts_.scorer.score(state_.model);
     }
-    record("test", state_.last);
+    Event event{"evaluation", state_.round, state_.last, {{"split", "test"}}};
+    if (config_.emulation) event.numbers.merge(emulated_numbers(state_.emulated));
+    parts_.tracker.record(event);
     if (config_.per_client) {
       const Scorer::ClientTotals totals = ask_clients(false);
       record("clients", parts_.scorer.pooled(totals));
@@ -168,6 +209,13 @@ class RoundLoop {
     if (config_.target && sign * now >= sign * *config_.target && !state_.rounds_to_target) {
       state_.rounds_to_target = state_.round;
     }
+    const Milestone milestone{state_.round, now, state_.seconds, state_.bytes_up + state_.bytes_down, state_.emulated};
+    for (TargetReached& target : state_.targets) {
+      if (target.reached || sign * now < sign * target.target) continue;
+      target.reached = milestone;
+      target.before = state_.last_evaluation;
+    }
+    state_.last_evaluation = milestone;
   }
 
   const RoundLoopParts& parts_;

@@ -14,6 +14,12 @@
 
 namespace chorus {
 
+/// A run that is told on the clock of its clients' devices.
+struct EmulatedLoop {
+  double over_selection = 1;  ///< ask so many times more clients than a round needs
+  double idle_seconds = 60;   ///< how long a round lasts that finds nobody
+};
+
 /// Which rounds, with how many clients, and when to look how good the model is.
 struct RoundLoopConfig {
   std::int64_t first_round = 1, last_round = 1;  ///< of this phase
@@ -26,8 +32,10 @@ struct RoundLoopConfig {
   std::string metric = "accuracy";     ///< the main score
   bool higher_is_better = true;        ///< of it
   std::optional<double> target = {};   ///< stop as soon as the main score is as good
+  std::vector<double> targets = {};    ///< what it takes to reach these is told
   bool per_client = false;             ///< clients score the model on their own test examples, too
   std::size_t evaluation_clients = 0;  ///< at most so many of them, drawn anew each time; 0: all
+  std::optional<EmulatedLoop> emulation = {};
 };
 
 /// Everything that changes while rounds go by: what a checkpoint holds.
@@ -39,7 +47,10 @@ struct RoundLoopState {
   std::int64_t best_round = 0;
   std::optional<std::int64_t> rounds_to_target = {};
   double examples = 0, bytes_up = 0, bytes_down = 0, seconds = 0;
-  std::vector<ClientGroupScores> deciles = {};  ///< of the last evaluation by clients
+  EmulatedTotals emulated = {};
+  std::vector<TargetReached> targets = {};        ///< those of the configuration
+  std::optional<Milestone> last_evaluation = {};  ///< with a main score
+  std::vector<ClientGroupScores> deciles = {};    ///< of the last evaluation by clients
 };
 
 /// What the loop works with; everything is borrowed.

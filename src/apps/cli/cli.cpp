@@ -69,11 +69,13 @@ void add_commands(CLI::App& app) {
   add_fill(app);
   add_tokenize(app);
   add_tokenizer(app);
+  add_plan(app);
   add_run(app);
   add_predict(app);
   add_score(app);
   add_sweep(app);
   add_compare(app);
+  add_profile(app);
 }
 
 /// The deepest command the arguments name, and the word behind it that is no command though one was expected.

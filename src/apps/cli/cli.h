@@ -39,6 +39,8 @@ void add_compare(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_run(CLI::App& app);  ///< and resume
 void add_predict(CLI::App& app);
+void add_plan(CLI::App& app);
+void add_profile(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError when it is something else or not there.
 c10::Device device_named(const std::string& name);

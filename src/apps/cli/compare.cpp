@@ -41,7 +41,7 @@ void add_compare(CLI::App& app) {
   command->footer(kCompareExamples);
   command->add_option("RUN", options.runs, "Run folders; one is enough")->required();
   command->add_option("--metric", options.metric, "Which score (default: the runs' main one)");
-  command->add_option("--x", options.x, "What the curves are drawn over: round, seconds, bytes or examples")
+  command->add_option("--x", options.x, "What the curves are drawn over: round, seconds, bytes, examples, or emulated")
       ->capture_default_str();
   command->add_option("--target", options.target, "Also tell when each run first reached this score");
   command->add_option("--baseline", options.baseline, "Also show every score as a change against this run");

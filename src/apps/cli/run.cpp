@@ -37,6 +37,24 @@ RunRequest request_of(const std::vector<std::string>& words) {
   return request;
 }
 
+std::string time_text(double seconds) {
+  return seconds < 600 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.2f} h", seconds / 3600);
+}
+
+std::string emulated_text(const EmulatedTotals& totals) {
+  return fmt::format("{}, {:.1f} MB and {:.1f} kJ a client{}", time_text(totals.seconds), totals.client_bytes / 1e6,
+                     totals.client_joules / 1e3,
+                     totals.memory > 0 ? fmt::format(", at most {:.2f} GB of memory", totals.memory / 1e9) : "");
+}
+
+std::string target_text(const TargetReached& target, bool emulated) {
+  if (!target.reached) return "not reached";
+  const Milestone& reached = *target.reached;
+  std::string text = fmt::format("round {}", reached.round);
+  if (emulated) text += ", " + emulated_text(reached.emulated);
+  return text;
+}
+
 void print(const RunReport& report) {
   const RunSummary& summary = report.summary;
   const auto value = [&](const Scores& scores) {
@@ -49,6 +67,12 @@ void print(const RunReport& report) {
     fmt::print("{}\n", summary.rounds_to_target ? fmt::format("the target of {} was reached in round {}",
                                                               *summary.target, *summary.rounds_to_target)
                                                 : fmt::format("the target of {} was not reached", *summary.target));
+  }
+  if (summary.emulated) {
+    fmt::print("on the emulated devices: {}\n", emulated_text(*summary.emulated));
+  }
+  for (const TargetReached& target : summary.targets) {
+    fmt::print("  {} {}: {}\n", summary.metric, target.target, target_text(target, summary.emulated.has_value()));
   }
   for (const PhaseSummary& phase : summary.phases) {
     fmt::print("  {}: {} {} after {} rounds\n", phase.name, summary.metric, value(phase.last), phase.rounds);

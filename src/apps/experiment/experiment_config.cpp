@@ -37,6 +37,7 @@ void EvaluationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("every", every, "rounds between evaluations; 0: only at the end").at_least(0);
   visitor.field("metric", metric, "the score that decides; auto: the task's usual one").not_empty();
   visitor.field("target", target, "stop when the score is as good as this");
+  visitor.field("targets", targets, "tell what it took (time, bytes, joules) to reach each of these scores");
   visitor.field("examples", examples, "at most so many of the test set, drawn once; 0: all").at_least(0);
   visitor.field("per_client", per_client, "also on each client's own test examples, with deciles");
   visitor.field("clients", clients, "at most so many clients for that; 0: all").at_least(0);
@@ -76,6 +77,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("trainer", trainer, "how a client trains");
   visitor.field("evaluation", evaluation, "when and how the model is scored");
   visitor.field("federation", federation, "how the simulation uses this machine");
+  visitor.field("emulation", emulation, "tell the run on the clock of phones and boards (docs/emulation.md)");
   visitor.field("checkpoint", checkpoint, "when the run can be resumed from");
 }
 

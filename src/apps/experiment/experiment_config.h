@@ -13,6 +13,7 @@
 #include "application/tasks/encode_split.h"
 #include "application/trainer/trainer_config.h"
 #include "core/ports/algorithm.h"
+#include "infrastructure/emulation/fleet.h"
 
 namespace chorus {
 
@@ -52,6 +53,7 @@ struct EvaluationConfig {
   std::int64_t every = 1;             ///< rounds; 0: only at the end
   std::string metric = "auto";        ///< the score that decides; auto: the task's usual one
   std::optional<double> target = {};  ///< stop when it is reached
+  std::vector<double> targets = {};   ///< tell what it took to reach each of these
   std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
   bool per_client = false;            ///< also on each client's own test examples, with deciles (paper 002)
   std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
@@ -98,6 +100,7 @@ struct ExperimentConfig {
   TrainerConfig trainer = {};
   EvaluationConfig evaluation = {};
   FederationConfig federation = {};
+  std::optional<EmulationConfig> emulation = {};  ///< without it nothing is emulated
   CheckpointConfig checkpoint = {};
 
   void describe(ConfigVisitor& visitor);

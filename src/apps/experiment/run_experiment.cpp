@@ -5,13 +5,12 @@
 #include <torch/version.h>
 
 #include <chrono>
-#include <cmath>
-#include <fstream>
 #include <memory>
-#include <thread>
 
 #include "application/trainer/client_pool.h"
+#include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
+#include "apps/experiment/machine.h"
 #include "apps/experiment/run_state.h"
 #include "apps/experiment/task_scorer.h"
 #include "core/config.h"
@@ -22,6 +21,7 @@
 #include "core/progress.h"
 #include "core/torch_runtime.h"
 #include "infrastructure/checkpoint/client_state_store.h"
+#include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/federation/local_federation.h"
 #include "infrastructure/tracking/run_folder.h"
 
@@ -29,17 +29,6 @@ namespace chorus {
 namespace {
 
 constexpr double kAutoCheckpointSeconds = 30;
-
-double available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  double kilobytes = 0;
-  while (file >> key >> kilobytes) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    file.ignore(64, '\n');
-  }
-  return 4e9;
-}
 
 void check_trainer(const ExperimentConfig& config) {
   if (!config.algorithm.make()->needs_plain_sgd()) return;
@@ -70,13 +59,14 @@ void check_plan(const Experiment& experiment) {
     for (const auto& entry : scores) names += (names.empty() ? "" : ", ") + entry.first;
     throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", metric, names));
   }
+  const std::size_t asked = check_emulation(experiment);
   if (config.algorithm.make()->population() == Algorithm::Population::kPooled) return;
   const auto selector = config.selection.make();
   for (const Phase& phase : experiment.phases()) {
     std::vector<double> sizes;
     for (std::size_t c = 0; c < phase.train.clients(); ++c)
       sizes.push_back(static_cast<double>(phase.train.size_of(c)));
-    check_cohort(*selector, sizes, static_cast<std::size_t>(config.clients_per_round));
+    check_cohort(*selector, sizes, asked);
   }
 }
 
@@ -184,7 +174,19 @@ class ExperimentRun {
     if (config_.federation.transport == FederationConfig::Transport::kSerialised) {
       transported = Transports::make("inproc", local);
     }
-    Federation& federation = transported ? static_cast<Federation&>(*transported) : local;
+    Federation& answering = transported ? static_cast<Federation&>(*transported) : local;
+    std::optional<Fleet> fleet;
+    std::optional<EmulatedFederation> emulated;
+    if (config_.emulation) {
+      fleet.emplace(*config_.emulation, static_cast<std::uint64_t>(config_.seed));
+      emulated.emplace(EmulatedFederationInput{
+          .inner = answering,
+          .fleet = *fleet,
+          .work = emulated_work(experiment_),
+          .clock = [this] { return state_.loop.emulated.seconds; },
+          .batches = [&](ClientId client) { return round_batches(config_.trainer, pool.sizes()[client]); }});
+    }
+    Federation& federation = emulated ? static_cast<Federation&>(*emulated) : answering;
 
     const auto algorithm = config_.algorithm.make();
     algorithm->restore(std::exchange(state_.server, {}));
@@ -220,25 +222,14 @@ class ExperimentRun {
   }
 
   LocalFederation make_federation(const ClientPool& pool) {
-    const FederationConfig& wanted = config_.federation;
     const bool gpu = experiment_.params().device().is_cuda();
-    const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+    const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
     input.sizes = pool.sizes();
     input.open = [&pool](std::span<const ClientId> ids, std::uint64_t round) { return pool.open(ids, round); };
-    input.workers = wanted.workers > 0 ? static_cast<std::size_t>(wanted.workers) : gpu ? 1 : cores;
-    input.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : gpu ? static_cast<int>(cores) : 1;
-    if (wanted.cohort_batch > 0) {
-      input.cohort_batch = static_cast<std::size_t>(wanted.cohort_batch);
-    } else {
-      // On a CPU a round should give eight cores something to do; on a GPU the largest batch is the fastest. The number
-      // of workers does not enter: it must not change a bit.
-      const double memory = gpu ? 20e9 : available_memory() / 2 / static_cast<double>(cores);
-      const double fits = std::floor(memory / pool.client_bytes());
-      const double wanted_batch =
-          gpu ? 64 : std::min(std::ceil(static_cast<double>(config_.clients_per_round) / 8), 8.0);
-      input.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, wanted_batch));
-    }
+    input.cohort_batch = share.cohort_batch;
+    input.workers = share.workers;
+    input.threads = share.threads;
     input.stop = [this] { return request_.interrupts && request_.interrupts() >= 2; };
     return LocalFederation(input);
   }
@@ -255,6 +246,10 @@ class ExperimentRun {
     loop.target = config_.evaluation.target;
     loop.per_client = config_.evaluation.per_client;
     loop.evaluation_clients = static_cast<std::size_t>(config_.evaluation.clients);
+    loop.targets = config_.evaluation.targets;
+    if (config_.emulation) {
+      loop.emulation = EmulatedLoop{config_.emulation->over_selection, config_.emulation->idle_seconds};
+    }
     return loop;
   }
 
@@ -314,6 +309,8 @@ class ExperimentRun {
     summary.bytes_up = loop.bytes_up;
     summary.bytes_down = loop.bytes_down;
     summary.seconds = loop.seconds;
+    if (config_.emulation) summary.emulated = loop.emulated;
+    summary.targets = loop.targets;
     if (state_.phases.size() > 1) summary.phases = state_.phases;
     for (const ClientGroupScores& decile : loop.deciles) {
       summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});

@@ -12,6 +12,31 @@ namespace {
 
 using nlohmann::json;
 
+// One list for writing and reading.
+constexpr std::pair<const char*, double EmulatedTotals::*> kEmulated[] = {
+    {"seconds", &EmulatedTotals::seconds},
+    {"joules", &EmulatedTotals::joules},
+    {"client_joules", &EmulatedTotals::client_joules},
+    {"client_bytes", &EmulatedTotals::client_bytes},
+    {"memory", &EmulatedTotals::memory}};
+
+json milestone_json(const std::optional<Milestone>& milestone) {
+  if (!milestone) return nullptr;
+  json result = {{"round", milestone->round},
+                 {"score", milestone->score},
+                 {"seconds", milestone->seconds},
+                 {"bytes", milestone->bytes}};
+  for (const auto& [name, member] : kEmulated) result["emulated"][name] = milestone->emulated.*member;
+  return result;
+}
+
+std::optional<Milestone> json_milestone(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  Milestone milestone{value.at("round"), value.at("score"), value.at("seconds"), value.at("bytes")};
+  for (const auto& [name, member] : kEmulated) milestone.emulated.*member = value.at("emulated").at(name);
+  return milestone;
+}
+
 constexpr const char* kServer = "server.";
 
 void put(std::map<std::string, double>& numbers, const std::string& prefix, const Scores& scores) {
@@ -67,6 +92,9 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.numbers["bytes_up"] = loop.bytes_up;
   checkpoint.numbers["bytes_down"] = loop.bytes_down;
   checkpoint.numbers["seconds"] = loop.seconds;
+  for (const auto& [name, member] : kEmulated) {
+    checkpoint.numbers[std::string("emulated/") + name] = loop.emulated.*member;
+  }
   checkpoint.numbers["coverage_rounds"] = static_cast<double>(state.coverage_rounds);
   if (loop.rounds_to_target) checkpoint.numbers["rounds_to_target"] = static_cast<double>(*loop.rounds_to_target);
   json deciles = json::array(), phases = json::array();
@@ -80,6 +108,14 @@ Checkpoint to_checkpoint(const RunState& state) {
                       {"last", scores_json(phase.last)},
                       {"best", scores_json(phase.best)}});
   }
+  json targets = json::array();
+  for (const TargetReached& target : loop.targets) {
+    targets.push_back({{"target", target.target},
+                       {"reached", milestone_json(target.reached)},
+                       {"before", milestone_json(target.before)}});
+  }
+  checkpoint.texts["targets"] = targets.dump();
+  checkpoint.texts["last_evaluation"] = milestone_json(loop.last_evaluation).dump();
   checkpoint.texts["deciles"] = deciles.dump();
   checkpoint.texts["phases"] = phases.dump();
   checkpoint.texts["data"] = state.data;
@@ -108,6 +144,9 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.bytes_up = number(checkpoint, "bytes_up");
   loop.bytes_down = number(checkpoint, "bytes_down");
   loop.seconds = number(checkpoint, "seconds");
+  for (const auto& [name, member] : kEmulated) {
+    loop.emulated.*member = number(checkpoint, std::string("emulated/") + name);
+  }
   state.coverage_rounds = static_cast<std::size_t>(number(checkpoint, "coverage_rounds"));
   if (const auto found = checkpoint.numbers.find("rounds_to_target"); found != checkpoint.numbers.end()) {
     loop.rounds_to_target = static_cast<std::int64_t>(found->second);
@@ -120,6 +159,11 @@ RunState to_run_state(const Checkpoint& checkpoint) {
       state.phases.push_back({phase.at("name"), phase.at("first_round"), phase.at("rounds"),
                               json_scores(phase.at("last")), json_scores(phase.at("best"))});
     }
+    for (const json& target : json::parse(checkpoint.texts.at("targets"))) {
+      loop.targets.push_back(
+          {target.at("target"), json_milestone(target.at("reached")), json_milestone(target.at("before"))});
+    }
+    loop.last_evaluation = json_milestone(json::parse(checkpoint.texts.at("last_evaluation")));
     state.data = checkpoint.texts.at("data");
   } catch (const std::exception& error) {
     throw DataError(std::string("the checkpoint's lists cannot be read: ") + error.what());

@@ -35,6 +35,12 @@ struct RoundInput {
   Weighting weighting = Weighting::kExamples;
 };
 
+/// A round on the clients' own devices (DESIGN, idea 6); all zero where nobody emulates.
+struct EmulatedRound {
+  EmulatedTotals totals = {};           ///< of this round alone
+  std::vector<ClientId> left_out = {};  ///< of RoundResult::failed, those that the emulation left out
+};
+
 struct RoundResult {
   double examples = 0;  ///< trained on
   double steps = 0;
@@ -42,6 +48,7 @@ struct RoundResult {
   double loss = 0;                                       ///< mean training loss, by the same weights
   std::vector<std::pair<ClientId, std::string>> failed;  ///< and why
   std::map<std::string, double> numbers;                 ///< what the algorithm itself wants to tell
+  EmulatedRound emulated = {};
 };
 
 /// The server half of a federated method: asks, and updates the model. Both halves stand in one file pair, with the
@@ -71,6 +78,8 @@ class Algorithm {
   virtual bool personal() const { return false; }
   /// Its equations hold only where clients make plain gradient steps: SGD without momentum, clipping or weight decay.
   virtual bool needs_plain_sgd() const { return false; }
+  /// Its rounds do not wait for those that were asked (FedBuff), so that asking more than needed makes no sense.
+  virtual bool asynchronous() const { return false; }
 };
 
 using Algorithms = Registry<Algorithm>;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/client_id.h"
+#include "core/cost.h"
 #include "core/message.h"
 
 namespace chorus {
@@ -26,6 +27,8 @@ struct Reply {
   std::size_t slot = 0;  ///< its place in the cohort that was asked
   Message body = {};
   std::string failure = {};  ///< empty: it answered
+  Cost cost = {};            ///< on the client's device, where devices are emulated
+  bool left_out = false;     ///< it failed because the emulation says so: late, vanished, not among the first
 
   bool ok() const { return failure.empty(); }
 };

@@ -34,6 +34,41 @@ Scores scores_of(const Json& json) {
   return scores;
 }
 
+// One list for writing and reading.
+constexpr std::pair<const char*, double EmulatedTotals::*> kEmulatedNames[] = {
+    {"emulated_seconds", &EmulatedTotals::seconds},
+    {"emulated_joules", &EmulatedTotals::joules},
+    {"client_joules", &EmulatedTotals::client_joules},
+    {"client_bytes", &EmulatedTotals::client_bytes},
+    {"client_memory", &EmulatedTotals::memory}};
+
+void put_emulated(Json& json, const EmulatedTotals& totals) {
+  for (const auto& [name, member] : kEmulatedNames) json[name] = totals.*member;
+}
+
+std::optional<EmulatedTotals> emulated_of(const Json& json) {
+  if (!json.contains("emulated_seconds")) return std::nullopt;
+  EmulatedTotals totals;
+  for (const auto& [name, member] : kEmulatedNames) totals.*member = json.contains(name) ? json[name].get<double>() : 0;
+  return totals;
+}
+
+Json to_json(const std::optional<Milestone>& milestone, bool emulated) {
+  if (!milestone) return nullptr;
+  Json json = {{"round", milestone->round},
+               {"score", summary_number(milestone->score)},
+               {"seconds", milestone->seconds},
+               {"bytes", milestone->bytes}};
+  if (emulated) put_emulated(json, milestone->emulated);
+  return json;
+}
+
+std::optional<Milestone> milestone_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return Milestone{json.at("round").get<std::int64_t>(), number_of(json.at("score")), json.at("seconds").get<double>(),
+                   json.at("bytes").get<double>(), emulated_of(json).value_or(EmulatedTotals{})};
+}
+
 RunSummary summary_of(const Json& json) {
   RunSummary summary;
   summary.status = json.at("status").get<std::string>();
@@ -50,7 +85,13 @@ RunSummary summary_of(const Json& json) {
   summary.bytes_up = json.at("bytes_up").get<double>();
   summary.bytes_down = json.at("bytes_down").get<double>();
   summary.seconds = json.at("seconds").get<double>();
-  if (json.contains("emulated_seconds")) summary.emulated_seconds = json["emulated_seconds"].get<double>();
+  summary.emulated = emulated_of(json);
+  if (json.contains("targets")) {
+    for (const Json& target : json["targets"]) {
+      summary.targets.push_back(
+          {target.at("target").get<double>(), milestone_of(target.at("reached")), milestone_of(target.at("before"))});
+    }
+  }
   if (json.contains("phases")) {
     for (const Json& phase : json["phases"]) {
       summary.phases.push_back({phase.at("name").get<std::string>(), phase.at("first_round").get<std::int64_t>(),
@@ -85,7 +126,13 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_up"] = summary.bytes_up;
   json["bytes_down"] = summary.bytes_down;
   json["seconds"] = summary.seconds;
-  if (summary.emulated_seconds) json["emulated_seconds"] = *summary.emulated_seconds;
+  if (summary.emulated) put_emulated(json, *summary.emulated);
+  if (!summary.targets.empty()) json["targets"] = Json::array();
+  for (const TargetReached& target : summary.targets) {
+    json["targets"].push_back({{"target", target.target},
+                               {"reached", to_json(target.reached, summary.emulated.has_value())},
+                               {"before", to_json(target.before, summary.emulated.has_value())}});
+  }
   if (!summary.phases.empty()) json["phases"] = Json::array();
   for (const PhaseSummary& phase : summary.phases) {
     json["phases"].push_back({{"name", phase.name},

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/cost.h"
+
 namespace chorus {
 
 using Scores = std::map<std::string, double>;
@@ -38,7 +40,8 @@ struct RunSummary {
   Scores last{}, best{};  ///< of the main test set; `best` are all scores of the round with the best main one
   double examples = 0, bytes_up = 0, bytes_down = 0;  ///< trained on, and moved, by all clients in all rounds
   double seconds = 0;                                 ///< all processes of the run together, when it was resumed
-  std::optional<double> emulated_seconds{};           ///< on the clock of the emulated devices
+  std::optional<EmulatedTotals> emulated{};           ///< on the clock and the batteries of emulated devices
+  std::vector<TargetReached> targets{};               ///< what each score took
   std::vector<PhaseSummary> phases{};
   std::vector<DecileSummary> deciles{};
 };

@@ -258,7 +258,8 @@ TEST_F(Tracking, SummariesComeBackAsTheyWere) {
   summary.last = {{"perplexity", 1.0 / 3}, {"broken", std::nan("")}};
   summary.best = {{"perplexity", 0.25}};
   summary.bytes_up = 1e15;
-  summary.emulated_seconds = 12.5;
+  summary.emulated = EmulatedTotals{12.5, 300, 30, 1e6, 2e9};
+  summary.targets = {{0.5, Milestone{4, 0.51, 2, 3e6, {6, 150, 15, 5e5, 2e9}}, Milestone{3, 0.49, 1, 2e6, {5}}}, {0.9}};
   summary.phases = {{"January", 1, 4, {{"perplexity", 3}}, {{"perplexity", 2}}}};
   summary.deciles = {{"1", 12, {{"perplexity", 5.5}}}};
   const std::string json = to_json(summary);

@@ -14,6 +14,8 @@
 namespace chorus {
 namespace {
 
+constexpr double kLongInSeconds = 2 * 3600;  // told in hours
+
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
@@ -70,8 +72,10 @@ ComparedRun measured(RunRecord run, const Comparison& comparison) {
       result.best = score->second;
       result.best_round = point.round;
     }
-    if (comparison.target && !result.rounds_to_target && !better(*comparison.target, score->second))
+    if (comparison.target && !result.rounds_to_target && !better(*comparison.target, score->second)) {
       result.rounds_to_target = point.round;
+      if (run.emulated_seconds) result.emulated_to_target = point.emulated_seconds;
+    }
   }
   result.run = std::move(run);
   return result;
@@ -101,9 +105,11 @@ Json run_json(const ComparedRun& compared, const Comparison& comparison) {
                {"examples", run.examples},
                {"bytes", run.bytes},
                {"seconds", run.seconds}};
+  if (run.emulated_seconds) json["emulated_seconds"] = *run.emulated_seconds;
   if (comparison.target) {
     json["rounds_to_target"] = nullptr;
     if (compared.rounds_to_target) json["rounds_to_target"] = *compared.rounds_to_target;
+    if (run.emulated_seconds) json["emulated_seconds_to_target"] = optional_json(compared.emulated_to_target);
   }
   if (comparison.baseline) {
     const ComparedRun& base = comparison.runs[*comparison.baseline];
@@ -123,6 +129,7 @@ Json run_json(const ComparedRun& compared, const Comparison& comparison) {
                              {"bytes", point.bytes},
                              {"examples", point.examples},
                              {"scores", scores_json(point.scores)}});
+    if (run.emulated_seconds) json["curve"].back()["emulated_seconds"] = point.emulated_seconds;
   }
   if (run.summary && !run.summary->deciles.empty()) {
     json["deciles"] = Json::array();
@@ -165,6 +172,18 @@ Comparison compare_runs(const CompareOptions& options) {
     comparison.higher_is_better = run.higher_is_better;
     if (!comparison.target) comparison.target = run.target;
   }
+  if (comparison.axis == RunAxis::kEmulated) {
+    double longest = 0;
+    for (const RunRecord& run : runs) {
+      if (!run.emulated_seconds) {
+        throw ConfigError(fmt::format(
+            "{}: this run has no emulated time; give its configuration the key `emulation` (docs/emulation.md)",
+            run.folder.string()));
+      }
+      longest = std::max(longest, *run.emulated_seconds);
+    }
+    comparison.x = longest >= kLongInSeconds ? "emulated hours" : "emulated seconds";
+  }
   for (RunRecord& run : runs) comparison.runs.push_back(measured(std::move(run), comparison));
   return comparison;
 }
@@ -173,6 +192,11 @@ std::vector<Curve> curves_of(const Comparison& comparison) {
   std::vector<Curve> curves;
   for (const ComparedRun& compared : comparison.runs)
     curves.push_back(curve_of(compared.run, comparison.metric, comparison.axis));
+  if (comparison.x == "emulated hours") {
+    for (Curve& curve : curves) {
+      for (auto& point : curve.points) point.first /= 3600;
+    }
+  }
   return curves;
 }
 

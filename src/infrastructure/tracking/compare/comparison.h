@@ -24,6 +24,7 @@ struct ComparedRun {
   std::optional<double> best{}, last{};  ///< nothing: not evaluated yet
   std::int64_t best_round = 0;
   std::optional<std::int64_t> rounds_to_target{};
+  std::optional<double> emulated_to_target{};  ///< seconds
 };
 
 /// Runs side by side: what `chorus compare` shows.
@@ -34,7 +35,7 @@ struct Comparison {
   std::string metric{};
   bool higher_is_better = true;
   RunAxis axis = RunAxis::kRound;
-  std::string x{};
+  std::string x{};  ///< what the axis is called; emulated time is told in hours where it is long
   std::optional<double> target{};
   std::vector<ComparedRun> runs{};
   std::optional<std::size_t> baseline{};  ///< index in `runs`

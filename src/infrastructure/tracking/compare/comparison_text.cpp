@@ -48,6 +48,9 @@ std::string main_table(const Comparison& comparison) {
   if (comparison.baseline) columns.push_back({"best, change", kRight});
   if (comparison.target) columns.push_back({"to " + score(*comparison.target), kRight});
   for (const char* title : {"examples", "bytes", "time"}) columns.push_back({title, kRight});
+  bool emulated = false;
+  for (const ComparedRun& compared : comparison.runs) emulated = emulated || compared.run.emulated_seconds.has_value();
+  if (emulated) columns.push_back({"emulated", kRight});
   TextTable table(std::move(columns));
   for (const ComparedRun& compared : comparison.runs) {
     const RunRecord& run = compared.run;
@@ -63,11 +66,16 @@ std::string main_table(const Comparison& comparison) {
       const bool both = compared.best && base.best;
       cells.push_back(is_base ? "baseline" : both ? percent(change_against(*compared.best, *base.best)) : "-");
     }
-    if (comparison.target)
-      cells.push_back(compared.rounds_to_target ? fmt::format("{} rounds", *compared.rounds_to_target) : "not reached");
+    if (comparison.target) {
+      std::string cell = "not reached";
+      if (compared.rounds_to_target) cell = fmt::format("{} rounds", *compared.rounds_to_target);
+      if (compared.emulated_to_target) cell += ", " + duration(*compared.emulated_to_target);
+      cells.push_back(std::move(cell));
+    }
     cells.push_back(amount(run.examples, ""));
     cells.push_back(amount(run.bytes, "B"));
     cells.push_back(duration(run.seconds));
+    if (emulated) cells.push_back(run.emulated_seconds ? duration(*run.emulated_seconds) : "-");
     table.add(std::move(cells));
   }
   return table.render();

@@ -36,9 +36,11 @@ std::string main_split(const std::vector<Event>& events) {
 }
 
 void add_evaluation(RunRecord& run, const Event& event) {
-  RunPoint point{event.round, run.seconds, run.bytes, run.examples, {}};
+  static const std::set<std::string> kNoScores = {"examples",        "seconds",       "emulated_seconds",
+                                                  "emulated_joules", "client_joules", "client_bytes"};
+  RunPoint point{event.round, run.seconds, run.bytes, run.examples, run.emulated_seconds.value_or(0), {}};
   for (const auto& [name, value] : event.numbers) {
-    if (name != "examples" && name != "seconds") point.scores[name] = value;
+    if (!kNoScores.contains(name)) point.scores[name] = value;
   }
   run.points.push_back(std::move(point));
 }
@@ -73,6 +75,9 @@ RunRecord read_run(const fs::path& folder) {
       run.seconds += number_of(event, "seconds");
       run.bytes += number_of(event, "bytes_up") + number_of(event, "bytes_down");
       run.examples += number_of(event, "examples");
+      if (event.numbers.contains("emulated_seconds")) {
+        run.emulated_seconds = run.emulated_seconds.value_or(0) + number_of(event, "emulated_seconds");
+      }
     } else if (event.kind == "evaluation" && text_of(event, "split") == split) {
       add_evaluation(run, event);
     }
@@ -111,7 +116,8 @@ RunAxis run_axis_named(const std::string& name) {
   if (name == "seconds") return RunAxis::kSeconds;
   if (name == "bytes") return RunAxis::kBytes;
   if (name == "examples") return RunAxis::kExamples;
-  throw ConfigError(fmt::format("there is no axis '{}': use round, seconds, bytes or examples", name));
+  if (name == "emulated") return RunAxis::kEmulated;
+  throw ConfigError(fmt::format("there is no axis '{}': use round, seconds, bytes, examples or emulated", name));
 }
 
 Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis) {
@@ -119,10 +125,11 @@ Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis) {
   for (const RunPoint& point : run.points) {
     const auto score = point.scores.find(metric);
     if (score == point.scores.end()) continue;
-    const double x = axis == RunAxis::kRound     ? static_cast<double>(point.round)
-                     : axis == RunAxis::kSeconds ? point.seconds
-                     : axis == RunAxis::kBytes   ? point.bytes
-                                                 : point.examples;
+    const double x = axis == RunAxis::kRound      ? static_cast<double>(point.round)
+                     : axis == RunAxis::kSeconds  ? point.seconds
+                     : axis == RunAxis::kBytes    ? point.bytes
+                     : axis == RunAxis::kEmulated ? point.emulated_seconds
+                                                  : point.examples;
     curve.points.emplace_back(x, score->second);
   }
   return curve;

@@ -1,0 +1,233 @@
+#include "algorithm/federated/fedbuff.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace chorus {
+namespace {
+
+constexpr std::int64_t kFlightNumbers = 17;
+
+at::Tensor doubles(const std::vector<double>& numbers) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(numbers.size())}, at::kDouble);
+  std::copy(numbers.begin(), numbers.end(), tensor.data_ptr<double>());
+  return tensor;
+}
+
+}  // namespace
+
+void FedBuffConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("buffer", buffer, "K: updates that make a server step").at_least(1);
+  visitor.field("concurrency", concurrency, "M: clients at work at a time; 0: as many as a round selects").at_least(0);
+  visitor.field("learning_rate", learning_rate, "of the server").above(0);
+  visitor.field("staleness", staleness, "a of 1 / (1 + tau)^a, the weight of an update that is tau steps old")
+      .at_least(0);
+}
+
+bool FedBuff::later(const Flight& a, const Flight& b) {
+  return a.arrival != b.arrival ? a.arrival > b.arrival : a.order > b.order;
+}
+
+std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wanted) {
+  std::vector<ClientId> clients;
+  for (const Member& member : input.cohort) {
+    const auto busy = [&](const Flight& flight) { return flight.client == member.client; };
+    if (std::none_of(flights_.begin(), flights_.end(), busy)) clients.push_back(member.client);
+  }
+  // Who comes first must depend neither on the order of the cohort nor on the clients' numbers.
+  std::sort(clients.begin(), clients.end());
+  RandomStream stream({.seed = 0, .purpose = "fedbuff", .round = input.round});
+  stream.shuffle(std::span(clients));
+  clients.resize(std::min(clients.size(), wanted));
+  std::deque<Flight> flights(clients.size());
+  if (clients.empty()) return flights;
+
+  const auto sizes = input.federation.sizes();
+  std::vector<std::size_t> by_size(clients.size());
+  for (std::size_t i = 0; i < by_size.size(); ++i) by_size[i] = i;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](std::size_t a, std::size_t b) { return sizes[clients[a]] > sizes[clients[b]]; });
+  std::vector<ClientId> cohort;
+  for (const std::size_t i : by_size) cohort.push_back(clients[i]);
+
+  const std::vector<std::string> tensors{"update"};
+  for (Reply& reply : input.federation.ask(cohort, request_with_model(input, "train"))) {
+    Flight& flight = flights.at(by_size.at(reply.slot));
+    try {
+      flight.failure = reply.ok() ? fault_of(reply, tensors, input.model.size(0)) : reply.failure;
+    } catch (const DataError& error) {
+      flight.failure = error.what();
+    }
+    flight.cost = reply.cost;
+    flight.left_out = reply.left_out ? 1 : 0;
+    if (!flight.failure.empty()) continue;
+    flight.weight = weight_of(reply, input.weighting);
+    flight.examples = reply.body.number("examples");
+    flight.steps = reply.body.number("steps", 1);
+    flight.loss = reply.body.number("loss", 0);
+    flight.seconds = reply.body.number("seconds", 0);
+    flight.update = reply.body.tensor("update").clone();
+  }
+  for (std::size_t i = 0; i < flights.size(); ++i) {
+    flights[i].client = clients[i];
+    flights[i].version = version_;
+    flights[i].order = asked_++;
+    flights[i].arrival = flights[i].cost.seconds;
+  }
+  return flights;
+}
+
+RoundResult FedBuff::round(const RoundInput& input) {
+  const auto most = config_.concurrency > 0 ? static_cast<std::size_t>(config_.concurrency) : input.cohort.size();
+  const auto buffer = static_cast<std::size_t>(config_.buffer);
+  const std::size_t room = most > flights_.size() ? most - flights_.size() : 0;
+  std::deque<Flight> ready = ask(input, room + buffer - 1);
+  double now = clock_;
+  const auto start = [&] {
+    if (ready.empty()) return;
+    ready.front().arrival += now;
+    flights_.push_back(std::move(ready.front()));
+    ready.pop_front();
+    std::push_heap(flights_.begin(), flights_.end(), later);
+  };
+  for (std::size_t i = 0; i < room; ++i) start();
+
+  std::vector<Flight> arrived;
+  while (arrived.size() < buffer && !flights_.empty()) {
+    std::pop_heap(flights_.begin(), flights_.end(), later);
+    arrived.push_back(std::move(flights_.back()));
+    flights_.pop_back();
+    now = arrived.back().arrival;
+    if (arrived.size() < buffer) start();
+  }
+
+  RoundResult result;
+  std::vector<Cost> costs;
+  double weights = 0, staleness = 0;
+  for (const Flight& flight : arrived) {
+    const auto client = static_cast<ClientId>(flight.client);
+    costs.push_back(flight.cost);
+    if (flight.left_out != 0) result.emulated.left_out.push_back(client);
+    if (!flight.failure.empty()) {
+      result.failed.emplace_back(client, flight.failure);
+      continue;
+    }
+    weights += flight.weight;
+    result.examples += flight.examples;
+    result.steps += flight.steps;
+    result.seconds += flight.seconds;
+    result.loss += flight.weight * flight.loss;
+    staleness += version_ - flight.version;
+  }
+  const auto updates = static_cast<double>(arrived.size() - result.failed.size());
+  result.loss = weights > 0 ? result.loss / weights : std::nan("");
+  result.numbers["staleness"] = updates > 0 ? staleness / updates : 0;
+  result.numbers["in_flight"] = static_cast<double>(flights_.size());
+  result.emulated.totals = cost_of_asking(costs);
+  result.emulated.totals.seconds = now - clock_;
+  step(input, arrived);
+  clock_ = now;
+  ++version_;
+  return result;
+}
+
+void FedBuff::step(const RoundInput& input, const std::vector<Flight>& arrived) const {
+  WeightedMean mean(arrived.size());
+  double weights = 0, discounted = 0;
+  for (std::size_t i = 0; i < arrived.size(); ++i) {
+    const Flight& flight = arrived[i];
+    if (!flight.update.defined()) {
+      mean.skip(i);
+      continue;
+    }
+    const double weight = flight.weight * std::pow(1 + version_ - flight.version, -config_.staleness);
+    mean.add(i, weight, flight.update.to(input.model.device()));
+    weights += flight.weight;
+    discounted += weight;
+  }
+  if (weights > 0) input.model.add_(mean.result(), config_.learning_rate * (discounted / weights));
+}
+
+std::vector<double> FedBuff::numbers_of(const Flight& flight) {
+  const Cost& cost = flight.cost;
+  return {flight.client, flight.version,  flight.order,   flight.arrival, flight.weight,        flight.examples,
+          flight.steps,  flight.loss,     flight.seconds, cost.seconds,   cost.compute_seconds, cost.network_seconds,
+          cost.joules,   cost.bytes_down, cost.bytes_up,  cost.memory,    flight.left_out};
+}
+
+FedBuff::Flight FedBuff::flight_of(const double* n) {
+  Flight flight{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
+  flight.cost = {n[9], n[10], n[11], n[12], n[13], n[14], n[15]};
+  flight.left_out = n[16];
+  return flight;
+}
+
+std::map<std::string, at::Tensor> FedBuff::state() const {
+  std::vector<double> numbers;
+  std::vector<at::Tensor> updates;
+  std::string failures;  // one line each
+  for (const Flight& flight : flights_) {
+    const std::vector<double> row = numbers_of(flight);
+    numbers.insert(numbers.end(), row.begin(), row.end());
+    if (flight.update.defined()) updates.push_back(flight.update);
+    std::string line = flight.failure;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    failures += line + '\n';
+  }
+  std::map<std::string, at::Tensor> state{{"clock", doubles({clock_, version_, asked_})},
+                                          {"flights", doubles(numbers)}};
+  at::Tensor text = at::empty({static_cast<std::int64_t>(failures.size())}, at::kByte);
+  std::copy(failures.begin(), failures.end(), text.data_ptr<std::uint8_t>());
+  state["failures"] = text;
+  if (!updates.empty()) state["updates"] = at::stack(updates);
+  return state;
+}
+
+void FedBuff::restore(const std::map<std::string, at::Tensor>& state) {
+  flights_.clear();
+  if (state.empty()) return;
+  const auto get = [&](const char* name, at::ScalarType type) {
+    const auto found = state.find(name);
+    if (found == state.end()) throw DataError(std::string("the checkpoint has no \"") + name + "\" of fedbuff");
+    return found->second.to(at::kCPU, type).contiguous();
+  };
+  const at::Tensor clock = get("clock", at::kDouble), numbers = get("flights", at::kDouble);
+  const at::Tensor text = get("failures", at::kByte);
+  if (clock.numel() != 3 || numbers.numel() % kFlightNumbers != 0) throw DataError("fedbuff's checkpoint is damaged");
+  clock_ = clock.data_ptr<double>()[0];
+  version_ = clock.data_ptr<double>()[1];
+  asked_ = clock.data_ptr<double>()[2];
+  const std::string failures(text.data_ptr<std::uint8_t>(), text.data_ptr<std::uint8_t>() + text.numel());
+  std::size_t line = 0;
+  std::int64_t update = 0;
+  const auto updates = state.find("updates");
+  for (std::int64_t i = 0; i < numbers.numel() / kFlightNumbers; ++i) {
+    Flight flight = flight_of(numbers.data_ptr<double>() + i * kFlightNumbers);
+    const std::size_t end = failures.find('\n', line);
+    if (end == std::string::npos) throw DataError("fedbuff's checkpoint is damaged");
+    flight.failure = failures.substr(line, end - line);
+    line = end + 1;
+    if (flight.failure.empty()) {
+      if (updates == state.end() || update >= updates->second.size(0)) {
+        throw DataError("fedbuff's checkpoint is damaged: an update is missing");
+      }
+      flight.update = updates->second[update++].clone();
+    }
+    flights_.push_back(std::move(flight));
+  }
+  std::make_heap(flights_.begin(), flights_.end(), later);
+}
+
+namespace {
+
+const Registration<Algorithms, FedBuffConfig> kRegisteredFedBuff{
+    "fedbuff", "asynchronous: a server step whenever K updates have arrived (Nguyen et al. 2022)",
+    [](const FedBuffConfig& config) { return std::make_unique<FedBuff>(config); }};
+
+}  // namespace
+}  // namespace chorus

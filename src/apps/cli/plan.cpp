@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/cli/cli.h"
+#include "apps/experiment/run_plan.h"
+#include "core/config.h"
+#include "core/error.h"
+
+namespace chorus::cli {
+namespace {
+
+constexpr const char* kPlanHelp = R"(
+Reads what the run would read, tries two short rounds in a folder that is removed again, and
+predicts memory, bytes, real time and, with the key `emulation`, the time on the emulated
+devices. What cannot fit is refused with exit status 2 and what to change.
+
+Examples:
+  chorus plan configs/demo.yaml
+  chorus plan configs/demo.yaml trainer.epochs=3 clients_per_round=8 --json)";
+
+struct PlanArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("plan", "Predict memory, bytes and time of a run before it starts");
+  auto arguments = std::make_shared<PlanArguments>();
+  command->group(kRuns);
+  command->footer(kPlanHelp);
+  command->add_option("config", arguments->config, "A YAML file; configs/ has examples")->required();
+  command->add_option("overrides", arguments->overrides, "key=value: settings that replace the file's");
+  command->add_flag("--json", arguments->json, "For programs");
+  command->callback([arguments] {
+    const auto document = ConfigDocument::read(arguments->config, arguments->overrides);
+    if (const std::string kind = document.kind("experiment"); kind != "experiment") {
+      throw ConfigError(
+          fmt::format("{}: kind: {} cannot be planned; it should be experiment", arguments->config, kind));
+    }
+    const RunPlan plan = plan_run(document.load<ExperimentConfig>());
+    fmt::print("{}", arguments->json ? to_json(plan) : to_text(plan));
+  });
+}
+
+}  // namespace chorus::cli

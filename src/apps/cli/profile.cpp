@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/cli/cli.h"
+#include "apps/experiment/measure_profile.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+
+namespace chorus::cli {
+namespace {
+
+constexpr const char* kProfileHelp = R"(
+What is measured is training as a client does it, on all cores. The file can stand in an
+experiment: emulation.fleet=[{profile: laptop.yaml}]. Bandwidth and watts in it are defaults;
+edit them.
+
+Examples:
+  chorus profile --model models/chorus-mini --length 64 --out laptop.yaml
+  chorus profile --model bert-base-uncased --depths 0,2,6,12)";
+
+struct ProfileArguments {
+  MeasureProfileRequest request;
+  std::string out;
+};
+
+void profile(ProfileArguments& arguments) {
+  MeasureProfileRequest& request = arguments.request;
+  request.tell = [](std::int64_t depth, double seconds, double memory) {
+    Log("profile").info("depth {}: {:.4f} s a batch{}", depth, seconds,
+                        memory > 0 ? fmt::format(", {:.2f} GB", memory / 1e9) : "");
+  };
+  const std::string yaml = fmt::format("# chorus profile --model {} --batch-size {} --length {}\n",
+                                       request.model.string(), request.batch_size, request.length) +
+                           config_to_yaml(measure_profile(request), "device_profile");
+  if (arguments.out.empty()) {
+    fmt::print("{}", yaml);
+    return;
+  }
+  write_file(arguments.out, yaml);
+  fmt::print("{}: use it with emulation.fleet=[{{profile: {}}}]\n", arguments.out, arguments.out);
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("profile", "Time this machine's training by depth, as a device profile");
+  auto arguments = std::make_shared<ProfileArguments>();
+  MeasureProfileRequest& request = arguments->request;
+  command->group(kRuns);
+  command->footer(kProfileHelp);
+  command->add_option("--model", request.model, "A Hugging Face folder")->required();
+  command->add_option("--batch-size", request.batch_size, "Rows of a batch")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--length", request.length, "Tokens of a row")
+      ->capture_default_str()
+      ->check(CLI::Range(3, 1 << 20));
+  command->add_option("--depths", request.depths, "Which depths, as 0,2,6 (default: all)")->delimiter(',');
+  command->add_option("--batches", request.batches, "Batches of each of three repetitions")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  command->add_option("--name", request.name, "What the device is called")->capture_default_str();
+  command->add_option("--device", request.device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--out", arguments->out, "The file to write (default: standard output)");
+  command->callback([arguments] { profile(*arguments); });
+}
+
+}  // namespace chorus::cli

@@ -1,0 +1,53 @@
+#include "apps/experiment/machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace chorus {
+namespace {
+
+constexpr double kGpuMemory = 20e9;
+
+/// A line "Key:  123 kB" of a file of /proc, in bytes; 0 when there is none.
+double proc_bytes(const char* path, const std::string& wanted) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(wanted)) return std::strtod(line.c_str() + wanted.size(), nullptr) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double available_memory() {
+  const double bytes = proc_bytes("/proc/meminfo", "MemAvailable:");
+  return bytes > 0 ? bytes : 4e9;
+}
+
+double peak_memory() { return proc_bytes("/proc/self/status", "VmHWM:"); }
+
+void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+MachineShare machine_share(const ExperimentConfig& config, bool gpu, double client_bytes) {
+  const FederationConfig& wanted = config.federation;
+  const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+  MachineShare share;
+  share.workers = wanted.workers > 0 ? static_cast<std::size_t>(wanted.workers) : gpu ? 1 : cores;
+  share.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : gpu ? static_cast<int>(cores) : 1;
+  if (wanted.cohort_batch > 0) {
+    share.cohort_batch = static_cast<std::size_t>(wanted.cohort_batch);
+    return share;
+  }
+  // On a CPU a round should give eight cores something to do; on a GPU the largest batch is the fastest. The number of
+  // workers does not enter: it must not change a bit.
+  const double memory = gpu ? kGpuMemory : available_memory() / 2 / static_cast<double>(cores);
+  const double fits = std::floor(memory / client_bytes);
+  const double most = gpu ? 64 : std::min(std::ceil(static_cast<double>(config.clients_per_round) / 8), 8.0);
+  share.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, most));
+  return share;
+}
+
+}  // namespace chorus

@@ -1,0 +1,277 @@
+#include "apps/experiment/run_plan.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "algorithm/selection/selector.h"
+#include "application/trainer/cohort_trainer.h"
+#include "apps/experiment/emulated_work.h"
+#include "apps/experiment/experiment.h"
+#include "apps/experiment/run_experiment.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/progress.h"
+#include "infrastructure/emulation/emulated_federation.h"
+#include "infrastructure/tracking/metrics_log.h"
+
+namespace chorus {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kTrialRounds = 2, kTrialSteps = 4;
+constexpr std::int64_t kMostEmulatedRounds = 500;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// Clients that say how many batches they would read, and cost the bytes they would send, without training.
+class DryFederation : public Federation {
+ public:
+  DryFederation(std::vector<double> sizes, std::vector<double> batches, double down, double up)
+      : sizes_(std::move(sizes)), batches_(std::move(batches)), down_(down), up_(up) {}
+
+  std::span<const double> sizes() const override { return sizes_; }
+  Traffic traffic() const override {
+    return {static_cast<std::uint64_t>(answers_ * down_), static_cast<std::uint64_t>(answers_ * up_)};
+  }
+  Replies ask(std::span<const ClientId> cohort, Request) override {
+    const std::vector<ClientId> clients(cohort.begin(), cohort.end());
+    return Replies([this, clients, next = std::size_t{0}]() mutable -> std::optional<Reply> {
+      if (next == clients.size()) return std::nullopt;
+      const ClientId client = clients[next];
+      Reply reply{client, next++, {}, sizes_[client] > 0 ? "" : "it has no training data"};
+      reply.body.tensors["update"] = torch::zeros({1});
+      reply.body.numbers = {{"batches", batches_[client]}, {"examples", sizes_[client]}};
+      answers_ += 1;
+      return reply;
+    });
+  }
+  double batches(ClientId client) const { return batches_[client]; }
+
+ private:
+  std::vector<double> sizes_, batches_;
+  double down_, up_, answers_ = 0;
+};
+
+class Planner {
+ public:
+  explicit Planner(const ExperimentConfig& config)
+      : config_(config), memory_before_(available_memory()), begin_(Clock::now()), experiment_(config) {
+    plan_.setup_seconds = since(begin_);
+    plan_.available_memory = memory_before_;
+    plan_.description = experiment_.description();
+    for (const Phase& phase : experiment_.phases()) plan_.rounds += phase.rounds;
+    const bool pooled = config_.algorithm.make()->population() == Algorithm::Population::kPooled;
+    plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_));
+    count_batches();
+  }
+
+  RunPlan plan() {
+    memory();
+    try_it();
+    if (config_.emulation) emulate();
+    return plan_;
+  }
+
+ private:
+  void count_batches() {
+    const ClientLists& lists = experiment_.phases().front().train;
+    for (std::size_t c = 0; c < lists.clients(); ++c) {
+      sizes_.push_back(static_cast<double>(lists.size_of(c)));
+      const auto rows = experiment_.task().client_data(experiment_.train(), lists[c]).rows.size();
+      batches_.push_back(rows > 0 ? round_batches(config_.trainer, static_cast<double>(rows)) : 0);
+    }
+  }
+
+  void memory() {
+    const CohortTrainer trainer({experiment_.task(), experiment_.model(), experiment_.params()}, config_.trainer);
+    std::size_t longest = 1;
+    for (std::uint32_t row = 0; row < experiment_.train()->rows(); ++row) {
+      longest = std::max(longest, experiment_.train()->length(row));
+    }
+    const bool gpu = experiment_.params().device().is_cuda();
+    const double tokens = static_cast<double>(longest) * static_cast<double>(config_.trainer.batch_size);
+    const Layout& layout = experiment_.model().layout();
+    const double update = 4 * static_cast<double>(layout.trainable_size());
+    plan_.client_memory = trainer.client_bytes(tokens);
+    plan_.machine = machine_share(config_, gpu, plan_.client_memory);
+    const MachineShare& share = plan_.machine;
+    const double batches = std::ceil(plan_.asked / static_cast<double>(share.cohort_batch));
+    const double side_by_side = std::min(static_cast<double>(share.workers), batches);
+    const double clients = std::min(static_cast<double>(share.cohort_batch), plan_.asked);
+    plan_.cohort_memory = side_by_side * clients * plan_.client_memory;
+    // The model with its best and the copy that is sent; the partial sums of the average; answers that wait to be read.
+    plan_.server_memory = 4 * static_cast<double>(layout.size()) +
+                          update * (3 + std::log2(plan_.asked + 1) + std::min(2 * side_by_side * clients, plan_.asked));
+    if (!gpu) refuse(side_by_side);
+  }
+
+  void refuse(double side_by_side) const {
+    const double needed = plan_.server_memory + plan_.cohort_memory;
+    if (needed <= memory_before_) return;
+    const double left = memory_before_ - plan_.server_memory;
+    const double fits = std::floor(left / side_by_side / plan_.client_memory);
+    const double alone = std::floor(left / plan_.client_memory);
+    const std::string smaller =
+        "lower trainer.batch_size or the task's max_length, freeze layers (model.freeze), or take a smaller model";
+    std::string what = smaller;
+    if (fits >= 1) {
+      what = fmt::format("set federation.cohort_batch to {:.0f} or less, or {}", fits, smaller);
+    } else if (alone >= 1) {
+      what = fmt::format("set federation.workers and federation.cohort_batch to 1, or {}", smaller);
+    }
+    throw ConfigError(fmt::format(
+        "this does not fit: {} clients at once on each of {:.0f} workers need {:.2f} GB ({:.2f} GB each) and "
+        "the server {:.2f} GB, but {:.2f} GB of memory are free; {}",
+        plan_.machine.cohort_batch, side_by_side, plan_.cohort_memory / 1e9, plan_.client_memory / 1e9,
+        plan_.server_memory / 1e9, memory_before_ / 1e9, what));
+  }
+
+  /// Two short rounds of the run itself.
+  void try_it() {
+    ExperimentConfig trial = config_;
+    trial.rounds = kTrialRounds;
+    trial.emulation.reset();
+    trial.evaluation.every = 0;
+    trial.evaluation.target.reset();
+    trial.evaluation.targets.clear();
+    if (trial.continual) trial.continual->one_shot = true;
+    const double typical = mean_batches();
+    trial.trainer.steps = std::max<std::int64_t>(
+        1, std::min(kTrialSteps, static_cast<std::int64_t>(typical) / config_.trainer.accumulate));
+    std::string pattern = (fs::temp_directory_path() / "chorus_plan_XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw WorldError("no temporary folder can be made");
+    const fs::path folder = pattern;
+    const LogLevel level = log_level();
+    set_log_level(std::max(level, LogLevel::kError));
+    set_progress_enabled(false);
+    forget_peak_memory();
+    RunRequest request;
+    request.folder = folder / "run";
+    try {
+      const RunReport report = run_experiment(trial, request);
+      plan_.peak_memory = peak_memory();
+      read_trial(request.folder, report.summary.seconds, typical);
+    } catch (...) {
+      set_log_level(level);
+      set_progress_enabled(true);
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+      throw;
+    }
+    set_log_level(level);
+    set_progress_enabled(true);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  double mean_batches() const {
+    double sum = 0, clients = 0;
+    for (std::size_t c = 0; c < sizes_.size(); ++c) {
+      sum += batches_[c];
+      clients += sizes_[c] > 0 ? 1 : 0;
+    }
+    return sum / std::max(clients, 1.0);
+  }
+
+  void read_trial(const fs::path& folder, double seconds, double typical) {
+    Event last;
+    double in_rounds = 0, rounds = 0;
+    for (const Event& event : read_events(folder / "metrics.jsonl")) {
+      if (event.kind != "round") continue;
+      last = event;
+      in_rounds += event.numbers.at("seconds");
+      rounds += 1;
+    }
+    const double clients = std::max(last.numbers["clients"] - last.numbers["failed"], 1.0);
+    down_ = last.numbers["bytes_down"] / std::max(last.numbers["clients"], 1.0);
+    up_ = last.numbers["bytes_up"] / clients;
+    plan_.bytes_down = down_ * plan_.asked;
+    plan_.bytes_up = up_ * plan_.asked;
+    plan_.evaluation_seconds = seconds - in_rounds;
+
+    // What is not training (selecting, copying, averaging) stays; training grows with the batches.
+    const MachineShare& share = plan_.machine;
+    const double parallel =
+        std::min(static_cast<double>(share.workers), std::ceil(clients / static_cast<double>(share.cohort_batch)));
+    const double training = last.numbers["training_seconds"] / parallel;
+    const double steps = last.numbers["steps"] * static_cast<double>(config_.trainer.accumulate) / clients;
+    const double overhead = std::max(last.numbers["seconds"] - training, 0.0);
+    plan_.round_seconds = (overhead + (steps > 0 ? training * typical / steps : 0)) * plan_.asked /
+                          std::max(last.numbers["clients"], 1.0);
+    const std::int64_t every = config_.evaluation.every;
+    const double evaluations =
+        every > 0 ? std::ceil(static_cast<double>(plan_.rounds) / static_cast<double>(every)) + 1 : 1;
+    plan_.seconds = plan_.setup_seconds + static_cast<double>(plan_.rounds) * plan_.round_seconds +
+                    evaluations * plan_.evaluation_seconds;
+    plan_.how = fmt::format("from {:.0f} real rounds of {:.0f} steps a client", rounds, steps);
+  }
+
+  /// The rounds of the run on the emulated clock: the same cohorts, devices and luck.
+  void emulate() {
+    const auto seed = static_cast<std::uint64_t>(config_.seed);
+    const Fleet fleet(*config_.emulation, seed);
+    DryFederation dry(sizes_, batches_, down_, up_);
+    double clock = 0;
+    EmulatedFederation federation({.inner = dry,
+                                   .fleet = fleet,
+                                   .work = emulated_work(experiment_),
+                                   .clock = [&clock] { return clock; },
+                                   .batches = [&](ClientId client) { return dry.batches(client); }});
+    const auto selector = config_.selection.make();
+    const auto algorithm = config_.algorithm.make();
+    const bool pooled = algorithm->population() == Algorithm::Population::kPooled;
+    const std::int64_t rounds = std::min(plan_.rounds, kMostEmulatedRounds);
+    const at::Tensor model = torch::zeros({1});
+    for (std::int64_t round = 1; round <= rounds; ++round) {
+      SelectionContext context;
+      context.sizes = sizes_;
+      context.count = static_cast<std::size_t>(plan_.asked);
+      context.seed = seed;
+      context.round = static_cast<std::uint64_t>(round);
+      context.seconds = clock;
+      context.losses = [](std::span<const ClientId> some) { return std::vector<double>(some.size(), 0.0); };
+      std::vector<ClientId> cohort = pooled ? std::vector<ClientId>{0} : selector->select(context);
+      std::sort(cohort.begin(), cohort.end());
+      cohort.erase(std::unique(cohort.begin(), cohort.end()), cohort.end());
+      double seconds = cohort.empty() ? config_.emulation->idle_seconds : 0;
+      if (algorithm->asynchronous()) {
+        std::vector<Member> members;
+        for (const ClientId client : cohort) members.push_back({client, 1});
+        if (!cohort.empty()) {
+          seconds =
+              algorithm->round({federation, members, model, context.round, context.round}).emulated.totals.seconds;
+        }
+      } else {
+        for (const Reply& reply : federation.ask(cohort, {.procedure = "train", .round = context.round})) {
+          seconds = std::max(seconds, reply.cost.seconds);
+          plan_.device_memory = std::max(plan_.device_memory, reply.cost.memory);
+        }
+      }
+      clock += seconds;
+    }
+    plan_.emulated_round_seconds = clock / static_cast<double>(rounds);
+    plan_.emulated_seconds = *plan_.emulated_round_seconds * static_cast<double>(plan_.rounds);
+  }
+
+  const ExperimentConfig& config_;
+  double memory_before_;
+  Clock::time_point begin_;
+  Experiment experiment_;
+  std::vector<double> sizes_, batches_;
+  double down_ = 0, up_ = 0;  // bytes of one client
+  RunPlan plan_;
+};
+
+}  // namespace
+
+RunPlan plan_run(const ExperimentConfig& config) { return Planner(config).plan(); }
+
+}  // namespace chorus

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/experiment/experiment_config.h"
+#include "apps/experiment/machine.h"
+
+namespace chorus {
+
+/// What a run will take, told before it starts. Memory in bytes.
+struct RunPlan {
+  std::string description;  ///< of data, clients and network
+  std::int64_t rounds = 0;
+  double asked = 0;  ///< clients a round
+
+  MachineShare machine = {};
+  double client_memory = 0;     ///< one more client of a batched computation, at worst
+  double server_memory = 0;     ///< model, averages and answers that wait
+  double cohort_memory = 0;     ///< all computations of this machine side by side
+  double peak_memory = 0;       ///< of the whole process, measured in the trial
+  double available_memory = 0;  ///< before anything began
+
+  double bytes_down = 0, bytes_up = 0;  ///< of a round, all clients
+
+  std::optional<double> emulated_round_seconds = {}, emulated_seconds = {};
+  double device_memory = 0;  ///< of an emulated client; 0: the profile does not tell
+
+  double setup_seconds = 0;       ///< reading, tokenizing (or its cache), loading
+  double round_seconds = 0;       ///< real ones
+  double evaluation_seconds = 0;  ///< of one evaluation
+  double seconds = 0;             ///< of the whole run
+  std::string how = {};           ///< the real time was found
+};
+
+/// Reads everything the run would read and estimates its memory. When that does not fit: ConfigError with what to
+/// change. Else the run itself is tried: two rounds of a few steps each, in a folder that is removed again, which gives
+/// bytes (exactly, where messages have a fixed size), memory and speed. The emulated time comes from the cohorts the
+/// run will really select, without training anybody.
+RunPlan plan_run(const ExperimentConfig& config);
+
+std::string to_text(const RunPlan& plan);
+std::string to_json(const RunPlan& plan);
+
+}  // namespace chorus

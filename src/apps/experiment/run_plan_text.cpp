@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/experiment/run_plan.h"
+
+namespace chorus {
+namespace {
+
+std::string size_text(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+std::string span_text(double seconds) {
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  return seconds < 7200 ? fmt::format("{:.1f} min", seconds / 60) : fmt::format("{:.2f} h", seconds / 3600);
+}
+
+}  // namespace
+
+std::string to_text(const RunPlan& plan) {
+  std::string text =
+      fmt::format("{}\n{} rounds, {:.0f} clients asked in each\n\n", plan.description, plan.rounds, plan.asked);
+  text += fmt::format("memory     {} of the process ({} are free)\n", size_text(plan.peak_memory),
+                      size_text(plan.available_memory));
+  text += fmt::format("             server {}, a client {}, clients at once {} ({} workers of {})\n",
+                      size_text(plan.server_memory), size_text(plan.client_memory), size_text(plan.cohort_memory),
+                      plan.machine.workers, plan.machine.cohort_batch);
+  text += fmt::format("bytes      {:.0f} down, {:.0f} up a round; {} in the whole run\n", plan.bytes_down,
+                      plan.bytes_up, size_text((plan.bytes_down + plan.bytes_up) * static_cast<double>(plan.rounds)));
+  if (plan.emulated_seconds) {
+    text += fmt::format("emulated   {} a round, {} in all", span_text(*plan.emulated_round_seconds),
+                        span_text(*plan.emulated_seconds));
+    text += plan.device_memory > 0 ? fmt::format("; {} on a device\n", size_text(plan.device_memory)) : "\n";
+  }
+  text += fmt::format("real time  {} a round, {} an evaluation, {} in all ({})\n", span_text(plan.round_seconds),
+                      span_text(plan.evaluation_seconds), span_text(plan.seconds), plan.how);
+  return text;
+}
+
+std::string to_json(const RunPlan& plan) {
+  nlohmann::ordered_json json = {{"rounds", plan.rounds},
+                                 {"clients_asked", plan.asked},
+                                 {"cohort_batch", plan.machine.cohort_batch},
+                                 {"workers", plan.machine.workers},
+                                 {"client_memory", plan.client_memory},
+                                 {"server_memory", plan.server_memory},
+                                 {"cohort_memory", plan.cohort_memory},
+                                 {"peak_memory", plan.peak_memory},
+                                 {"available_memory", plan.available_memory},
+                                 {"round_bytes_down", plan.bytes_down},
+                                 {"round_bytes_up", plan.bytes_up},
+                                 {"setup_seconds", plan.setup_seconds},
+                                 {"round_seconds", plan.round_seconds},
+                                 {"evaluation_seconds", plan.evaluation_seconds},
+                                 {"seconds", plan.seconds},
+                                 {"how", plan.how}};
+  if (plan.emulated_seconds) {
+    json["emulated_round_seconds"] = *plan.emulated_round_seconds;
+    json["emulated_seconds"] = *plan.emulated_seconds;
+    json["device_memory"] = plan.device_memory;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace chorus

@@ -1,0 +1,175 @@
+#include "infrastructure/emulation/emulated_federation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <vector>
+
+namespace chorus {
+namespace {
+
+bool only_measures(const std::string& procedure) { return procedure == "evaluate" || procedure == "local/evaluate"; }
+
+// A forward pass is about a third of a training step.
+double passes_of(const std::string& procedure) { return procedure == "loss" ? 1.0 / 3 : 1; }
+
+void leave_out(Reply& reply, std::string why) {
+  reply.body = {};
+  reply.failure = std::move(why);
+  reply.left_out = true;
+}
+
+// What a client has spent when it vanishes after so many of its seconds: download, training, upload, in this order.
+Cost spent_until(double seconds, const Cost& whole, double down_seconds, const DeviceProfile& device) {
+  Cost cost;
+  cost.seconds = seconds;
+  const double down = std::min(seconds, down_seconds);
+  cost.compute_seconds = std::clamp(seconds - down_seconds, 0.0, whole.compute_seconds);
+  const double up_seconds = whole.network_seconds - down_seconds;
+  const double up = std::max(seconds - down_seconds - whole.compute_seconds, 0.0);
+  cost.network_seconds = down + up;
+  cost.bytes_down = down_seconds > 0 ? whole.bytes_down * down / down_seconds : whole.bytes_down;
+  cost.bytes_up = up_seconds > 0 ? whole.bytes_up * std::min(up / up_seconds, 1.0) : 0;
+  cost.joules = device.compute_watts * cost.compute_seconds + device.network_watts * cost.network_seconds;
+  cost.memory = cost.compute_seconds > 0 ? whole.memory : 0;
+  return cost;
+}
+
+}  // namespace
+
+/// One `ask` under way.
+class EmulatedFederation::Asking {
+ public:
+  Asking(const EmulatedFederationInput& input, std::span<const ClientId> cohort, Request request)
+      : input_(input),
+        deadline_(input.fleet.config().deadline),
+        work_(input.work),
+        passes_(passes_of(request.procedure)),
+        round_(request.round),
+        start_(input.clock ? input.clock() : 0) {
+    work_.depth = request.body.number("depth", work_.depth);
+    work_.way.cached = request.body.number("cached", work_.way.cached ? 1 : 0) != 0;
+    const auto bytes = static_cast<double>(request.body.bytes());
+    std::vector<ClientId> staying;
+    for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
+      const bool empty = sizes()[cohort[slot]] <= 0;
+      if (const auto share = empty ? std::nullopt : input_.fleet.dropout(cohort[slot], round_)) {
+        dropped_.push_back(vanished(cohort[slot], slot, *share, bytes));
+      } else {
+        staying.push_back(cohort[slot]);
+        slots_.push_back(slot);
+      }
+    }
+    const double factor = input.fleet.config().over_selection;
+    const auto asked = static_cast<double>(cohort.size());
+    take_ = factor > 1 ? std::max<std::size_t>(static_cast<std::size_t>(asked / factor + 1e-9), 1) : cohort.size();
+    chooses_ = take_ < cohort.size();
+    if (!staying.empty()) inner_.emplace(input.inner.ask(staying, std::move(request)));
+  }
+
+  std::optional<Reply> next() {
+    if (chooses_ && inner_) choose();
+    if (!chosen_.empty()) {
+      Reply reply = std::move(chosen_.front());
+      chosen_.pop_front();
+      return reply;
+    }
+    if (auto reply = read()) return reply;
+    if (dropped_.empty()) return std::nullopt;
+    Reply reply = std::move(dropped_.front());
+    dropped_.pop_front();
+    return reply;
+  }
+
+ private:
+  std::span<const double> sizes() const { return input_.inner.sizes(); }
+  double pass(ClientId client) const { return input_.batches ? passes_ * input_.batches(client) : 0; }
+
+  Reply vanished(ClientId client, std::size_t slot, double share, double bytes) const {
+    const Fleet::Moment moment{client, round_, start_};
+    const Cost whole = input_.fleet.cost(moment, work_, {pass(client), bytes, bytes});
+    const Cost down = input_.fleet.cost(moment, work_, {0, bytes, 0});
+    Reply reply{client, slot};
+    reply.cost = spent_until(share * whole.seconds, whole, down.seconds, input_.fleet.profile(client));
+    leave_out(reply, fmt::format("it vanished after {:.1f} emulated seconds", reply.cost.seconds));
+    if (deadline_) reply.cost.seconds = *deadline_;
+    return reply;
+  }
+
+  /// The next real answer with its cost; late ones are left out.
+  std::optional<Reply> read() {
+    if (!inner_) return std::nullopt;
+    const Traffic before = input_.inner.traffic();
+    auto reply = inner_->next();
+    if (!reply) {
+      inner_.reset();
+      return std::nullopt;
+    }
+    const Traffic after = input_.inner.traffic();
+    reply->slot = slots_.at(reply->slot);
+    if (sizes()[reply->client] <= 0) return reply;
+    ClientLoad load;
+    load.batches = reply->body.number("batches", pass(reply->client));
+    load.bytes_down = static_cast<double>(after.down - before.down);
+    load.bytes_up = static_cast<double>(after.up - before.up);
+    reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_, load);
+    if (deadline_ && reply->cost.seconds > *deadline_) {
+      leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:.1f} is the deadline",
+                                    reply->cost.seconds, *deadline_));
+      reply->cost.seconds = *deadline_;
+    }
+    return reply;
+  }
+
+  /// Reads all answers, keeps the first to arrive, and tells of the others without what they said.
+  void choose() {
+    const auto earlier = [](const Reply& a, const Reply& b) {
+      return a.cost.seconds != b.cost.seconds ? a.cost.seconds < b.cost.seconds : a.slot < b.slot;
+    };
+    std::vector<Reply> first;  // a heap, the latest on top
+    std::vector<Reply> others;
+    while (auto reply = read()) {
+      if (!reply->ok()) {
+        others.push_back(std::move(*reply));
+        continue;
+      }
+      first.push_back(std::move(*reply));
+      std::push_heap(first.begin(), first.end(), earlier);
+      if (first.size() <= take_) continue;
+      std::pop_heap(first.begin(), first.end(), earlier);
+      leave_out(first.back(), fmt::format("{} others were faster", take_));
+      others.push_back(std::move(first.back()));
+      first.pop_back();
+    }
+    std::move(dropped_.begin(), dropped_.end(), std::back_inserter(others));
+    dropped_.clear();
+    // With enough answers the server waits for nobody else.
+    for (Reply& reply : others) {
+      if (first.size() == take_) reply.cost.seconds = std::min(reply.cost.seconds, first.front().cost.seconds);
+    }
+    std::move(first.begin(), first.end(), std::back_inserter(chosen_));
+    std::move(others.begin(), others.end(), std::back_inserter(chosen_));
+  }
+
+  const EmulatedFederationInput& input_;
+  std::optional<double> deadline_;
+  EmulatedWork work_;
+  double passes_;
+  std::uint64_t round_;
+  double start_;
+  std::vector<std::size_t> slots_;  // of those that are asked, in the cohort
+  std::size_t take_ = 0;
+  bool chooses_ = false;
+  std::optional<Replies> inner_;
+  std::deque<Reply> dropped_, chosen_;
+};
+
+Replies EmulatedFederation::ask(std::span<const ClientId> cohort, Request request) {
+  if (only_measures(request.procedure)) return input_.inner.ask(cohort, std::move(request));
+  const auto asking = std::make_shared<Asking>(input_, cohort, std::move(request));
+  return Replies([asking] { return asking->next(); });
+}
+
+}  // namespace chorus

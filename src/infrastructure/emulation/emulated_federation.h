@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+
+#include "core/ports/federation.h"
+#include "infrastructure/emulation/fleet.h"
+
+namespace chorus {
+
+struct EmulatedFederationInput {
+  Federation& inner;  ///< who really answers; borrowed, as is the fleet
+  const Fleet& fleet;
+  EmulatedWork work = {};              ///< of a batch; a request's numbers "depth" and "cached" come first
+  std::function<double()> clock = {};  ///< the emulated time when asked, seconds; empty: 0
+  /// Batches of one pass over a client's data, for answers that do not tell (and for clients that vanish).
+  std::function<double(ClientId)> batches = {};
+};
+
+/// A federation on the emulated clock: fills in what every answer would have cost on its client's device, and leaves
+/// out those that come too late. Around any federation; its bytes are those that this one counts.
+///
+///   vanished         (`dropout`) is not asked at all; it has spent its share of the time when it goes. The server
+///   waits
+///                    for it until the deadline, or, without one, until it goes.
+///   late             behind the deadline: its answer is dropped, its work and traffic are counted.
+///   over-selection   of m that are asked, the first floor(m / over_selection) answers are taken; the round ends with
+///                    the last of them. At most these are held in memory.
+///
+/// The time of a request is the largest `cost.seconds` of its replies. Requests that only measure ("evaluate",
+/// "local/evaluate") cost nothing; "loss" costs a third of a pass over the data.
+class EmulatedFederation : public Federation {
+ public:
+  explicit EmulatedFederation(const EmulatedFederationInput& input) : input_(input) {}
+
+  std::span<const double> sizes() const override { return input_.inner.sizes(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  Traffic traffic() const override { return input_.inner.traffic(); }
+
+ private:
+  class Asking;
+  EmulatedFederationInput input_;
+};
+
+}  // namespace chorus
