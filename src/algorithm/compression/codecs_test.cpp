@@ -104,7 +104,7 @@ TEST(Codecs, PackedSizesAreExact) {
     filter.encode(values, bytes, context_of(0));
     return bytes.size() - 3;
   };
-  using Scale = UniformConfig::Scale;
+  using Scale = UniformFilterConfig::Scale;
   // A head of 8 bytes, a scale for each of ceil(1003 / 256) = 4 buckets, ceil(1003 bits / 8) bytes.
   EXPECT_EQ(size_of(UniformFilter({Bits::k8, 256, Scale::kMaxAbs, true})), 8U + 16 + 1003);
   EXPECT_EQ(size_of(UniformFilter({Bits::k4, 256, Scale::kMaxAbs, true})), 8U + 16 + 502);
@@ -145,7 +145,7 @@ TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
   const std::vector<float> values = normal_numbers(64);
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
-    for (const auto scale : {UniformConfig::Scale::kMaxAbs, UniformConfig::Scale::kRange}) {
+    for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
       EXPECT_LT(worst_z(UniformFilter({bits, 32, scale, true}), values, 4000), kWorst) << width;
     }
     for (const auto norm : {QsgdConfig::Norm::kL2, QsgdConfig::Norm::kMax}) {
@@ -154,7 +154,7 @@ TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
   }
   EXPECT_LT(worst_z(RandomKFilter({0.25, false}), values, 4000), kWorst);
   // The test can tell: rounding to the nearest, and keeping the largest, are not.
-  EXPECT_GT(worst_z(UniformFilter({Bits::k2, 32, UniformConfig::Scale::kMaxAbs, false}), values, 400), 100);
+  EXPECT_GT(worst_z(UniformFilter({Bits::k2, 32, UniformFilterConfig::Scale::kMaxAbs, false}), values, 400), 100);
   EXPECT_GT(worst_z(TopKFilter({0.25, false}), values, 400), 100);
 }
 
@@ -162,13 +162,13 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
   const std::vector<float> values = normal_numbers(5000);
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
-    for (const auto scale : {UniformConfig::Scale::kMaxAbs, UniformConfig::Scale::kRange}) {
+    for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
       const auto back = there_and_back(UniformFilter({bits, 512, scale, true}), values, context_of(1));
       const auto near = there_and_back(UniformFilter({bits, 512, scale, false}), values, context_of(1));
       for (std::size_t begin = 0; begin < values.size(); begin += 512) {
         const auto piece = std::span(values).subspan(begin, std::min<std::size_t>(512, values.size() - begin));
         const auto [low, high] = std::minmax_element(piece.begin(), piece.end());
-        const float step = scale == UniformConfig::Scale::kRange
+        const float step = scale == UniformFilterConfig::Scale::kRange
                                ? (*high - *low) / static_cast<float>((1 << width) - 1)
                                : std::max(-*low, *high) / static_cast<float>((1 << (width - 1)) - 1);
         for (std::size_t i = 0; i < piece.size(); ++i) {
@@ -196,7 +196,8 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
   const std::vector<std::unique_ptr<Filter>> filters = [] {
     std::vector<std::unique_ptr<Filter>> all;
     for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
-      all.push_back(std::make_unique<UniformFilter>(UniformConfig{bits, 512, UniformConfig::Scale::kMaxAbs, true}));
+      all.push_back(
+          std::make_unique<UniformFilter>(UniformFilterConfig{bits, 512, UniformFilterConfig::Scale::kMaxAbs, true}));
       all.push_back(std::make_unique<QsgdFilter>(QsgdConfig{bits, 512, QsgdConfig::Norm::kL2}));
     }
     all.push_back(std::make_unique<SignFilter>(SignConfig{512, true, false}));
@@ -219,7 +220,7 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
   // A range that float32 cannot hold, and a norm.
   large[3] = -3e38F;
   Filter::Bytes bytes;
-  const UniformFilter range({Bits::k8, 512, UniformConfig::Scale::kRange, true});
+  const UniformFilter range({Bits::k8, 512, UniformFilterConfig::Scale::kRange, true});
   EXPECT_THROW(range.encode(large, bytes, context_of(0)), DataError);
   EXPECT_THROW(QsgdFilter(QsgdConfig{}).encode(large, bytes, context_of(0)), DataError);
 }

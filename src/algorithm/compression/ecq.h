@@ -21,7 +21,7 @@ struct EcqConfig {
 class EcqFilter : public UniformFilter {
  public:
   explicit EcqFilter(const EcqConfig& config)
-      : UniformFilter({config.bits, config.bucket, UniformConfig::Scale::kMaxAbs, true}),
+      : UniformFilter({config.bits, config.bucket, UniformFilterConfig::Scale::kMaxAbs, true}),
         feedback_{config.compensation, config.decay} {}
 
   std::optional<ErrorFeedback> feedback() const override { return feedback_; }

@@ -13,8 +13,8 @@ namespace {
 // Below this a bucket is nothing: its inverse would overflow.
 constexpr float kTiny = 1e-30F;
 
-BucketFrame frame_of(const UniformConfig& config) {
-  const bool range = config.scale == UniformConfig::Scale::kRange;
+BucketFrame frame_of(const UniformFilterConfig& config) {
+  const bool range = config.scale == UniformFilterConfig::Scale::kRange;
   return {config.bits, range ? 1 : 0, static_cast<std::size_t>(config.bucket), range ? 2U : 1U};
 }
 
@@ -22,10 +22,10 @@ struct Grid {
   float origin = 0, step = 0;
 };
 
-Grid grid_of(std::span<const float> values, const UniformConfig& config) {
+Grid grid_of(std::span<const float> values, const UniformFilterConfig& config) {
   const int bits = static_cast<int>(config.bits);
   Grid grid;
-  if (config.scale == UniformConfig::Scale::kMaxAbs) {
+  if (config.scale == UniformFilterConfig::Scale::kMaxAbs) {
     grid.step = max_magnitude(values) / static_cast<float>((1 << (bits - 1)) - 1);
   } else {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -46,7 +46,7 @@ void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket) {
   });
 }
 
-void UniformConfig::describe(ConfigVisitor& visitor) {
+void UniformFilterConfig::describe(ConfigVisitor& visitor) {
   describe_bits(visitor, bits, bucket);
   visitor.field("scale", scale, {{"max_abs", Scale::kMaxAbs}, {"range", Scale::kRange}},
                 "the grid: symmetric with 0 on it, or from the smallest to the largest number");
@@ -88,7 +88,7 @@ std::vector<float> UniformFilter::encode(std::span<const float> values, Bytes& o
   const auto places = frame.append(out, values.size());
   RandomStream stream(context.key);
   const int bits = static_cast<int>(config_.bits);
-  const bool range = config_.scale == UniformConfig::Scale::kRange;
+  const bool range = config_.scale == UniformFilterConfig::Scale::kRange;
   const float most = static_cast<float>(range ? (1 << bits) - 1 : (1 << (bits - 1)) - 1);
   std::vector<float> noise(frame.bucket, 0.5F);
   std::vector<std::uint8_t> codes(frame.bucket);
@@ -121,7 +121,7 @@ std::vector<float> UniformFilter::encode(std::span<const float> values, Bytes& o
 std::vector<float> UniformFilter::decode(std::span<const std::byte> bytes, std::vector<float>, std::size_t size) const {
   const BucketFrame frame = frame_of(config_);
   const auto parts = frame.read(bytes, size, "uniform");
-  const bool range = config_.scale == UniformConfig::Scale::kRange;
+  const bool range = config_.scale == UniformFilterConfig::Scale::kRange;
   const int middle = range ? 0 : (1 << (static_cast<int>(config_.bits) - 1)) - 1;
   std::vector<float> values(size);
   std::vector<std::uint8_t> codes(frame.bucket);
@@ -137,9 +137,9 @@ std::vector<float> UniformFilter::decode(std::span<const std::byte> bytes, std::
 
 namespace {
 
-const Registration<Filters, UniformConfig> kRegisteredUniform{
+const Registration<Filters, UniformFilterConfig> kRegisteredUniform{
     "uniform", "stochastic uniform quantiser, 8, 4 or 2 bits (Konecny et al. 2016)",
-    [](const UniformConfig& config) { return std::make_unique<UniformFilter>(config); }};
+    [](const UniformFilterConfig& config) { return std::make_unique<UniformFilter>(config); }};
 
 }  // namespace
 }  // namespace chorus

@@ -5,7 +5,7 @@
 
 namespace chorus {
 
-struct UniformConfig {
+struct UniformFilterConfig {
   enum class Scale { kMaxAbs, kRange };
 
   Bits bits = Bits::k8;
@@ -25,16 +25,16 @@ struct UniformConfig {
 /// q + 2^(b-1) - 1, b bits each.
 class UniformFilter : public Filter {
  public:
-  explicit UniformFilter(const UniformConfig& config) : config_(config) {}
+  explicit UniformFilter(const UniformFilterConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kPack; }
   std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
   std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
 
-  const UniformConfig& config() const { return config_; }
+  const UniformFilterConfig& config() const { return config_; }
 
  private:
-  UniformConfig config_;
+  UniformFilterConfig config_;
 };
 
 /// Fields that every quantiser has.

@@ -33,7 +33,7 @@ class WordList {
   const StringTable* table_ = nullptr;
 };
 
-/// A gold answer, as Answer, without owning its text.
+/// A gold answer, as GoldAnswer, without owning its text.
 struct AnswerView {
   std::string_view text;
   std::int64_t begin = 0;

@@ -129,7 +129,7 @@ void DatasetBuilder::add_words(const Record& record, Split split) {
 }
 
 void DatasetBuilder::add_answers(const Record& record) {
-  for (const Answer& answer : record.answers) {
+  for (const GoldAnswer& answer : record.answers) {
     data_.answer_texts_.push(answer.text, data_.arena_);
     data_.answer_spans_.push_back(answer.begin);
     data_.answer_spans_.push_back(answer.end);
@@ -151,7 +151,7 @@ void DatasetBuilder::hash(const Record& record, Split split) {
     for (const std::string& text : *list) append(hashed_, text);
   }
   append(hashed_, static_cast<std::uint64_t>(record.answers.size()));
-  for (const Answer& answer : record.answers) {
+  for (const GoldAnswer& answer : record.answers) {
     append(hashed_, answer.text);
     append(hashed_, answer.begin);
     append(hashed_, answer.end);

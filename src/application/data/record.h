@@ -32,7 +32,7 @@ const char* name_of(Split split);
 
 /// A gold answer: characters [begin, end) of the context, counted in Unicode code points as SQuAD does. A seq2seq
 /// record lists here the references beyond `second` (begin = end = -1).
-struct Answer {
+struct GoldAnswer {
   std::string text;
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -50,7 +50,7 @@ struct Record {
   double score = std::numeric_limits<double>::quiet_NaN();  ///< regression target
   std::vector<std::string> words;
   std::vector<std::string> tags;  ///< as many as words
-  std::vector<Answer> answers;
+  std::vector<GoldAnswer> answers;
   std::string client;           ///< who wrote it, or empty
   std::string source;           ///< which sub-corpus, author or language it comes from, or empty
   std::int64_t time = kNoTime;  ///< seconds since 1970, or a plain order

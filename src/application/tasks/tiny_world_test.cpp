@@ -63,7 +63,7 @@ Record record(Formulation formulation, std::uint64_t i) {
           fmt::format("Über {} : {} lives in {} , and 🙂 {} works", pick(kTopics[topic], stream), name, place, name);
       r.second = fmt::format("where does {} live", name);
       const std::size_t at = r.text.find(place);
-      Answer answer{.text = place};
+      GoldAnswer answer{.text = place};
       answer.begin = static_cast<std::int64_t>(utf8::count(std::string_view(r.text).substr(0, at)));
       answer.end = answer.begin + static_cast<std::int64_t>(utf8::count(place));
       r.answers.push_back(answer);

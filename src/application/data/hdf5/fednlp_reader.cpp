@@ -235,7 +235,7 @@ class FednlpReader final : public RecordReader {
     if (!file_.has("Y/" + id)) return;
     file_.read("Y/" + id, value_);
     if (value_.numbers.size() != 2) fail(fmt::format("Y/{} should be the two offsets of the answer", id));
-    Answer answer{{}, value_.numbers[0], value_.numbers[1]};
+    GoldAnswer answer{{}, value_.numbers[0], value_.numbers[1]};
     const auto points = static_cast<std::int64_t>(utf8::count(record.text));
     const bool inside = answer.begin >= 0 && answer.begin <= answer.end && answer.end <= points;
     if (file_.has("Y_answer/" + id)) {

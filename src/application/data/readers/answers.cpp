@@ -15,7 +15,7 @@ void AnswerAligner::set_context(std::string_view context) {
   bytes_ = utf8::byte_positions(context);
 }
 
-bool AnswerAligner::align(Answer& answer, ReadReport& report, const std::string& where) const {
+bool AnswerAligner::align(GoldAnswer& answer, ReadReport& report, const std::string& where) const {
   const auto points = static_cast<std::int64_t>(bytes_.size()) - 1;
   const bool inside = answer.begin >= 0 && answer.begin <= points && !answer.text.empty();
   if (inside && context_.substr(bytes_[static_cast<std::size_t>(answer.begin)]).starts_with(answer.text)) {

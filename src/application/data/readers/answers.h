@@ -17,7 +17,7 @@ class AnswerAligner {
   void set_context(std::string_view context);
   /// Whether `answer` (text and begin given) stands at its offset or was put right; sets its end. False when it is
   /// dropped. Counts in `report`. DataError under Misaligned::kError.
-  bool align(Answer& answer, ReadReport& report, const std::string& where) const;
+  bool align(GoldAnswer& answer, ReadReport& report, const std::string& where) const;
 
  private:
   std::string_view context_;

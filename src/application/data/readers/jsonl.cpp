@@ -117,7 +117,7 @@ class JsonlReader final : public LineRecordReader {
 
   bool fill_answers(Record& record) {
     const json& value = need(roles_[Role::kAnswers].front());
-    std::vector<Answer> given;
+    std::vector<GoldAnswer> given;
     try {
       if (value.is_object()) {
         const json& texts = value.at("text");
@@ -139,7 +139,7 @@ class JsonlReader final : public LineRecordReader {
       throw DataError(fmt::format("{}: an answer needs \"text\" (a string) and \"answer_start\" (a number)", where()));
     }
     aligner_.set_context(record.text);
-    for (Answer& answer : given) {
+    for (GoldAnswer& answer : given) {
       if (aligner_.align(answer, report_, where())) record.answers.push_back(std::move(answer));
     }
     return given.empty() || !record.answers.empty();

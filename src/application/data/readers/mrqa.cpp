@@ -69,7 +69,7 @@ class MrqaReader final : public LineRecordReader {
     const json detected = qa.value("detected_answers", json::array());
     for (const json& answer : detected) {
       for (const json& span : answer.at("char_spans")) {
-        Answer one{answer.at("text").get<std::string>(), span.at(0).get<std::int64_t>(), 0};
+        GoldAnswer one{answer.at("text").get<std::string>(), span.at(0).get<std::int64_t>(), 0};
         if (aligner_.align(one, report_, where())) record.answers.push_back(std::move(one));
       }
     }

@@ -122,7 +122,7 @@ class SquadReader final : public RecordReader {
     if (const auto title = article_.find("title"); title != article_.end()) record.source = json_text(*title, where());
     const json answers = qa.value("answers", json::array());
     for (const json& given : answers) {
-      Answer answer{given.at("text").get<std::string>(), given.at("answer_start").get<std::int64_t>(), 0};
+      GoldAnswer answer{given.at("text").get<std::string>(), given.at("answer_start").get<std::int64_t>(), 0};
       if (aligner_.align(answer, report_, where())) record.answers.push_back(std::move(answer));
     }
     return answers.empty() || !record.answers.empty();

@@ -33,7 +33,7 @@ void append_json_line(const Record& record, Formulation formulation, std::string
       line["context"] = record.text;
       line["question"] = record.second;
       auto answers = nlohmann::ordered_json::array();
-      for (const Answer& answer : record.answers) {
+      for (const GoldAnswer& answer : record.answers) {
         answers.push_back({{"text", answer.text}, {"answer_start", answer.begin}});
       }
       line["answers"] = std::move(answers);

@@ -298,7 +298,7 @@ TEST(Synthetic, AnswersStandWhereTheySay) {
   std::set<std::string> questions;
   for (const Record& record : read_all({.formulation = Formulation::kSpanExtraction, .examples = 4000})) {
     ASSERT_EQ(record.answers.size(), 1U);
-    const Answer& answer = record.answers.front();
+    const GoldAnswer& answer = record.answers.front();
     ASSERT_FALSE(answer.text.empty());
     ASSERT_EQ(cut_code_points(record.text, answer.begin, answer.end), answer.text) << record.text;
     ASSERT_TRUE(record.second.ends_with('?'));
