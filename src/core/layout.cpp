@@ -19,6 +19,11 @@ ParamId Layout::add_buffer(std::string name, std::vector<std::int64_t> shape, In
                  .buffer = true});
 }
 
+ParamId Layout::attach(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append(
+      {.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_, .attached = true});
+}
+
 ParamId Layout::append(ParamSpec spec) {
   spec.count = 1;
   for (const std::int64_t size : spec.shape) {

@@ -40,6 +40,7 @@ struct ParamSpec {
   int layer = kEmbeddingLayer;
   bool trainable = true;
   bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
+  bool attached = false;    ///< no part of the plain checkpoint: an adapter, a low-rank factor, a prefix
   std::int64_t count = 0;   ///< product of the shape
   std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
 };
@@ -59,6 +60,8 @@ class Layout {
   ParamId add(std::string name, std::vector<std::int64_t> shape, Init init);
   /// A tensor that is saved and loaded but never trained.
   ParamId add_buffer(std::string name, std::vector<std::int64_t> shape, Init init);
+  /// A parameter that a plain checkpoint of the model does not have (application/peft).
+  ParamId attach(std::string name, std::vector<std::int64_t> shape, Init init);
   /// Parameters added from now on belong to this layer.
   void begin_layer(int layer) { current_layer_ = layer; }
   /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.

@@ -50,6 +50,12 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
                 base.frozen_);
 }
 
+Params Params::over(const Layout& layout, const at::Tensor& frozen) {
+  check(frozen.size(0) == layout.frozen_size(), "the frozen vector is of another model");
+  return Params(std::make_shared<Layout>(layout), zero_rows(1, layout.trainable_size(), frozen.device()), at::Tensor(),
+                frozen);
+}
+
 void Params::make_leaves() {
   leaves_.clear();
   leaves_.reserve(layout_->specs().size());

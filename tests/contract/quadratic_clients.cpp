@@ -102,7 +102,9 @@ std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, std::uint6
 LocalFederation federation(World& world, std::span<const double> sizes, std::size_t cohort_batch, std::size_t workers) {
   LocalFederationInput input;
   input.sizes = sizes;
-  input.open = [&world](std::span<const ClientId> ids, std::uint64_t round) { return world.open(ids, round); };
+  input.open = [&world](std::span<const ClientId> ids, const Request& request) {
+    return world.open(ids, request.round);
+  };
   input.cohort_batch = cohort_batch;
   input.workers = workers;
   return LocalFederation(input);

@@ -72,10 +72,24 @@ class RoundLoop {
 
   std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
     std::vector<double> result(clients.size(), 0.0);
-    for (Reply& reply : parts_.federation.ask(clients, loss_request(state_.model, round))) {
+    for (Reply& reply : parts_.federation.ask(clients, at_variant(loss_request(state_.model, round)))) {
       if (reply.ok()) result.at(reply.slot) = reply.body.number("loss");
     }
     return result;
+  }
+
+  // A request about the model becomes one about the version that is used now.
+  Request at_variant(Request request) const {
+    const Variant variant = parts_.algorithm.variant();
+    if (parts_.variants == nullptr || variant == Variant{}) return request;
+    request.body.tensors["model"] = parts_.variants->take(variant, state_.model);
+    write_variant(variant, request.body);
+    return request;
+  }
+
+  double main_score(const at::Tensor& model, const Variant& variant) {
+    const Scores scores = parts_.scorer.score(model, variant);
+    return (config_.higher_is_better ? 1 : -1) * scores.at(config_.metric);
   }
 
   RoundResult train(std::int64_t round) {
@@ -86,7 +100,9 @@ class RoundLoop {
     const auto rounds = static_cast<std::uint64_t>(config_.rounds);
     RoundResult result;
     if (!cohort.empty()) {
-      result = parts_.algorithm.round({parts_.federation, cohort, state_.model, number, rounds, config_.weighting});
+      RoundInput input{parts_.federation, cohort, state_.model, number, rounds, config_.weighting, parts_.variants};
+      input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
+      result = parts_.algorithm.round(input);
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Traffic after = parts_.federation.traffic();
@@ -148,7 +164,7 @@ class RoundLoop {
     if (parts_.algorithm.personal()) {
       state_.last = parts_.scorer.pooled(ask_clients(true));
     } else {
-      state_.last = parts_.scorer.score(state_.model);
+      state_.last = parts_.scorer.score(state_.model, parts_.algorithm.variant());
     }
     Event event{"evaluation", state_.round, state_.last, {{"split", "test"}}};
     if (config_.emulation) event.numbers.merge(emulated_numbers(state_.emulated));
@@ -182,7 +198,7 @@ class RoundLoop {
     }
     const auto round = static_cast<std::uint64_t>(state_.round);
     Request request = parts_.algorithm.personal() ? local_evaluate_request(state_.model, round, shared)
-                                                  : evaluate_request(state_.model, round);
+                                                  : at_variant(evaluate_request(state_.model, round));
     std::vector<Message> answers(clients.size());
     for (Reply& reply : parts_.federation.ask(clients, std::move(request))) {
       if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);
@@ -203,6 +219,7 @@ class RoundLoop {
     if (old == state_.best.end() || sign * now > sign * old->second) {
       state_.best = state_.last;
       state_.best_round = state_.round;
+      state_.best_variant = parts_.algorithm.variant();
       state_.best_model = state_.model.clone();
       parts_.tracker.record({"best", state_.round, {{config_.metric, now}}});
     }

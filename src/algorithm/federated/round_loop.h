@@ -45,6 +45,7 @@ struct RoundLoopState {
   at::Tensor best_model = {};
   Scores last = {}, best = {};
   std::int64_t best_round = 0;
+  Variant best_variant = {};
   std::optional<std::int64_t> rounds_to_target = {};
   double examples = 0, bytes_up = 0, bytes_down = 0, seconds = 0;
   EmulatedTotals emulated = {};
@@ -61,6 +62,7 @@ struct RoundLoopParts {
   Scorer& scorer;
   Tracker& tracker;
   DeviceCoverage& coverage;
+  const Variants* variants = nullptr;
   /// After every round; `last`: of this loop, so that a checkpoint is due in any case.
   std::function<void(const RoundLoopState&, bool last)> save = {};
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).

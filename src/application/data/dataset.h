@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "application/data/fingerprint.h"
 #include "application/data/record.h"
 #include "application/data/string_store.h"
+#include "core/fingerprint.h"
 
 namespace chorus {
 

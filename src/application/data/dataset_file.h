@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "application/data/dataset.h"
-#include "application/data/fingerprint.h"
+#include "core/fingerprint.h"
 
 namespace chorus {
 

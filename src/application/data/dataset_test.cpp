@@ -8,8 +8,8 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/dataset_summary.h"
 #include "application/data/example_text.h"
-#include "application/data/fingerprint.h"
 #include "core/error.h"
+#include "core/fingerprint.h"
 
 namespace chorus {
 namespace {

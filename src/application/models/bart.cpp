@@ -84,6 +84,29 @@ Bart::Attention Bart::add_attention(const std::string& name) {
   return attention;
 }
 
+std::vector<LayerSlots> Bart::slots() {
+  std::vector<LayerSlots> slots;
+  int number = 0;
+  for (Stack* stack : {&encoder_, &decoder_}) {
+    const bool decoder = stack == &decoder_;
+    for (std::size_t i = 0; i < stack->layers.size(); ++i) {
+      Layer& layer = stack->layers[i];
+      LayerSlots slot{number++, fmt::format("model.{}.layers.{}", decoder ? "decoder" : "encoder", i), width_, width_};
+      slot.linears = {&layer.self.query, &layer.self.key, &layer.self.value, &layer.self.out};
+      if (decoder) {
+        Attention& cross = layer.cross;
+        slot.linears.insert(slot.linears.end(), {&cross.query, &cross.key, &cross.value, &cross.out});
+      }
+      slot.linears.insert(slot.linears.end(), {&layer.up, &layer.down});
+      slot.after_attention = &layer.attention_adapter;
+      slot.after_output = &layer.output_adapter;
+      slot.prefix = &layer.prefix;
+      slots.push_back(std::move(slot));
+    }
+  }
+  return slots;
+}
+
 AttentionSpec Bart::attention_spec(std::int64_t heads) const {
   return {.heads = heads, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads)), .dropout = attention_dropout_};
 }
@@ -94,24 +117,40 @@ at::Tensor Bart::embed(const Stack& stack, const Params& params, const at::Tenso
   return dropout.hidden(stack.embedding_norm(params, x), dropout_);
 }
 
-at::Tensor Bart::close(const Norm& norm, const Params& params, const at::Tensor& x, const at::Tensor& y,
+at::Tensor Bart::close(const Close& parts, const Params& params, const at::Tensor& x, const at::Tensor& y,
                        Dropout& dropout) const {
-  return norm(params, x + dropout.hidden(y, dropout_));
+  at::Tensor f = dropout.hidden(y, dropout_);
+  if (parts.adapter.exists()) f = parts.adapter(params, f, x, &parts.norm);
+  return parts.norm(params, x + f);
 }
 
 at::Tensor Bart::feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const {
   const at::Tensor inner = dropout.hidden(activate(activation_, layer.up(params, x)), activation_dropout_);
-  return close(layer.norm, params, x, layer.down(params, inner), dropout);
+  return close({layer.norm, layer.output_adapter}, params, x, layer.down(params, inner), dropout);
 }
 
 at::Tensor Bart::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
   const Packing& packing = *batch.packing;
-  at::Tensor x = embed(encoder_, params, batch.ids, packing.positions(), dropout);
-  for (const Layer& layer : encoder_.layers) {
+  const at::Tensor x =
+      batch.bottom.defined() ? batch.bottom : embed(encoder_, params, batch.ids, packing.positions(), dropout);
+  return run_encoder(params, x, {static_cast<std::size_t>(batch.bottom_layers), encoder_.layers.size()}, packing,
+                     dropout);
+}
+
+at::Tensor Bart::bottom(const Params& params, const Batch& batch, int count) const {
+  Dropout off;
+  const at::Tensor x = embed(encoder_, params, batch.ids, batch.packing->positions(), off);
+  return run_encoder(params, x, {0, static_cast<std::size_t>(count)}, *batch.packing, off);
+}
+
+at::Tensor Bart::run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
+                             Dropout& dropout) const {
+  for (std::size_t i = range.first; i < range.end; ++i) {
+    const Layer& layer = encoder_.layers.at(i);
     const at::Tensor mixed =
         attention(layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x), packing, packing,
-                  attention_spec(encoder_.heads), dropout);
-    x = close(layer.self.norm, params, x, layer.self.out(params, mixed), dropout);
+                  with_prefix(attention_spec(encoder_.heads), params, layer.prefix), dropout);
+    x = close({layer.self.norm, layer.attention_adapter}, params, x, layer.self.out(params, mixed), dropout);
     x = feed_forward(layer, params, x, dropout);
   }
   return x;
@@ -130,9 +169,9 @@ at::Tensor Bart::decode(const Params& params, const at::Tensor& ids, const at::T
     const Layer& layer = decoder_.layers[i];
     const at::Tensor mixed =
         mixers.self(i, layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x));
-    x = close(layer.self.norm, params, x, layer.self.out(params, mixed), dropout);
+    x = close({layer.self.norm, layer.attention_adapter}, params, x, layer.self.out(params, mixed), dropout);
     const at::Tensor read = mixers.cross(i, layer.cross.query(params, x));
-    x = close(layer.cross.norm, params, x, layer.cross.out(params, read), dropout);
+    x = close({layer.cross.norm, {}}, params, x, layer.cross.out(params, read), dropout);
     x = feed_forward(layer, params, x, dropout);
   }
   return x;

@@ -13,6 +13,9 @@ class Bart : public EncoderDecoder {
  public:
   Bart(const ModelConfig& config, Head head);
 
+  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  int cuts() const override { return static_cast<int>(encoder_.layers.size()); }
+  std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(encoder_.layers.size() + decoder_.layers.size()); }
   std::int64_t max_length() const override { return positions_; }
   std::int64_t vocabulary() const override { return vocabulary_; }
@@ -25,6 +28,7 @@ class Bart : public EncoderDecoder {
                     Dropout& dropout) const override;
   at::Tensor logits(const Params& params, const at::Tensor& hidden) const override;
   std::size_t decoder_layers() const override { return decoder_.layers.size(); }
+  Prefix self_prefix(std::size_t layer) const override { return decoder_.layers[layer].prefix; }
   AttentionSpec self_spec() const override { return attention_spec(decoder_.heads); }
   AttentionSpec cross_spec() const override { return attention_spec(decoder_.heads); }
 
@@ -35,6 +39,8 @@ class Bart : public EncoderDecoder {
   };
   struct Layer {
     Attention self, cross;  // the encoder has no cross
+    Adapter attention_adapter, output_adapter;
+    Prefix prefix;
     Linear up, down;
     Norm norm;
   };
@@ -50,9 +56,19 @@ class Bart : public EncoderDecoder {
   AttentionSpec attention_spec(std::int64_t heads) const;
   at::Tensor embed(const Stack& stack, const Params& params, const at::Tensor& ids, const at::Tensor& positions,
                    Dropout& dropout) const;
-  /// norm(x + dropout(y))
-  at::Tensor close(const Norm& norm, const Params& params, const at::Tensor& x, const at::Tensor& y,
+  /// norm(x + dropout(y)), with an adapter where one is attached.
+  struct Close {
+    const Norm& norm;
+    const Adapter& adapter;
+  };
+  at::Tensor close(const Close& parts, const Params& params, const at::Tensor& x, const at::Tensor& y,
                    Dropout& dropout) const;
+  /// The encoder's layers from `first` to `end`.
+  struct Range {
+    std::size_t first, end;
+  };
+  at::Tensor run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
+                         Dropout& dropout) const;
   at::Tensor feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const;
 
   std::int64_t width_, vocabulary_, positions_;

@@ -90,7 +90,7 @@ void BertFamily::add_layers() {
   const Init normal = Init::normal(deviation_);
   for (std::int64_t i = 0; i < count; ++i) {
     layout_.begin_layer(static_cast<int>(i));
-    const std::string at = fmt::format("{}{}.{}.", prefix_, distil ? "transformer.layer" : "encoder.layer", i);
+    const std::string at = layer_name(static_cast<std::size_t>(i)) + ".";
     Layer layer;
     layer.query = Linear::add(layout_, at + names.query, {width_, width_}, normal);
     layer.key = Linear::add(layout_, at + names.key, {width_, width_}, normal);
@@ -102,6 +102,24 @@ void BertFamily::add_layers() {
     layer.output_norm = Norm::add(layout_, at + names.output_norm, width_, epsilon_);
     layers_.push_back(layer);
   }
+}
+
+std::string BertFamily::layer_name(std::size_t layer) const {
+  return fmt::format("{}{}.{}", prefix_, kind_ == Kind::kDistilBert ? "transformer.layer" : "encoder.layer", layer);
+}
+
+std::vector<LayerSlots> BertFamily::slots() {
+  std::vector<LayerSlots> slots;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    LayerSlots slot{static_cast<int>(i), layer_name(i), width_, width_};
+    slot.linears = {&layer.query, &layer.key, &layer.value, &layer.attention_out, &layer.up, &layer.down};
+    slot.after_attention = &layer.attention_adapter;
+    slot.after_output = &layer.output_adapter;
+    slot.prefix = &layer.prefix;
+    slots.push_back(std::move(slot));
+  }
+  return slots;
 }
 
 void BertFamily::add_head() {
@@ -160,9 +178,20 @@ void BertFamily::add_head() {
 }
 
 Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
-  at::Tensor x = embed(params, batch, dropout);
-  for (const Layer& layer : layers_) x = apply(layer, params, x, *batch.packing, dropout);
+  at::Tensor x = batch.bottom.defined() ? batch.bottom : embed(params, batch, dropout);
+  for (auto i = static_cast<std::size_t>(batch.bottom_layers); i < layers_.size(); ++i) {
+    x = apply(layers_[i], params, x, *batch.packing, dropout);
+  }
   return {apply_head(params, batch, x, dropout), x};
+}
+
+at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count) const {
+  Dropout off;
+  at::Tensor x = embed(params, batch, off);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    x = apply(layers_.at(i), params, x, *batch.packing, off);
+  }
+  return x;
 }
 
 at::Tensor BertFamily::embed(const Params& params, const Batch& batch, Dropout& dropout) const {
@@ -182,13 +211,17 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
                              Dropout& dropout) const {
   const AttentionSpec spec{
       .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
-  const at::Tensor mixed =
-      attention(layer.query(params, x), layer.key(params, x), layer.value(params, x), packing, packing, spec, dropout);
+  const at::Tensor mixed = attention(layer.query(params, x), layer.key(params, x), layer.value(params, x), packing,
+                                     packing, with_prefix(spec, params, layer.prefix), dropout);
   at::Tensor attended = layer.attention_out(params, mixed);
   if (kind_ != Kind::kDistilBert) attended = dropout.hidden(attended, hidden_dropout_);
+  if (layer.attention_adapter.exists()) {
+    attended = layer.attention_adapter(params, attended, x, &layer.attention_norm);
+  }
   const at::Tensor a = layer.attention_norm(params, attended + x);
-  const at::Tensor f = layer.down(params, activate(activation_, layer.up(params, a)));
-  return layer.output_norm(params, dropout.hidden(f, hidden_dropout_) + a);
+  at::Tensor f = dropout.hidden(layer.down(params, activate(activation_, layer.up(params, a))), hidden_dropout_);
+  if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, a, &layer.output_norm);
+  return layer.output_norm(params, f + a);
 }
 
 at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,

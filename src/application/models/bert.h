@@ -21,6 +21,9 @@ class BertFamily : public Model {
   BertFamily(const ModelConfig& config, Head head, Kind kind);
 
   Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
+  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  int cuts() const override { return layers(); }
+  std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return max_length_; }
   std::int64_t vocabulary() const override { return vocabulary_; }
@@ -29,11 +32,14 @@ class BertFamily : public Model {
   struct Layer {
     Linear query, key, value, attention_out, up, down;
     Norm attention_norm, output_norm;
+    Adapter attention_adapter, output_adapter;
+    Prefix prefix;
   };
 
   void add_embeddings();
   void add_layers();
   void add_head();
+  std::string layer_name(std::size_t layer) const;
   at::Tensor embed(const Params& params, const Batch& batch, Dropout& dropout) const;
   at::Tensor apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                    Dropout& dropout) const;

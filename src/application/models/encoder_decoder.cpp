@@ -33,14 +33,16 @@ Output EncoderDecoder::forward(const Params& params, const Batch& batch, Dropout
   const std::int64_t longest = target_packing.longest();
   self.bias = per_sequence(self_bias(params, 0, longest, longest), target_packing);
   const AttentionSpec cross = cross_spec();
-  const Mixers mixers{
-      .self = [&](std::size_t, const at::Tensor& q, const at::Tensor& k,
-                  const at::Tensor& v) { return attention(q, k, v, target_packing, target_packing, self, dropout); },
-      .cross =
-          [&](std::size_t layer, const at::Tensor& q) {
-            const auto [k, v] = project_source(params, layer, source);
-            return attention(q, k, v, target_packing, source_packing, cross, dropout);
-          }};
+  const Mixers mixers{.self =
+                          [&](std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+                            return attention(q, k, v, target_packing, target_packing,
+                                             with_prefix(self, params, self_prefix(layer)), dropout);
+                          },
+                      .cross =
+                          [&](std::size_t layer, const at::Tensor& q) {
+                            const auto [k, v] = project_source(params, layer, source);
+                            return attention(q, k, v, target_packing, source_packing, cross, dropout);
+                          }};
   const at::Tensor hidden = decode(params, batch.target_ids, target_packing.positions(), mixers, dropout);
   return {logits(params, batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden), hidden};
 }
@@ -49,11 +51,10 @@ DecodeState EncoderDecoder::begin(const Params& params, const Batch& batch) cons
   const Packing& packing = *batch.packing;
   Dropout off;
   const at::Tensor source = encode(params, batch, off);
-  const std::int64_t heads = cross_spec().heads;
   DecodeState state;
   for (std::size_t layer = 0; layer < decoder_layers(); ++layer) {
     const auto [k, v] = project_source(params, layer, source);
-    state.layers.push_back({.self = {}, .cross = KeyValueCache::of(k, v, packing, heads)});
+    state.layers.push_back({.self = {}, .cross = KeyValueCache::of(k, v, packing, cross_spec())});
   }
   const auto integers = batch.ids.options().dtype(at::kLong);
   state.positions = torch::zeros({packing.total_sequences()}, integers);
@@ -62,22 +63,17 @@ DecodeState EncoderDecoder::begin(const Params& params, const Batch& batch) cons
 }
 
 void EncoderDecoder::advance(const Params& params, DecodeState& state, const at::Tensor& ids) const {
-  const bool first = !state.layers.empty() && !state.layers[0].self.keys.defined();
-  const std::int64_t seen = first || state.layers.empty() ? 0 : state.layers[0].self.keys.size(1);
-  const std::int64_t sequences = ids.size(0);
+  const auto seen = static_cast<std::int64_t>(state.tokens);
   AttentionSpec self = self_spec();
   self.bias = self_bias(params, seen, 1, seen + 1);
   const Mixers mixers{
       .self =
           [&](std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
             KeyValueCache& cache = state.layers[layer].self;
-            if (first) {
-              const auto shape = [&](const at::Tensor& x) { return x.view({sequences, 1, self.heads, -1}); };
-              cache = {shape(k), shape(v), torch::ones({sequences, 1}, ids.options().dtype(at::kBool))};
-            } else {
-              cache.append(k, v);
-            }
-            return attend_to_cache(q, cache, self);
+            const AttentionSpec spec = with_prefix(self, params, self_prefix(layer));
+            if (seen == 0) cache = KeyValueCache::empty(ids.size(0), k, spec);
+            cache.append(k, v);
+            return attend_to_cache(q, cache, spec);
           },
       .cross = [&](std::size_t layer,
                    const at::Tensor& q) { return attend_to_cache(q, state.layers[layer].cross, cross_spec()); }};
@@ -85,6 +81,7 @@ void EncoderDecoder::advance(const Params& params, DecodeState& state, const at:
   const at::Tensor hidden = decode(params, ids.unsqueeze(0), state.positions.unsqueeze(0), mixers, off);
   state.logits = logits(params, hidden).squeeze(0);
   state.positions = state.positions + 1;
+  ++state.tokens;
 }
 
 }  // namespace chorus

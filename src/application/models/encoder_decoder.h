@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "application/models/model.h"
+#include "application/models/ops/attachments.h"
 
 namespace chorus {
 
@@ -41,6 +42,8 @@ class EncoderDecoder : public GenerativeModel {
   /// Added to the decoder's self-attention scores for queries at `first`..`first + queries - 1` on `keys` keys:
   /// [C or 1, heads, queries, keys], or undefined.
   virtual at::Tensor self_bias(const Params& params, std::int64_t first, std::int64_t queries, std::int64_t keys) const;
+  /// What stands before the target in the decoder's self-attention, where a prefix is attached.
+  virtual Prefix self_prefix(std::size_t layer) const = 0;
 
   /// A bias per client [C, heads, Lq, Lk] becomes one per sequence [N, heads, Lq, Lk].
   static at::Tensor per_sequence(const at::Tensor& bias, const Packing& packing);

@@ -68,23 +68,51 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
   }
 }
 
-AttentionSpec Gpt2::spec() const {
-  return {.heads = heads_,
-          .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)),
-          .causal = true,
-          .dropout = attention_dropout_};
+AttentionSpec Gpt2::spec(const Params& params, std::size_t layer) const {
+  const AttentionSpec plain{.heads = heads_,
+                            .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)),
+                            .causal = true,
+                            .dropout = attention_dropout_};
+  return with_prefix(plain, params, layers_[layer].prefix);
 }
 
-at::Tensor Gpt2::run(const Params& params, at::Tensor x, const Mixer& mixer, Dropout& dropout) const {
+std::vector<LayerSlots> Gpt2::slots() {
+  std::vector<LayerSlots> slots;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    LayerSlots slot{static_cast<int>(i), fmt::format("transformer.h.{}", i), width_, width_};
+    slot.linears = {&layer.projection, &layer.attention_out, &layer.up, &layer.down};
+    slot.after_attention = &layer.attention_adapter;
+    slot.after_output = &layer.output_adapter;
+    slot.prefix = &layer.prefix;
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+at::Tensor Gpt2::embed(const Params& params, const at::Tensor& ids, const at::Tensor& positions) const {
+  return words_(params, ids) + positions_table_(params, positions);
+}
+
+at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const {
+  for (std::size_t i = range.first; i < range.end; ++i) {
     const Layer& layer = layers_[i];
     const std::vector<at::Tensor> qkv = layer.projection(params, layer.attention_norm(params, x)).chunk(3, -1);
-    const at::Tensor mixed = layer.attention_out(params, mixer(i, qkv[0], qkv[1], qkv[2]));
-    x = x + dropout.hidden(mixed, residual_dropout_);
+    at::Tensor mixed = layer.attention_out(params, mixer(i, qkv[0], qkv[1], qkv[2]));
+    mixed = dropout.hidden(mixed, residual_dropout_);
+    if (layer.attention_adapter.exists()) mixed = layer.attention_adapter(params, mixed, x, nullptr);
+    x = x + mixed;
     const at::Tensor inner = activate(activation_, layer.up(params, layer.output_norm(params, x)));
-    x = x + dropout.hidden(layer.down(params, inner), residual_dropout_);
+    at::Tensor f = dropout.hidden(layer.down(params, inner), residual_dropout_);
+    if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, x, nullptr);
+    x = x + f;
   }
-  return final_norm_(params, x);
+  return x;
+}
+
+at::Tensor Gpt2::finish(const Params& params, const at::Tensor& x, std::size_t first, const Mixer& mixer,
+                        Dropout& dropout) const {
+  return final_norm_(params, run(params, x, {first, layers_.size()}, mixer, dropout));
 }
 
 at::Tensor Gpt2::logits(const Params& params, const at::Tensor& hidden) const {
@@ -93,12 +121,23 @@ at::Tensor Gpt2::logits(const Params& params, const at::Tensor& hidden) const {
 
 Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
   const Packing& packing = *batch.packing;
-  const at::Tensor x = words_(params, batch.ids) + positions_table_(params, packing.positions());
-  const Mixer mixer = [&](std::size_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return attention(q, k, v, packing, packing, spec(), dropout);
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return attention(q, k, v, packing, packing, spec(params, i), dropout);
   };
-  const at::Tensor hidden = run(params, dropout.hidden(x, embedding_dropout_), mixer, dropout);
+  const at::Tensor x = batch.bottom.defined()
+                           ? batch.bottom
+                           : dropout.hidden(embed(params, batch.ids, packing.positions()), embedding_dropout_);
+  const at::Tensor hidden = finish(params, x, static_cast<std::size_t>(batch.bottom_layers), mixer, dropout);
   return {logits(params, batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden), hidden};
+}
+
+at::Tensor Gpt2::bottom(const Params& params, const Batch& batch, int count) const {
+  const Packing& packing = *batch.packing;
+  Dropout off;
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return attention(q, k, v, packing, packing, spec(params, i), off);
+  };
+  return run(params, embed(params, batch.ids, packing.positions()), {0, static_cast<std::size_t>(count)}, mixer, off);
 }
 
 DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {
@@ -107,11 +146,11 @@ DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {
   const Packing& packing = *batch.packing;
   Dropout off;
   const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    state.layers[i].self = KeyValueCache::of(k, v, packing, heads_);
-    return attention(q, k, v, packing, packing, spec(), off);
+    state.layers[i].self = KeyValueCache::of(k, v, packing, spec(params, i));
+    return attention(q, k, v, packing, packing, spec(params, i), off);
   };
-  const at::Tensor x = words_(params, batch.ids) + positions_table_(params, packing.positions());
-  const at::Tensor last = Packing::pick(run(params, x, mixer, off), packing.last_token());
+  const at::Tensor x = embed(params, batch.ids, packing.positions());
+  const at::Tensor last = Packing::pick(finish(params, x, 0, mixer, off), packing.last_token());
   state.positions = torch::tensor(packing.lengths()[0], at::kLong).to(batch.ids.device());
   state.logits = logits(params, last).squeeze(0);
   return state;
@@ -121,10 +160,10 @@ void Gpt2::advance(const Params& params, DecodeState& state, const at::Tensor& i
   Dropout off;
   const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     state.layers[i].self.append(k, v);
-    return attend_to_cache(q, state.layers[i].self, spec());
+    return attend_to_cache(q, state.layers[i].self, spec(params, i));
   };
-  const at::Tensor x = words_(params, ids.unsqueeze(0)) + positions_table_(params, state.positions.unsqueeze(0));
-  state.logits = logits(params, run(params, x, mixer, off)).squeeze(0);
+  const at::Tensor x = embed(params, ids.unsqueeze(0), state.positions.unsqueeze(0));
+  state.logits = logits(params, finish(params, x, 0, mixer, off)).squeeze(0);
   state.positions = state.positions + 1;
 }
 

@@ -19,6 +19,9 @@ class Gpt2 : public GenerativeModel {
   void advance(const Params& params, DecodeState& state, const at::Tensor& ids) const override;
   bool has_encoder() const override { return false; }
 
+  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  int cuts() const override { return layers(); }
+  std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return positions_; }
   std::int64_t vocabulary() const override { return vocabulary_; }
@@ -27,14 +30,23 @@ class Gpt2 : public GenerativeModel {
   struct Layer {
     Norm attention_norm, output_norm;
     Linear projection, attention_out, up, down;
+    Adapter attention_adapter, output_adapter;
+    Prefix prefix;
   };
   /// Called with the three projections of a layer; gives back what attention makes of them.
   using Mixer =
       std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-  at::Tensor run(const Params& params, at::Tensor x, const Mixer& mixer, Dropout& dropout) const;
+  at::Tensor embed(const Params& params, const at::Tensor& ids, const at::Tensor& positions) const;
+  struct Range {
+    std::size_t first, end;
+  };
+  at::Tensor run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const;
+  /// All layers from `first` on, and the final norm.
+  at::Tensor finish(const Params& params, const at::Tensor& x, std::size_t first, const Mixer& mixer,
+                    Dropout& dropout) const;
   at::Tensor logits(const Params& params, const at::Tensor& hidden) const;
-  AttentionSpec spec() const;
+  AttentionSpec spec(const Params& params, std::size_t layer) const;
 
   std::int64_t width_, heads_, vocabulary_, positions_;
   double embedding_dropout_, residual_dropout_, attention_dropout_;

@@ -16,6 +16,17 @@ void DecodeState::reorder(const at::Tensor& rows) {
   logits = logits.index_select(0, rows);
 }
 
+at::Tensor Model::bottom(const Params&, const Batch&, int) const {
+  throw InternalError(config_.model_type() + " models cannot be cut between two layers");
+}
+
+AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix& prefix) {
+  if (!prefix.exists()) return spec;
+  spec.prefix_keys = params[prefix.keys];
+  spec.prefix_values = params[prefix.values];
+  return spec;
+}
+
 namespace {
 
 void check_type(const ModelConfig& config) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "application/models/model_config.h"
+#include "application/models/ops/attachments.h"
 #include "application/models/ops/attention.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/packing.h"
@@ -24,6 +25,11 @@ struct Batch {
   /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked
   /// LM is asked for 15 % of its tokens only, and the head is most of a small model's work.
   at::Tensor wanted;
+
+  /// What the first `bottom_layers` layers made of the source (Model::bottom), [C, T, H]; undefined: start from the
+  /// ids.
+  at::Tensor bottom;
+  int bottom_layers = 0;
 
   std::shared_ptr<const Packing> target_packing;  ///< decoder input of an encoder-decoder; same sequences
   at::Tensor target_ids;                          ///< [C, Tt]
@@ -52,6 +58,15 @@ class Model {
 
   virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
 
+  /// What the embeddings and the first `count` layers make of a batch, without dropout: [C, T, H]. InternalError when
+  /// the model cannot be cut there (see `cuts`).
+  virtual at::Tensor bottom(const Params& params, const Batch& batch, int count) const;
+  /// After how many layers, at most, the model can be cut so that `forward` goes on from Batch::bottom.
+  virtual int cuts() const { return 0; }
+
+  /// Where adapters, low-rank updates and prefixes can be attached; empty for networks that are no transformers.
+  virtual std::vector<LayerSlots> slots() { return {}; }
+
   /// The number of layers that can be frozen or adapted; layer i holds the parameters with ParamSpec::layer == i.
   virtual int layers() const = 0;
   /// The longest sequence the model can read, or 0 when there is no limit.
@@ -79,8 +94,9 @@ struct DecodeState {
     KeyValueCache cross;  ///< of an encoder-decoder: the source, never changed
   };
   std::vector<Layer> layers;
-  at::Tensor positions;  ///< [N] how many tokens each sequence has consumed
-  at::Tensor logits;     ///< [N, V] of the next token
+  at::Tensor positions;     ///< [N] how many tokens each sequence has consumed
+  std::int64_t tokens = 0;  ///< how many steps the decoder of an encoder-decoder has made
+  at::Tensor logits;        ///< [N, V] of the next token
 
   /// Sequence i continues what sequence rows[i] was (int64 [M]).
   void reorder(const at::Tensor& rows);
@@ -98,6 +114,9 @@ class GenerativeModel : public Model {
   /// True for BART and T5, where the generated text is a sequence of its own and starts with decoder_start_token_id.
   virtual bool has_encoder() const = 0;
 };
+
+/// `spec` with what a layer's prefix holds.
+AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix& prefix);
 
 /// Makes the network that `config` describes, by its model_type, with the given head. DataError naming the
 /// architectures Chorus has when the type is unknown, ConfigError when the type has no such head.

@@ -81,7 +81,7 @@ Match match(const Model& model, const TensorSource& source, bool other_head) {
   for (std::size_t i = 0; i < layout.specs().size(); ++i) {
     if (seen.contains(static_cast<int>(i))) continue;
     const ParamSpec& spec = layout.specs()[i];
-    if (spec.buffer) continue;  // a constant; its Init is its value
+    if (spec.buffer || spec.attached) continue;  // these begin as their Init says
     (spec.layer == kHeadLayer ? result.missing_head : result.missing_body).push_back(spec.name);
   }
   return result;
@@ -150,7 +150,7 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   ModelConfig generation = read_generation_config(folder);
   if (options.labels) config.set_labels(*options.labels);
   std::unique_ptr<Model> model = options.head ? make_model(config, *options.head) : make_model(config);
-  if (options.freeze) model->layout().freeze(options.freeze);
+  if (options.prepare) options.prepare(*model);
 
   const TensorSource source = TensorSource::open(folder);
   const bool other_head = config.head() != model->head();
@@ -158,8 +158,9 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   judge(found, source.path(), *model, other_head);
   Params params(model->layout(), {.clients = 1, .gradients = options.gradients, .device = options.device});
   for (const ParamSpec& spec : model->layout().specs()) {
-    const bool fresh = spec.buffer || std::find(found.missing_head.begin(), found.missing_head.end(), spec.name) !=
-                                          found.missing_head.end();
+    const bool fresh =
+        spec.buffer || spec.attached ||
+        std::find(found.missing_head.begin(), found.missing_head.end(), spec.name) != found.missing_head.end();
     if (fresh) params.initialise(*model->layout().find(spec.name), options.seed);
   }
   read_weights(found, source, params);
@@ -188,6 +189,7 @@ void save_pretrained(const fs::path& folder, const Model& model, const Params& p
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < model.layout().specs().size(); ++i) {
     const ParamId id{static_cast<int>(i)};
+    if (model.layout()[id].attached) continue;
     tensors.emplace_back(model.layout()[id].name, params.tensor(id, options.client).to(options.dtype));
   }
   write_sharded(folder, tensors, options.max_shard_bytes);

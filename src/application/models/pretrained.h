@@ -16,7 +16,7 @@ namespace chorus {
 struct LoadOptions {
   std::optional<Head> head = {};                        ///< another head than the folder's: fresh where it has none
   std::optional<std::vector<std::string>> labels = {};  ///< label names of a classifier, instead of the folder's
-  std::function<bool(const ParamSpec&)> freeze = {};    ///< which parameters do not train; none by default
+  std::function<void(Model&)> prepare = {};             ///< freezes and attaches, before there are numbers
   bool gradients = false;                               ///< room for gradients
   at::Device device = at::kCPU;
   std::uint64_t seed = 0;  ///< of the parameters the folder does not have

@@ -117,6 +117,31 @@ T5::Attention T5::add_attention(const std::string& at, const char* name) {
   return attention;
 }
 
+std::vector<LayerSlots> T5::slots() {
+  std::vector<LayerSlots> slots;
+  int number = 0;
+  for (Stack* stack : {&encoder_, &decoder_}) {
+    const bool decoder = stack == &decoder_;
+    for (std::size_t i = 0; i < stack->layers.size(); ++i) {
+      Layer& layer = stack->layers[i];
+      LayerSlots slot{number++, fmt::format("{}.block.{}", decoder ? "decoder" : "encoder", i), width_,
+                      heads_ * head_width_};
+      slot.linears = {&layer.self.query, &layer.self.key, &layer.self.value, &layer.self.out};
+      if (decoder) {
+        Attention& cross = layer.cross;
+        slot.linears.insert(slot.linears.end(), {&cross.query, &cross.key, &cross.value, &cross.out});
+      }
+      slot.linears.insert(slot.linears.end(), {&layer.up, &layer.down});
+      if (gated_) slot.linears.push_back(&layer.gate);
+      slot.after_attention = &layer.attention_adapter;
+      slot.after_output = &layer.output_adapter;
+      slot.prefix = &layer.prefix;
+      slots.push_back(std::move(slot));
+    }
+  }
+  return slots;
+}
+
 at::Tensor T5::position_bias(const Params& params, ParamId table, const at::Tensor& relative,
                              bool bidirectional) const {
   const std::int64_t clients = params.trainable(table) ? params.clients() : 1;
@@ -139,11 +164,24 @@ at::Tensor T5::feed_forward(const Layer& layer, const Params& params, const at::
   const at::Tensor normal = layer.norm(params, x);
   at::Tensor inner = activate(activation_, layer.up(params, normal));
   if (gated_) inner = inner * layer.gate(params, normal);
-  return x + dropout.hidden(layer.down(params, dropout.hidden(inner, dropout_)), dropout_);
+  at::Tensor f = dropout.hidden(layer.down(params, dropout.hidden(inner, dropout_)), dropout_);
+  if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, x, nullptr);
+  return x + f;
 }
 
 at::Tensor T5::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
-  const Packing& packing = *batch.packing;
+  const at::Tensor x = batch.bottom.defined() ? batch.bottom : dropout.hidden(words_(params, batch.ids), dropout_);
+  const Range rest{static_cast<std::size_t>(batch.bottom_layers), encoder_.layers.size()};
+  return dropout.hidden(encoder_.final_norm(params, run_encoder(params, x, rest, *batch.packing, dropout)), dropout_);
+}
+
+at::Tensor T5::bottom(const Params& params, const Batch& batch, int count) const {
+  Dropout off;
+  return run_encoder(params, words_(params, batch.ids), {0, static_cast<std::size_t>(count)}, *batch.packing, off);
+}
+
+at::Tensor T5::run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
+                           Dropout& dropout) const {
   AttentionSpec spec = self_spec();
   if (encoder_.bias.exists()) {
     const auto options = at::TensorOptions(params.device()).dtype(at::kLong);
@@ -151,15 +189,22 @@ at::Tensor T5::encode(const Params& params, const Batch& batch, Dropout& dropout
     spec.bias =
         per_sequence(position_bias(params, encoder_.bias, place.unsqueeze(0) - place.unsqueeze(1), true), packing);
   }
-  at::Tensor x = dropout.hidden(words_(params, batch.ids), dropout_);
-  for (const Layer& layer : encoder_.layers) {
+  for (std::size_t i = range.first; i < range.end; ++i) {
+    const Layer& layer = encoder_.layers.at(i);
     const at::Tensor normal = layer.self.norm(params, x);
-    const at::Tensor mixed = attention(layer.self.query(params, normal), layer.self.key(params, normal),
-                                       layer.self.value(params, normal), packing, packing, spec, dropout);
-    x = x + dropout.hidden(layer.self.out(params, mixed), dropout_);
+    const at::Tensor mixed =
+        attention(layer.self.query(params, normal), layer.self.key(params, normal), layer.self.value(params, normal),
+                  packing, packing, with_prefix(spec, params, layer.prefix), dropout);
+    x = x + attended(layer, params, x, mixed, dropout);
     x = feed_forward(layer, params, x, dropout);
   }
-  return dropout.hidden(encoder_.final_norm(params, x), dropout_);
+  return x;
+}
+
+at::Tensor T5::attended(const Layer& layer, const Params& params, const at::Tensor& x, const at::Tensor& mixed,
+                        Dropout& dropout) const {
+  const at::Tensor f = dropout.hidden(layer.self.out(params, mixed), dropout_);
+  return layer.attention_adapter.exists() ? layer.attention_adapter(params, f, x, nullptr) : f;
 }
 
 std::pair<at::Tensor, at::Tensor> T5::project_source(const Params& params, std::size_t layer,
@@ -176,7 +221,7 @@ at::Tensor T5::decode(const Params& params, const at::Tensor& ids, const at::Ten
     const at::Tensor normal = layer.self.norm(params, x);
     const at::Tensor mixed = mixers.self(i, layer.self.query(params, normal), layer.self.key(params, normal),
                                          layer.self.value(params, normal));
-    x = x + dropout.hidden(layer.self.out(params, mixed), dropout_);
+    x = x + attended(layer, params, x, mixed, dropout);
     const at::Tensor read = mixers.cross(i, layer.cross.query(params, layer.cross.norm(params, x)));
     x = x + dropout.hidden(layer.cross.out(params, read), dropout_);
     x = feed_forward(layer, params, x, dropout);

@@ -14,6 +14,9 @@ class T5 : public EncoderDecoder {
  public:
   T5(const ModelConfig& config, Head head);
 
+  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  int cuts() const override { return static_cast<int>(encoder_.layers.size()); }
+  std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(encoder_.layers.size() + decoder_.layers.size()); }
   std::int64_t max_length() const override { return 0; }
   std::int64_t vocabulary() const override { return vocabulary_; }
@@ -26,6 +29,7 @@ class T5 : public EncoderDecoder {
                     Dropout& dropout) const override;
   at::Tensor logits(const Params& params, const at::Tensor& hidden) const override;
   std::size_t decoder_layers() const override { return decoder_.layers.size(); }
+  Prefix self_prefix(std::size_t layer) const override { return decoder_.layers[layer].prefix; }
   AttentionSpec self_spec() const override { return {.heads = heads_, .scale = 1, .dropout = dropout_}; }
   AttentionSpec cross_spec() const override { return self_spec(); }
   at::Tensor self_bias(const Params& params, std::int64_t first, std::int64_t queries,
@@ -38,6 +42,8 @@ class T5 : public EncoderDecoder {
   };
   struct Layer {
     Attention self, cross;  // the encoder has no cross
+    Adapter attention_adapter, output_adapter;
+    Prefix prefix;
     Norm norm;
     Linear up, gate, down;  // gate: version 1.1 only
   };
@@ -50,6 +56,15 @@ class T5 : public EncoderDecoder {
   Stack add_stack(const std::string& side, std::int64_t count, int first_layer);
   Attention add_attention(const std::string& at, const char* name);
   at::Tensor position_bias(const Params& params, ParamId table, const at::Tensor& relative, bool bidirectional) const;
+  /// The encoder's layers from `first` to `end`.
+  struct Range {
+    std::size_t first, end;
+  };
+  at::Tensor run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
+                         Dropout& dropout) const;
+  /// What a layer's self-attention adds to x.
+  at::Tensor attended(const Layer& layer, const Params& params, const at::Tensor& x, const at::Tensor& mixed,
+                      Dropout& dropout) const;
   at::Tensor feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const;
 
   std::int64_t width_, head_width_, heads_, inner_, vocabulary_, buckets_, max_distance_;

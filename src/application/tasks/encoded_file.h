@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "application/data/fingerprint.h"
 #include "application/tasks/encoded_dataset.h"
+#include "core/fingerprint.h"
 
 namespace chorus {
 

@@ -63,7 +63,8 @@ Evaluation evaluate(const Task& task, const Model& model, const Params& params, 
       for (std::uint32_t row = items[behind].begin; row < items[behind].end; ++row) rows.push_back(row);
     }
     const std::vector<ClientRows> cohort{{&encoded, rows}};
-    const TaskBatch batch = task.collate(cohort, {.seed = options.seed, .device = params.device()});
+    TaskBatch batch = task.collate(cohort, {.seed = options.seed, .device = params.device()});
+    if (options.cache != nullptr) options.cache->fill(model, params, batch.batch);
     Dropout off;
     const Output output = model.forward(params, batch.batch, off);
     const auto answers_counted = batch.counted.sum().item<double>();

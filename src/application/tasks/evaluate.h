@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "application/models/activation_cache.h"
 #include "application/tasks/task.h"
 
 namespace chorus {
@@ -14,6 +15,7 @@ struct EvaluateOptions {
   Keep keep = Keep::kTotals;         ///< kUnits: the metric can be bootstrapped
   bool predictions = false;          ///< give them back
   std::uint64_t seed = 0;            ///< which tokens a masked LM is asked for
+  ActivationCache* cache = nullptr;  ///< of what frozen bottom layers compute
 };
 
 struct Evaluation {

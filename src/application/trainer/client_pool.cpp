@@ -15,9 +15,14 @@ namespace {
 
 class PoolBench final : public Workbench {
  public:
-  PoolBench(const ClientPoolInput& input, const CohortTrainer& trainer, std::vector<TrainClient> clients,
+  PoolBench(const ClientPoolInput& input, const TrainerInput& version, std::vector<TrainClient> clients,
             std::uint64_t round)
-      : input_(input), trainer_(trainer), clients_(std::move(clients)), round_(round), states_(clients_.size()) {
+      : input_(input),
+        version_(version),
+        trainer_(version, input.config),
+        clients_(std::move(clients)),
+        round_(round),
+        states_(clients_.size()) {
     std::stable_sort(clients_.begin(), clients_.end(), [](const TrainClient& a, const TrainClient& b) {
       return a.data.rows.size() > b.data.rows.size();
     });
@@ -25,7 +30,7 @@ class PoolBench final : public Workbench {
   }
 
   std::span<const ClientId> clients() const override { return ids_; }
-  std::int64_t parameters() const override { return input_.trainer.model.layout().trainable_size(); }
+  std::int64_t parameters() const override { return version_.model.layout().trainable_size(); }
 
   ClientState& state(std::size_t i) override {
     if (!states_[i]) states_[i] = input_.states.load ? input_.states.load(ids_[i]) : ClientState{};
@@ -46,7 +51,7 @@ class PoolBench final : public Workbench {
 
   std::vector<Message> evaluate(const at::Tensor& values, TestOn on) override {
     check(input_.test != nullptr, "there is nothing to evaluate on");
-    Params params = Params::cohort_of(input_.trainer.base, 1, false);
+    Params params = Params::cohort_of(version_.base, 1, false);
     if (values.dim() == 1 && on == TestOn::kOwn) {
       params.values().copy_(values.unsqueeze(0));
       if (!rearranged()) return evaluate_together(params);
@@ -73,8 +78,8 @@ class PoolBench final : public Workbench {
     EvaluateOptions options;
     options.seed = input_.seed;
     options.predictions = predictions;
-    return chorus::evaluate(input_.trainer.task, input_.trainer.model, params, {input_.data, input_.test, examples},
-                            options);
+    options.cache = version_.cache;
+    return chorus::evaluate(version_.task, version_.model, params, {input_.data, input_.test, examples}, options);
   }
 
   // One model for all: everybody's examples in the same batches.
@@ -96,7 +101,8 @@ class PoolBench final : public Workbench {
   }
 
   const ClientPoolInput& input_;
-  const CohortTrainer& trainer_;
+  TrainerInput version_;
+  CohortTrainer trainer_;
   std::vector<TrainClient> clients_;
   std::uint64_t round_;
   std::vector<ClientId> ids_;
@@ -121,14 +127,21 @@ double ClientPool::client_bytes() const {
   return trainer_.client_bytes(static_cast<double>(longest) * static_cast<double>(input_.config.batch_size));
 }
 
-std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, std::uint64_t round) const {
+std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, std::uint64_t round,
+                                            const Variant& variant) const {
+  if (input_.network == nullptr && variant != Variant{}) {
+    throw ConfigError("clients are asked about a variant of a network that has none; give `tuning`");
+  }
   std::vector<TrainClient> opened;
   for (const ClientId id : clients) {
     check(id < sizes_.size(), "no such client");
     const auto examples = (*input_.train_lists)[id];
     opened.push_back({id, input_.trainer.task.client_data(input_.train, examples), sizes_[id]});
   }
-  return std::make_unique<PoolBench>(input_, trainer_, std::move(opened), round);
+  if (input_.network == nullptr) return std::make_unique<PoolBench>(input_, input_.trainer, std::move(opened), round);
+  const TunedNetwork::Part part = input_.network->part(variant);
+  const TrainerInput version{input_.trainer.task, part.model, part.params, input_.trainer.cache};
+  return std::make_unique<PoolBench>(input_, version, std::move(opened), round);
 }
 
 Message to_message(const MetricTotals& totals) {

@@ -9,6 +9,7 @@
 #include "application/data/dataset.h"
 #include "application/data/partition/partition.h"
 #include "application/metrics/metric.h"
+#include "application/peft/tuned_network.h"
 #include "application/trainer/cohort_trainer.h"
 #include "core/ports/workbench.h"
 
@@ -23,6 +24,7 @@ struct StateShelf {
 /// What clients are made of. Everything is borrowed and must outlive the pool.
 struct ClientPoolInput {
   TrainerInput trainer;
+  const TunedNetwork* network = nullptr;  ///< where clients can be asked about variants
   TrainerConfig config = {};
   const Dataset& data;
   std::shared_ptr<const EncodedDataset> train;
@@ -48,7 +50,8 @@ class ClientPool {
   /// Bytes one more client of a cohort takes, at worst.
   double client_bytes() const;
 
-  std::unique_ptr<Workbench> open(std::span<const ClientId> clients, std::uint64_t round) const;
+  std::unique_ptr<Workbench> open(std::span<const ClientId> clients, std::uint64_t round,
+                                  const Variant& variant = {}) const;
 
  private:
   ClientPoolInput input_;

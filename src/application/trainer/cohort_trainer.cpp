@@ -89,10 +89,11 @@ class CohortTrainer::Session {
       seeds.push_back(RandomStream({moment_.seed, "dropout", moment_.round, clients_[c].id, step}).fingerprint());
     }
     const TrainerInput& input = trainer_.input_;
-    const TaskBatch batch = input.task.collate(cohort, {.seed = moment_.seed,
-                                                        .round = moment_.round,
-                                                        .epoch = static_cast<std::uint64_t>(number),
-                                                        .device = params_.device()});
+    TaskBatch batch = input.task.collate(cohort, {.seed = moment_.seed,
+                                                  .round = moment_.round,
+                                                  .epoch = static_cast<std::uint64_t>(number),
+                                                  .device = params_.device()});
+    if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
     Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(seeds)) : Dropout();
     const MixedPrecision mixed(trainer_.config_.precision == TrainerConfig::Precision::kBFloat16, params_.device());
     const Output output = input.model.forward(active(count), batch.batch, dropout);

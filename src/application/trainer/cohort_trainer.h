@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "application/models/activation_cache.h"
 #include "application/tasks/task.h"
 #include "application/trainer/trainer_config.h"
 #include "core/ports/workbench.h"
@@ -16,7 +17,8 @@ namespace chorus {
 struct TrainerInput {
   const Task& task;
   const Model& model;
-  const Params& base;  ///< C = 1; its frozen vector is used, its device is where the work is done
+  const Params& base;                ///< C = 1; its frozen vector is used, its device is where the work is done
+  ActivationCache* cache = nullptr;  ///< of what frozen bottom layers compute
 };
 
 /// The data of one client.

@@ -16,6 +16,7 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("dropout", dropout, "as the model's configuration says; false: none");
   visitor.field("precision", precision, {{"float32", Precision::kFloat32}, {"bfloat16", Precision::kBFloat16}},
                 "bfloat16: products in half precision, on a GPU only");
+  visitor.field("cache", cache, "reuse what frozen bottom layers compute (paper 003, section 4)");
 }
 
 }  // namespace chorus

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "application/models/activation_cache.h"
 #include "application/optim/optimizer.h"
 #include "application/optim/schedule.h"
 #include "core/registry.h"
@@ -25,6 +26,7 @@ struct TrainerConfig {
   bool decay_matrices_only = true;            ///< biases and normalisation weights do not decay
   bool dropout = true;                        ///< as the model's configuration says; off: none
   Precision precision = Precision::kFloat32;  ///< bfloat16: products in half precision, on a GPU only
+  ActivationCache::Config cache = {};         ///< of what frozen bottom layers compute
 
   void describe(ConfigVisitor& visitor);
 };

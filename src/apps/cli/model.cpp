@@ -1,4 +1,4 @@
-// chorus model info | check | convert
+// chorus model info | check | convert | merge
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 
 #include "application/models/pretrained.h"
 #include "application/parity/parity.h"
+#include "application/peft/adapter_folder.h"
 #include "apps/cli/cli.h"
 #include "core/error.h"
 #include "core/text_table.h"
@@ -39,7 +40,7 @@ struct InfoOptions {
 void print_info(const InfoOptions& options) {
   LoadOptions load;
   if (!options.head.empty()) load.head = head_named(options.head);
-  const Pretrained loaded = load_pretrained(options.folder, load);
+  const Pretrained loaded = load_tuned(options.folder, load);
   const Model& model = *loaded.model;
   std::map<int, std::int64_t> parts;
   for (const ParamSpec& spec : model.layout().specs()) parts[spec.layer] += spec.count;
@@ -146,6 +147,25 @@ void convert(const ConvertOptions& options) {
              name_of(loaded.model->head()), grouped(loaded.model->layout().size()), options.dtype);
 }
 
+struct MergeOptions {
+  std::string model, adapter, to, head;
+};
+
+void merge(const MergeOptions& options) {
+  LoadOptions load;
+  if (!options.head.empty()) load.head = head_named(options.head);
+  const std::string from = options.adapter.empty() ? options.model : options.adapter;
+  if (!has_adapter(from)) {
+    throw DataError(fmt::format("{}: there is no adapter_config.json; nothing to merge", from));
+  }
+  const auto tuning = read_tuning(from);
+  const Pretrained loaded = load_tuned(options.model, load, options.adapter);
+  const PlainNetwork plain = merged(*loaded.model, loaded.params, *tuning);
+  save_pretrained(options.to, *plain.model, plain.params, {.like = options.model});
+  fmt::print("{}: {} with a {} head, {} parameters\n", options.to, plain.model->config().model_type(),
+             name_of(plain.model->head()), grouped(plain.model->layout().size()));
+}
+
 }  // namespace
 
 void add_model(CLI::App& app) {
@@ -184,6 +204,15 @@ void add_model(CLI::App& app) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   write->callback([options] { convert(*options); });
+
+  auto merging = std::make_shared<MergeOptions>();
+  CLI::App* join =
+      model->add_subcommand("merge", "Add a LoRA adapter to the weights of its model: a plain model folder");
+  join->add_option("MODEL", merging->model, "the folder of the network")->required();
+  join->add_option("TO", merging->to, "the folder to write")->required();
+  join->add_option("--adapter", merging->adapter, "the PEFT folder; default: the one in the model's folder");
+  join->add_option("--head", merging->head, "read the network with this head, for example sequence_classification");
+  join->callback([merging] { merge(*merging); });
 }
 
 }  // namespace chorus::cli

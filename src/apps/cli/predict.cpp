@@ -7,6 +7,7 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/readers/open_dataset.h"
 #include "application/models/pretrained.h"
+#include "application/peft/adapter_folder.h"
 #include "application/tasks/encode_split.h"
 #include "application/tasks/evaluate.h"
 #include "application/text/hugging_face.h"
@@ -18,7 +19,7 @@ namespace chorus::cli {
 namespace {
 
 struct PredictCommand {
-  std::string model, task, device = "cpu";
+  std::string model, adapter, task, device = "cpu";
   std::vector<std::string> paths;
 };
 
@@ -104,7 +105,7 @@ void predict(const PredictCommand& command) {
   const std::string name = command.task.empty() ? task_for(config, data) : command.task;
   LoadOptions options;
   options.device = device_named(command.device);
-  const Pretrained loaded = load_pretrained(command.model, options);
+  const Pretrained loaded = load_tuned(command.model, options, command.adapter);
   const auto task = make_task(name, input, *loaded.model);
   task->check_model(*loaded.model);
   const auto metric = task->metric();
@@ -139,6 +140,7 @@ void add_predict(CLI::App& app) {
   sub->group(kRuns);
   sub->add_option("files", command->paths, "data files or folders, as for: chorus data info");
   sub->add_option("-m,--model", command->model, "a model folder, such as runs/NAME/model")->required();
+  sub->add_option("--adapter", command->adapter, "a PEFT folder to attach; one in the model folder itself is found");
   sub->add_option("--task", command->task, "what is asked; default: by the model's head");
   sub->add_option("--device", command->device, "cpu or cuda");
   sub->callback([command] { predict(*command); });

@@ -12,6 +12,7 @@
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
 #include "application/models/pretrained.h"
+#include "application/peft/adapter_folder.h"
 #include "application/text/hugging_face.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -41,7 +42,7 @@ ModelConfig fresh_config(const NetworkConfig& network, const Tokenizer& tokenize
   return ModelConfig::parse(json.dump(), "model.fresh");
 }
 
-std::function<bool(const ParamSpec&)> frozen_by(const std::vector<std::string>& names) {
+std::function<bool(const ParamSpec&)> frozen_by(const std::vector<std::string>& names, int count) {
   std::set<int> layers;
   for (const std::string& name : names) {
     if (name == "embeddings" || name == "e") {
@@ -52,6 +53,10 @@ std::function<bool(const ParamSpec&)> frozen_by(const std::vector<std::string>& 
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
     if (error != std::errc() || end != name.data() + name.size() || layer < 0) {
       throw ConfigError(fmt::format("model.freeze: \"{}\" is neither \"embeddings\" nor the number of a layer", name));
+    }
+    if (layer >= count) {
+      throw ConfigError(
+          fmt::format("model.freeze: there is no layer {}; the network's layers are 0 to {}", name, count - 1));
     }
     layers.insert(layer);
   }
@@ -92,34 +97,54 @@ Experiment::Experiment(const ExperimentConfig& config)
 }
 
 void Experiment::make_network() {
-  const auto freeze = frozen_by(config_.model.freeze);
+  const std::shared_ptr<const Tuning> tuning = config_.tuning.make();
+  if (!config_.model.freeze.empty() && config_.tuning.name() != "full") {
+    throw ConfigError(fmt::format("model.freeze: with tuning: {} the network's own layers are frozen anyway; remove it",
+                                  config_.tuning.name()));
+  }
+  const auto prepare = [&](Model& model) {
+    tuning->attach(model, {});
+    if (!config_.model.freeze.empty()) model.layout().freeze(frozen_by(config_.model.freeze, model.layers()));
+  };
   const auto seed = static_cast<std::uint64_t>(config_.seed);
+  std::unique_ptr<Model> model;
+  std::optional<Params> params;
   if (!config_.model.from.empty()) {
     LoadOptions options;
     options.head = task_->head();
     if (!task_->labels().empty()) options.labels = task_->labels();
-    options.freeze = freeze;
+    options.prepare = prepare;
     options.device = device_;
     options.seed = seed;
     Pretrained loaded = load_pretrained(config_.model.from, options);
-    model_ = std::move(loaded.model);
-    params_.emplace(std::move(loaded.params));
+    settle_new_frozen(loaded.report, loaded.params);
+    fresh_head_ = loaded.report.initialised;
+    model = std::move(loaded.model);
+    params.emplace(std::move(loaded.params));
   } else {
     ModelConfig network = fresh_config(config_.model, *tokenizer_);
     if (!task_->labels().empty()) network.set_labels(task_->labels());
-    model_ = make_model(network, task_->head());
-    model_->layout().freeze(freeze);
-    params_.emplace(model_->layout(), Params::Options{.clients = 1, .gradients = false, .device = device_});
-    params_->initialise(seed);
+    model = make_model(network, task_->head());
+    prepare(*model);
+    params.emplace(model->layout(), Params::Options{.clients = 1, .gradients = false, .device = device_});
+    params->initialise(seed);
   }
-  for (const std::string& name : config_.model.freeze) {
-    if (name != "embeddings" && name != "e" && std::stoi(name) >= model_->layers()) {
-      throw ConfigError(fmt::format("model.freeze: there is no layer {}; the network's layers are 0 to {}", name,
-                                    model_->layers() - 1));
-    }
+  if (model->layout().trainable_size() == 0) throw ConfigError("model.freeze: nothing is left to train");
+  check_cache(*model);
+  task_->check_model(*model);
+  network_ = std::make_unique<TunedNetwork>(std::move(model), std::move(*params), tuning);
+}
+
+void Experiment::check_cache(const Model& model) const {
+  if (config_.trainer.cache.mode == ActivationCache::Mode::kOff) return;
+  if (task_->head() == Head::kMaskedLm) {
+    throw ConfigError("trainer.cache: a masked language model reads other tokens each time; nothing could be reused");
   }
-  if (model_->layout().trainable_size() == 0) throw ConfigError("model.freeze: nothing is left to train");
-  task_->check_model(*model_);
+  if (frozen_layers(model) == 0 && config_.tuning.name() == "full") {
+    throw ConfigError(
+        "trainer.cache: the bottom of the network trains, so there is nothing to reuse; give tuning.depth fewer layers "
+        "than the model has");
+  }
 }
 
 void Experiment::make_partition() {
@@ -204,21 +229,36 @@ void Experiment::choose_test() {
 }
 
 std::string Experiment::description() const {
-  const Layout& layout = model_->layout();
+  const Layout& layout = model().layout();
   return fmt::format(
       "{} clients with {} training examples, {} test examples; {} with {:.2f} M of {:.2f} M parameters "
       "trained",
-      phases_.front().train.clients(), partition_.train.total(), shared_test_.size(), model_->config().model_type(),
+      phases_.front().train.clients(), partition_.train.total(), shared_test_.size(), model().config().model_type(),
       static_cast<double>(layout.trainable_size()) / 1e6, static_cast<double>(layout.size()) / 1e6);
 }
 
-void Experiment::save_model(const std::filesystem::path& folder, const at::Tensor& values) const {
-  Params params = Params::cohort_of(*params_, 1, false);
-  params.values().copy_(values.unsqueeze(0));
+void Experiment::save_model(const std::filesystem::path& folder, const at::Tensor& values,
+                            const Variant& variant) const {
+  const TunedNetwork::Part part = network_->part(variant);
+  Params params = Params::cohort_of(part.params, 1, false);
+  params.values().copy_(network_->take(variant, values).unsqueeze(0));
   SaveOptions options;
   if (config_.model.tokenizer.empty()) options.like = config_.model.from;
-  save_pretrained(folder, *model_, params, options);
+  const Tuning& tuning = network_->tuning();
+  const auto& specs = part.model.layout().specs();
+  const bool attached = std::any_of(specs.begin(), specs.end(), [](const ParamSpec& spec) { return spec.attached; });
+  if (attached && tuning.merges()) {
+    const PlainNetwork plain = merged(part.model, params, tuning);
+    save_pretrained(folder, *plain.model, plain.params, options);
+  } else {
+    save_pretrained(folder, part.model, params, options);
+  }
   if (!config_.model.tokenizer.empty()) save_tokenizer(*tokenizer_, folder.string());
+  if (!attached) return;
+  const Variant whole = network_->whole();
+  const Variant exact{variant.depth < 0 ? whole.depth : variant.depth, variant.width < 0 ? whole.width : variant.width};
+  save_adapter(tuning.merges() ? folder / "adapter" : folder,
+               {part.model, params, tuning, exact, config_.model.from, fresh_head_});
 }
 
 }  // namespace chorus

@@ -9,6 +9,7 @@
 #include "application/data/dataset.h"
 #include "application/data/partition/partition.h"
 #include "application/models/model.h"
+#include "application/peft/tuned_network.h"
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
 
@@ -36,9 +37,10 @@ class Experiment {
   const Dataset& data() const { return data_; }
   const Task& task() const { return *task_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const Model& model() const { return *model_; }
+  const TunedNetwork& network() const { return *network_; }
+  const Model& model() const { return network_->model(); }
   /// The network as it begins, C = 1.
-  const Params& params() const { return *params_; }
+  const Params& params() const { return network_->params(); }
 
   const std::shared_ptr<const EncodedDataset>& train() const { return train_; }
   const std::shared_ptr<const EncodedDataset>& test() const { return test_; }
@@ -52,11 +54,13 @@ class Experiment {
   /// One line about what was read, for a person.
   std::string description() const;
 
-  /// Writes the network with these values [P] as a Hugging Face folder, tokenizer included.
-  void save_model(const std::filesystem::path& folder, const at::Tensor& values) const;
+  /// Writes a version of the network with these values [P] as a Hugging Face folder, tokenizer included. Low-rank
+  /// updates are merged, and stand in `folder`/adapter besides; adapters and prefixes lie in the folder itself.
+  void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const;
 
  private:
   void make_network();
+  void check_cache(const Model& model) const;
   void make_partition();
   void make_segments();
   void make_phases();
@@ -67,8 +71,8 @@ class Experiment {
   Dataset data_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Task> task_;
-  std::unique_ptr<Model> model_;
-  std::optional<Params> params_;
+  std::unique_ptr<TunedNetwork> network_;
+  std::vector<std::string> fresh_head_;  // what the network's folder does not have
   Partition partition_;
   bool held_out_ = false;  // the test examples are some of the training split
   std::shared_ptr<const EncodedDataset> train_, test_;

@@ -67,6 +67,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("model", model, "the network");
   visitor.field("clients", clients, "who holds which example");
   visitor.field("continual", continual, "train on segments of time, one after the other");
+  visitor.field("tuning", tuning, "what of the network trains: all of it, or what is attached to it");
   visitor.field("algorithm", algorithm, "the federated method");
   visitor.field("weighting", weighting,
                 {{"examples", Weighting::kExamples}, {"batches", Weighting::kBatches}, {"equal", Weighting::kEqual}},

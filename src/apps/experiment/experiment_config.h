@@ -10,6 +10,7 @@
 #include "application/data/continual/time_segments.h"
 #include "application/data/partition/partitioner.h"
 #include "application/data/readers/data_config.h"
+#include "application/peft/tuning.h"
 #include "application/tasks/encode_split.h"
 #include "application/trainer/trainer_config.h"
 #include "core/ports/algorithm.h"
@@ -92,6 +93,7 @@ struct ExperimentConfig {
   NetworkConfig model = {};
   ClientsConfig clients = {};
   std::optional<ContinualConfig> continual = {};
+  Choice<Tunings> tuning{"full"};
   Choice<Algorithms> algorithm{"fedavg"};
   Weighting weighting = Weighting::kExamples;
   Choice<Selectors> selection{"uniform"};

@@ -79,7 +79,8 @@ class ExperimentRun {
         request_(request),
         folder_(std::move(folder)),
         checkpoints_(folder_.checkpoints(), static_cast<std::size_t>(config_.checkpoint.keep)),
-        states_(folder_.clients(), {.memory_bytes = static_cast<std::size_t>(config_.federation.state_memory) << 20}) {
+        states_(folder_.clients(), {.memory_bytes = static_cast<std::size_t>(config_.federation.state_memory) << 20}),
+        cache_(config_.trainer.cache, folder_.path() / "activations") {
     for (const Phase& phase : experiment_.phases()) rounds_ += phase.rounds;
     metric_ = config_.evaluation.metric == "auto" ? usual_metric(experiment_.task()) : config_.evaluation.metric;
   }
@@ -154,10 +155,11 @@ class ExperimentRun {
     std::int64_t before = 0;
     for (std::int64_t p = 0; p < state_.phase; ++p) before += experiment_.phases()[static_cast<std::size_t>(p)].rounds;
 
-    ClientPoolInput input{.trainer = {experiment_.task(), experiment_.model(), experiment_.params()},
+    ClientPoolInput input{.trainer = {experiment_.task(), experiment_.model(), experiment_.params(), &cache_},
                           .data = experiment_.data(),
                           .train = experiment_.train()};
     input.config = config_.trainer;
+    input.network = &experiment_.network();
     input.test = experiment_.test();
     input.train_lists = &phase.train;
     input.test_lists = &experiment_.client_tests();
@@ -192,15 +194,16 @@ class ExperimentRun {
     algorithm->restore(std::exchange(state_.server, {}));
     const auto selector = config_.selection.make();
     TaskScorer scorer({experiment_.task(),
-                       experiment_.model(),
-                       experiment_.params(),
+                       experiment_.network(),
                        {experiment_.data(), experiment_.test(), experiment_.shared_test()},
                        pool.sizes(),
-                       static_cast<std::uint64_t>(config_.seed)});
+                       static_cast<std::uint64_t>(config_.seed),
+                       &cache_});
     DeviceCoverage coverage(pool.sizes());
     if (!state_.coverage.empty()) coverage.restore(state_.coverage, state_.coverage_rounds);
 
     RoundLoopParts parts{federation, *algorithm, *selector, scorer, *tracker_, coverage};
+    parts.variants = &experiment_.network();
     parts.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
     parts.show = [this](const RoundLoopState& loop, const RoundResult& result) { show(loop, result); };
     parts.save = [&](const RoundLoopState& loop, bool last) { save(loop, last, *algorithm, coverage); };
@@ -214,6 +217,7 @@ class ExperimentRun {
     try {
       const RoundLoopEnd end = run_rounds(parts, loop, state_.loop);
       state_.server = algorithm->state();
+      state_.variant = algorithm->variant();
       Log("run").info("{}", coverage.text());
       return end;
     } catch (const Interrupted&) {
@@ -226,7 +230,9 @@ class ExperimentRun {
     const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
     input.sizes = pool.sizes();
-    input.open = [&pool](std::span<const ClientId> ids, std::uint64_t round) { return pool.open(ids, round); };
+    input.open = [&pool](std::span<const ClientId> ids, const Request& request) {
+      return pool.open(ids, request.round, read_variant(request.body));
+    };
     input.cohort_batch = share.cohort_batch;
     input.workers = share.workers;
     input.threads = share.threads;
@@ -269,6 +275,7 @@ class ExperimentRun {
     const std::int64_t every = config_.checkpoint.every;
     if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
     state_.server = algorithm.state();
+    state_.variant = algorithm.variant();
     state_.coverage.assign(coverage.times().begin(), coverage.times().end());
     state_.coverage_rounds = coverage.rounds();
     tracker_->record({"checkpoint", loop.round, {}, {}});
@@ -315,9 +322,9 @@ class ExperimentRun {
     for (const ClientGroupScores& decile : loop.deciles) {
       summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
     }
-    experiment_.save_model(folder_.model(), loop.model);
+    experiment_.save_model(folder_.model(), loop.model, state_.variant);
     if (loop.best_model.defined() && loop.best_round != loop.round) {
-      experiment_.save_model(folder_.path() / "model_best", loop.best_model);
+      experiment_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
     }
     tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
     tracker_->flush();
@@ -331,6 +338,7 @@ class ExperimentRun {
   RunFolder folder_;
   CheckpointStore checkpoints_;
   ClientStateStore states_;
+  ActivationCache cache_;
   std::int64_t rounds_ = 0;
   std::string metric_;
   RunState state_;

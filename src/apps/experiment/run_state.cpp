@@ -88,6 +88,10 @@ Checkpoint to_checkpoint(const RunState& state) {
   put(checkpoint.numbers, "last/", loop.last);
   put(checkpoint.numbers, "best/", loop.best);
   checkpoint.numbers["best_round"] = static_cast<double>(loop.best_round);
+  checkpoint.numbers["depth"] = state.variant.depth;
+  checkpoint.numbers["width"] = state.variant.width;
+  checkpoint.numbers["best_depth"] = loop.best_variant.depth;
+  checkpoint.numbers["best_width"] = loop.best_variant.width;
   checkpoint.numbers["examples"] = loop.examples;
   checkpoint.numbers["bytes_up"] = loop.bytes_up;
   checkpoint.numbers["bytes_down"] = loop.bytes_down;
@@ -140,6 +144,9 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.last = take(checkpoint.numbers, "last/");
   loop.best = take(checkpoint.numbers, "best/");
   loop.best_round = static_cast<std::int64_t>(number(checkpoint, "best_round"));
+  state.variant = {static_cast<int>(number(checkpoint, "depth")), static_cast<int>(number(checkpoint, "width"))};
+  loop.best_variant = {static_cast<int>(number(checkpoint, "best_depth")),
+                       static_cast<int>(number(checkpoint, "best_width"))};
   loop.examples = number(checkpoint, "examples");
   loop.bytes_up = number(checkpoint, "bytes_up");
   loop.bytes_down = number(checkpoint, "bytes_down");

@@ -13,6 +13,7 @@ namespace chorus {
 struct RunState {
   RoundLoopState loop;
   std::int64_t phase = 0;
+  Variant variant = {};              ///< of the model that is used
   std::vector<PhaseSummary> phases;  ///< those that are done
   std::map<std::string, at::Tensor> server;
   std::vector<std::uint32_t> coverage;

@@ -19,13 +19,15 @@ std::vector<ClientGroupScores> reports(const std::vector<GroupScores>& groups) {
 
 }  // namespace
 
-Scores TaskScorer::score(const at::Tensor& model) {
+Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
   const TorchThreads all(0);
-  Params params = Params::cohort_of(input_.base, 1, false);
-  params.values().copy_(model.unsqueeze(0));
+  const TunedNetwork::Part part = input_.network.part(variant);
+  Params params = Params::cohort_of(part.params, 1, false);
+  params.values().copy_(input_.network.take(variant, model).unsqueeze(0));
   EvaluateOptions options;
   options.seed = input_.seed;
-  return evaluate(input_.task, input_.model, params, input_.test, options).scores;
+  options.cache = input_.cache;
+  return evaluate(input_.task, part.model, params, input_.test, options).scores;
 }
 
 Scores TaskScorer::pooled(const ClientTotals& totals) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "application/metrics/breakdown.h"
+#include "application/peft/tuned_network.h"
 #include "application/tasks/evaluate.h"
 #include "core/ports/scorer.h"
 
@@ -15,16 +16,16 @@ class TaskScorer : public Scorer {
  public:
   struct Input {
     const Task& task;
-    const Model& model;
-    const Params& base;  ///< its frozen values and its device are used
+    const TunedNetwork& network;  ///< its frozen values and its device are used
     EvaluationSet test;
     std::span<const double> activity;  ///< of each client, for deciles: its training examples
     std::uint64_t seed = 0;
+    ActivationCache* cache = nullptr;
   };
 
   explicit TaskScorer(const Input& input) : input_(input) {}
 
-  Scores score(const at::Tensor& model) override;
+  Scores score(const at::Tensor& model, const Variant& variant) override;
   Scores pooled(const ClientTotals& totals) const override;
   std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override;
   std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const override;

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/ports/federation.h"
+#include "core/ports/variants.h"
 #include "core/registry.h"
 
 namespace chorus {
@@ -33,6 +35,10 @@ struct RoundInput {
   std::uint64_t round = 0;
   std::uint64_t rounds = 0;  ///< of the whole run, for schedules
   Weighting weighting = Weighting::kExamples;
+  /// Smaller versions of what trains; null where there are none.
+  const Variants* variants = nullptr;
+  /// The main score of the model at a variant on the server's test examples; higher is better.
+  std::function<double(const at::Tensor& model, const Variant& variant)> judge = {};
 };
 
 /// A round on the clients' own devices (DESIGN, idea 6); all zero where nobody emulates.
@@ -67,6 +73,14 @@ class Algorithm {
   virtual void restore(const std::map<std::string, at::Tensor>& state) {
     check(state.empty(), "this algorithm remembers nothing, yet a checkpoint has something for it");
   }
+
+  /// Which version of the model is the one to use now; of what is outside it nothing is evaluated or saved.
+  virtual Variant variant() const { return {}; }
+
+  /// It asks clients about versions of the model, so that the tuning must have some.
+  virtual bool needs_variants() const { return false; }
+  /// It measures by the emulated clock.
+  virtual bool needs_clock() const { return false; }
 
   /// Whose data a client of this method is.
   enum class Population {

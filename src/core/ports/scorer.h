@@ -9,6 +9,7 @@
 
 #include "core/client_id.h"
 #include "core/message.h"
+#include "core/variant.h"
 
 namespace chorus {
 
@@ -26,8 +27,8 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  /// Of the model [P] on the server's test examples.
-  virtual Scores score(const at::Tensor& model) = 0;
+  /// Of a version of the model [P] on the server's test examples.
+  virtual Scores score(const at::Tensor& model, const Variant& variant) = 0;
 
   /// What clients answered to an evaluation (core/ports/workbench.h); empty messages are passed over. DataError when an
   /// answer is not one.

@@ -100,7 +100,7 @@ class LocalFederation::Work {
       }
     }
     if (!clients.empty()) {
-      const std::unique_ptr<Workbench> bench = input_.open(clients, request_.round);
+      const std::unique_ptr<Workbench> bench = input_.open(clients, request_);
       std::vector<Answer> answers = procedure_->run(request_, *bench);
       check(answers.size() == clients.size(), "a procedure answers for each client");
       if (input_.gate != nullptr) input_.gate->close(request_, *bench, answers);

@@ -14,8 +14,8 @@ namespace chorus {
 
 struct LocalFederationInput {
   std::span<const double> sizes;  ///< borrowed
-  /// Opens the given clients for one round; called by several threads at once.
-  std::function<std::unique_ptr<Workbench>(std::span<const ClientId>, std::uint64_t round)> open;
+  /// Opens the given clients for a request; called by several threads at once.
+  std::function<std::unique_ptr<Workbench>(std::span<const ClientId>, const Request&)> open;
   std::size_t cohort_batch = 8;      ///< C: clients of one batched computation
   std::size_t workers = 1;           ///< such computations side by side
   int threads = 1;                   ///< inside each of them

@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "application/data/fingerprint.h"
 #include "core/activity.h"
 #include "core/error.h"
+#include "core/fingerprint.h"
 #include "core/text_table.h"
 #include "core/utf8.h"
 

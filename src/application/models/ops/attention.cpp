@@ -10,10 +10,26 @@ at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) {
   return x.view({x.size(0), x.size(1), heads, -1}).transpose(1, 2);
 }
 
+std::int64_t prefix_length(const AttentionSpec& spec) {
+  return spec.prefix_keys.defined() ? spec.prefix_keys.size(-2) : 0;
+}
+
+// The prefix has no place, hence no bias.
+at::Tensor with_prefix_bias(const AttentionSpec& spec) {
+  const std::int64_t length = prefix_length(spec);
+  return length == 0 ? spec.bias : torch::constant_pad_nd(spec.bias, {length, 0});
+}
+
+// A prefix [p, H] or [C, p, H] as [N, p, H]: each sequence's.
+at::Tensor for_sequences(const at::Tensor& prefix, const Packing& packing) {
+  if (prefix.dim() == 2) return prefix.unsqueeze(0).expand({packing.total_sequences(), -1, -1});
+  return prefix.index_select(0, packing.client_of());
+}
+
 // Scores of one product, scaled, biased and masked; then weights.
 at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, const AttentionSpec& spec) {
   at::Tensor scores = torch::matmul(q * spec.scale, k.transpose(-1, -2));
-  if (spec.bias.defined()) scores = scores + spec.bias;
+  if (spec.bias.defined()) scores = scores + with_prefix_bias(spec);
   if (hidden.defined()) scores = scores.masked_fill(hidden, kHiddenScore);
   return torch::softmax(scores, -1);
 }
@@ -24,8 +40,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const Packing& keys, const AttentionSpec& spec, Dropout& dropout) {
   check(queries.total_sequences() == keys.total_sequences(), "queries and keys belong to the same sequences");
   const at::Tensor padded_q = split_heads(queries.unpack(q), spec.heads);
-  const at::Tensor padded_k = split_heads(keys.unpack(k), spec.heads);
-  const at::Tensor padded_v = split_heads(keys.unpack(v), spec.heads);
+  at::Tensor plain_k = keys.unpack(k), plain_v = keys.unpack(v);
+  const std::int64_t before = prefix_length(spec);
+  if (before > 0) {
+    plain_k = torch::cat({for_sequences(spec.prefix_keys, keys), plain_k}, 1);
+    plain_v = torch::cat({for_sequences(spec.prefix_values, keys), plain_v}, 1);
+  }
+  const at::Tensor padded_k = split_heads(plain_k, spec.heads);
+  const at::Tensor padded_v = split_heads(plain_v, spec.heads);
 
   at::Tensor hidden = keys.attendable().logical_not().view({keys.total_sequences(), 1, 1, keys.longest()});
   if (spec.causal) {
@@ -33,18 +55,34 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
         torch::ones({queries.longest(), keys.longest()}, at::TensorOptions(q.device()).dtype(at::kBool)).triu(1);
     hidden = hidden.logical_or(future);
   }
+  if (before > 0) hidden = torch::constant_pad_nd(hidden, {before, 0}, false);
   at::Tensor weights = weights_of(padded_q, padded_k, hidden, spec);
   weights = dropout.weights(weights, spec.dropout, queries);
   const at::Tensor mixed = torch::matmul(weights, padded_v).transpose(1, 2);  // [N, Lq, heads, width]
   return queries.pack(mixed.reshape({mixed.size(0), mixed.size(1), -1}));
 }
 
-KeyValueCache KeyValueCache::of(const at::Tensor& k, const at::Tensor& v, const Packing& packing, std::int64_t heads) {
+KeyValueCache KeyValueCache::of(const at::Tensor& k, const at::Tensor& v, const Packing& packing,
+                                const AttentionSpec& spec) {
   check(packing.clients() == 1, "decoding works on one client at a time");
+  KeyValueCache cache = empty(packing.total_sequences(), k, spec);
   const auto shape = [&](const at::Tensor& x) {
-    return packing.unpack(x).view({packing.total_sequences(), packing.longest(), heads, -1});
+    return packing.unpack(x).view({packing.total_sequences(), packing.longest(), spec.heads, -1});
   };
-  return {shape(k), shape(v), packing.attendable()};
+  cache.keys = torch::cat({cache.keys, shape(k)}, 1);
+  cache.values = torch::cat({cache.values, shape(v)}, 1);
+  cache.attendable = torch::cat({cache.attendable, packing.attendable()}, 1);
+  return cache;
+}
+
+KeyValueCache KeyValueCache::empty(std::int64_t sequences, const at::Tensor& like, const AttentionSpec& spec) {
+  const std::int64_t length = prefix_length(spec), width = like.size(-1) / spec.heads;
+  const auto shape = [&](const at::Tensor& prefix) {
+    if (!prefix.defined()) return torch::empty({sequences, 0, spec.heads, width}, like.options());
+    return prefix.reshape({1, length, spec.heads, width}).expand({sequences, -1, -1, -1});
+  };
+  return {shape(spec.prefix_keys), shape(spec.prefix_values),
+          torch::ones({sequences, length}, like.options().dtype(at::kBool))};
 }
 
 void KeyValueCache::append(const at::Tensor& k, const at::Tensor& v) {

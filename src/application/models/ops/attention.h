@@ -16,6 +16,9 @@ struct AttentionSpec {
   bool causal = false;   ///< a token sees itself and what stands before it
   double dropout = 0;    ///< probability, on the weights
   at::Tensor bias = {};  ///< added to the scores: [N or 1, heads, Lq, Lk], or undefined (T5's relative positions)
+  /// Keys and values before every sequence, which every token sees: [C, p, H] or [p, H], or undefined. The bias does
+  /// not count them.
+  at::Tensor prefix_keys = {}, prefix_values = {};
 };
 
 /// softmax(scale * Q K^T + bias) V within each sequence. q is [C, Tq, H] packed as `queries`, k and v are [C, Tk, H]
@@ -31,7 +34,9 @@ struct KeyValueCache {
   at::Tensor attendable;  ///< [N, L] bool
 
   /// Keeps what packed projections [1, T, H] of a prompt gave.
-  static KeyValueCache of(const at::Tensor& k, const at::Tensor& v, const Packing& packing, std::int64_t heads);
+  static KeyValueCache of(const at::Tensor& k, const at::Tensor& v, const Packing& packing, const AttentionSpec& spec);
+  /// A cache of `sequences` that has seen nothing but the prefix, if there is one.
+  static KeyValueCache empty(std::int64_t sequences, const at::Tensor& like, const AttentionSpec& spec);
   /// Appends one token a sequence: k, v are [1, N, H].
   void append(const at::Tensor& k, const at::Tensor& v);
   /// Sequence i continues what sequence rows[i] was.

@@ -68,9 +68,19 @@ Linear Linear::add(Layout& layout, const std::string& name, const Shape& shape, 
   return result;
 }
 
+Linear Linear::attach(Layout& layout, const std::string& name, const Shape& shape, Init init) {
+  Linear result;
+  result.weight = layout.attach(name + ".weight", {shape.out, shape.in}, init);
+  if (shape.with_bias) result.bias = layout.attach(name + ".bias", {shape.out}, Init::zeros());
+  return result;
+}
+
 at::Tensor Linear::operator()(const Params& params, const at::Tensor& x) const {
   const at::Tensor& stored = params[weight];
-  return affine(x, transposed ? stored.transpose(-1, -2) : stored, bias.exists() ? params[bias] : at::Tensor());
+  const at::Tensor y =
+      affine(x, transposed ? stored.transpose(-1, -2) : stored, bias.exists() ? params[bias] : at::Tensor());
+  if (!update.a.exists()) return y;
+  return y + affine(affine(x, params[update.a], {}), params[update.b], {}) * update.scale;
 }
 
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x) {

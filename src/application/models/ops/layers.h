@@ -16,10 +16,17 @@ namespace chorus {
 ///     Linear dense = Linear::add(layout, "classifier", 768, 5, Init::normal(0.02));
 ///     at::Tensor logits = dense(params, hidden);
 
-/// y = x W^T + b.
+/// What a low-rank update adds to a product (LoRA, Hu et al., 2021): scale * (x A^T) B^T, A [r, in], B [out, r].
+struct LowRank {
+  ParamId a, b;
+  double scale = 0;
+};
+
+/// y = x W^T + b, plus a low-rank update where one is attached.
 struct Linear {
   ParamId weight, bias;
   bool transposed = false;  ///< the weight is stored [in, out], as in GPT-2
+  LowRank update = {};
 
   struct Shape {
     std::int64_t in, out;
@@ -28,6 +35,8 @@ struct Linear {
   };
   /// Adds `name`.weight [out, in] and `name`.bias [out].
   static Linear add(Layout& layout, const std::string& name, const Shape& shape, Init init);
+  /// The same for a part that a plain checkpoint does not have; never transposed.
+  static Linear attach(Layout& layout, const std::string& name, const Shape& shape, Init init);
 
   at::Tensor operator()(const Params& params, const at::Tensor& x) const;
 };

@@ -1,4 +1,4 @@
-#include "application/data/fingerprint.h"
+#include "core/fingerprint.h"
 
 #include <fmt/format.h>
 

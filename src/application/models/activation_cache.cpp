@@ -1,0 +1,165 @@
+#include "application/models/activation_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/config_visitor.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace chorus {
+namespace {
+
+constexpr std::size_t kLevels = 2;
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+Fingerprint key_of(const at::Tensor& ids, const at::Tensor& types, std::int64_t begin, std::int64_t length) {
+  const auto bytes = [&](const at::Tensor& row) {
+    return std::string_view(reinterpret_cast<const char*>(row.data_ptr<std::int64_t>() + begin),
+                            static_cast<std::size_t>(length) * sizeof(std::int64_t));
+  };
+  const Fingerprint key = fingerprint(bytes(ids));
+  return types.defined() ? fingerprint(bytes(types), key) : key;
+}
+
+}  // namespace
+
+void ActivationCache::Config::describe(ConfigVisitor& visitor) {
+  visitor.field("mode", mode, {{"off", Mode::kOff}, {"keep", Mode::kKeep}, {"recompute", Mode::kRecompute}},
+                "keep what frozen bottom layers compute for reuse; recompute: the same numbers without keeping any");
+  visitor.field("memory", memory, "MiB to keep it in").at_least(0);
+  visitor.field("disk", disk, "MiB in the run folder when memory is full").at_least(0);
+  visitor.field("store", store, {{"float32", Store::kFloat32}, {"float16", Store::kFloat16}},
+                "how it is kept; float16 rounds");
+}
+
+int frozen_layers(const Model& model) {
+  int lowest = std::numeric_limits<int>::max();
+  for (const ParamSpec& spec : model.layout().specs()) {
+    if (spec.trainable) lowest = std::min(lowest, spec.layer);
+  }
+  return std::clamp(lowest, 0, model.cuts());
+}
+
+ActivationCache::ActivationCache(const Config& config, std::filesystem::path folder)
+    : config_(config), folder_(std::move(folder)) {}
+
+ActivationCache::~ActivationCache() = default;
+
+void ActivationCache::fill(const Model& model, const Params& params, Batch& batch) {
+  const int layers = on() ? frozen_layers(model) : 0;
+  if (layers == 0 || batch.packing->visible().defined()) return;
+  const at::NoGradGuard no_grad;
+  const Packing& packing = *batch.packing;
+  const at::Tensor ids = batch.ids.cpu().contiguous();
+  const at::Tensor types = batch.types.defined() ? batch.types.cpu().contiguous() : at::Tensor();
+  std::optional<Params> one;
+  at::Tensor result;
+  for (std::int64_t c = 0; c < packing.clients(); ++c) {
+    std::int64_t begin = 0;
+    for (const std::int64_t length : packing.lengths()[static_cast<std::size_t>(c)]) {
+      const at::Tensor row = ids[c];
+      const at::Tensor row_types = types.defined() ? types[c] : at::Tensor();
+      const Fingerprint key = key_of(row, row_types, begin, length);
+      at::Tensor value = find(layers, key, params.device());
+      if (!value.defined()) {
+        if (!one) one.emplace(params.client(0));
+        Batch alone;
+        alone.packing = std::make_shared<Packing>(std::vector<std::vector<std::int64_t>>{{length}}, params.device());
+        alone.ids = batch.ids[c].narrow(0, begin, length).unsqueeze(0);
+        if (types.defined()) alone.types = batch.types[c].narrow(0, begin, length).unsqueeze(0);
+        value = model.bottom(*one, alone, layers)[0];
+        if (config_.store == Store::kFloat16) value = value.to(at::kHalf);
+        keep(layers, key, value);
+      }
+      if (!result.defined()) {
+        result = torch::zeros({packing.clients(), packing.tokens(), value.size(1)},
+                              at::TensorOptions(params.device()).dtype(at::kFloat));
+      }
+      result[c].narrow(0, begin, length).copy_(value);
+      begin += length;
+    }
+  }
+  batch.bottom = result;
+  batch.bottom_layers = layers;
+}
+
+// The mutex is held.
+ActivationCache::Level& ActivationCache::level(int layers) {
+  const auto [found, fresh] = levels_.try_emplace(layers);
+  found->second.used = ++clock_;
+  if (fresh && levels_.size() > kLevels) {
+    const auto oldest = std::min_element(levels_.begin(), levels_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    stats_.memory_bytes -= oldest->second.memory;
+    if (oldest->second.spill) stats_.disk_bytes -= oldest->second.spill->size();
+    levels_.erase(oldest);
+  }
+  return levels_.at(layers);
+}
+
+at::Tensor ActivationCache::find(int layers, const Fingerprint& key, at::Device device) {
+  const std::lock_guard lock(mutex_);
+  Level& here = level(layers);
+  const auto found = here.entries.find(key);
+  if (found == here.entries.end()) {
+    ++stats_.misses;
+    return {};
+  }
+  if (found->second.kept.defined()) {
+    ++stats_.hits;
+    return found->second.kept;
+  }
+  const Entry& entry = found->second;
+  const at::ScalarType type = config_.store == Store::kFloat16 ? at::kHalf : at::kFloat;
+  const auto numbers = static_cast<std::int64_t>(entry.place.size / c10::elementSize(type));
+  const at::Tensor value = torch::empty({entry.tokens, numbers / entry.tokens}, type);
+  if (here.spill->read(entry.place, {static_cast<std::byte*>(value.data_ptr()), entry.place.size})) {
+    ++stats_.hits;
+    return value.to(device);
+  }
+  ++stats_.damaged;
+  ++stats_.misses;
+  if (!here.warned) Log("cache").warning("{}: what was kept there is damaged and is computed again", folder_.string());
+  here.warned = true;
+  here.entries.erase(found);
+  return {};
+}
+
+void ActivationCache::keep(int layers, const Fingerprint& key, const at::Tensor& value) {
+  if (config_.mode != Mode::kKeep) return;
+  const std::lock_guard lock(mutex_);
+  Level& here = level(layers);
+  if (here.entries.contains(key)) return;
+  const auto bytes = static_cast<std::uint64_t>(value.numel()) * static_cast<std::uint64_t>(value.element_size());
+  Entry entry;
+  entry.tokens = value.size(0);
+  if (stats_.memory_bytes + bytes <= static_cast<std::uint64_t>(config_.memory) * kMiB) {
+    entry.kept = value.contiguous();
+    here.memory += bytes;
+    stats_.memory_bytes += bytes;
+    here.entries.emplace(key, std::move(entry));
+    return;
+  }
+  if (folder_.empty() || stats_.disk_bytes + bytes > static_cast<std::uint64_t>(config_.disk) * kMiB) return;
+  if (!here.spill) here.spill = std::make_unique<SpillFile>(folder_ / fmt::format("layer_{}.bin", layers));
+  const at::Tensor flat = value.cpu().contiguous();
+  const auto place = here.spill->append({static_cast<const std::byte*>(flat.data_ptr()), bytes});
+  if (!place) {
+    if (!here.warned) Log("cache").warning("{}; what does not fit is computed again each time", here.spill->trouble());
+    here.warned = true;
+    return;
+  }
+  entry.place = *place;
+  stats_.disk_bytes += bytes;
+  here.entries.emplace(key, std::move(entry));
+}
+
+ActivationCache::Stats ActivationCache::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+}  // namespace chorus

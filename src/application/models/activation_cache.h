@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "application/models/model.h"
+#include "core/fingerprint.h"
+#include "core/spill_file.h"
+
+namespace chorus {
+
+/// What frozen bottom layers make of a sequence never changes, so it is computed once and reused across epochs and
+/// rounds (paper 003, section 4). A sequence is known by its tokens: clients that hold the same text share it, and
+/// nothing has to be told when data or clients change.
+///
+/// Each sequence goes through the bottom layers alone and without dropout, whether it is kept or not, so that with
+/// `Mode::kRecompute`, with memory for all, for some or for none of them, a run gives the same bits.
+///
+///     ActivationCache cache({.mode = ActivationCache::Mode::kKeep}, run_folder / "activations");
+///     cache.fill(model, params, batch);            // sets batch.bottom and batch.bottom_layers
+///     model.forward(params, batch, dropout);
+///
+/// What was computed below one layer is of no use below another: when the tuned depth grows, what belongs to depths
+/// that were not asked for lately is dropped (two are held, for AdaFL's groups). Thread-safe.
+class ActivationCache {
+ public:
+  enum class Mode {
+    kOff,        ///< layers are computed in batches, with their dropout
+    kKeep,       ///< in memory, then on disk
+    kRecompute,  ///< the same numbers, computed anew each time
+  };
+  enum class Store { kFloat32, kFloat16 };
+
+  struct Config {
+    Mode mode = Mode::kOff;
+    std::int64_t memory = 2048;     ///< MiB
+    std::int64_t disk = 16384;      ///< MiB, beyond memory
+    Store store = Store::kFloat32;  ///< float16: half the room, rounded
+
+    void describe(ConfigVisitor& visitor);
+  };
+
+  struct Stats {
+    std::uint64_t hits = 0, misses = 0, damaged = 0;
+    std::uint64_t memory_bytes = 0, disk_bytes = 0;
+  };
+
+  /// `folder`: where what does not fit goes; empty: nowhere.
+  explicit ActivationCache(const Config& config, std::filesystem::path folder = {});
+  ~ActivationCache();
+
+  bool on() const { return config_.mode != Mode::kOff; }
+  /// Sets the batch's bottom, unless the cache is off or nothing at the model's bottom is frozen.
+  void fill(const Model& model, const Params& params, Batch& batch);
+
+  Stats stats() const;
+
+ private:
+  struct Entry {
+    at::Tensor kept;  // [L, H]; undefined: on disk
+    SpillFile::Place place = {};
+    std::int64_t tokens = 0;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Fingerprint& key) const { return static_cast<std::size_t>(key.low); }
+  };
+  struct Level {
+    std::unordered_map<Fingerprint, Entry, KeyHash> entries;
+    std::unique_ptr<SpillFile> spill;
+    std::uint64_t memory = 0;
+    std::uint64_t used = 0;  // when it was last asked for
+    bool warned = false;
+  };
+
+  Level& level(int layers);
+  at::Tensor find(int layers, const Fingerprint& key, at::Device device);
+  void keep(int layers, const Fingerprint& key, const at::Tensor& value);
+
+  Config config_;
+  std::filesystem::path folder_;
+  mutable std::mutex mutex_;
+  std::map<int, Level> levels_;
+  std::uint64_t clock_ = 0;
+  Stats stats_;
+};
+
+/// How many layers, from the bottom, have nothing that trains, embeddings included; at most model.cuts().
+int frozen_layers(const Model& model);
+
+}  // namespace chorus

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "application/peft/tuning.h"
+
+namespace chorus {
+
+/// Bottleneck adapters in the top `depth` layers of a frozen network (the forward pass stands in
+/// models/ops/attachments.h).
+struct AdapterConfig {
+  std::int64_t width = 32;  ///< of the bottleneck; 2 m n + n + m numbers a layer, n the hidden width
+  std::int64_t unit = 0;    ///< a stack of bottlenecks of this size, as AdaFL's code has; 0: one bottleneck
+  std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
+  bool near_identity = false;              ///< Up begins as N(0, 0.02) as in AdaFL's code, not as 0
+  HeadPart head = HeadPart::kAnswers;
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Pfeiffer et al. (2021): one adapter a layer, after the feed-forward part. Paper 003's. Houlsby et al. (2019): two,
+/// after attention and after the feed-forward part, each before the residual.
+class AdapterTuning : public Tuning {
+ public:
+  enum class Kind { kPfeiffer, kHoulsby };
+
+  AdapterTuning(Kind kind, const AdapterConfig& config);
+  void attach(Model& model, const Variant& variant) const override;
+  Variant whole(int layers) const override;
+  int unit() const override { return static_cast<int>(config_.unit > 0 ? config_.unit : 1); }
+  std::string settings_json(const Model& model, const Variant& variant) const override;
+
+ private:
+  Adapter make(Layout& layout, const LayerSlots& slot, const std::string& name, std::int64_t width) const;
+
+  Kind kind_;
+  AdapterConfig config_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,114 @@
+#include "application/peft/lora.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/config_visitor.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+const Registration<Tunings, LoraConfig> kLora{
+    "lora", "low-rank updates of products (Hu et al. 2021)",
+    [](const LoraConfig& config) { return std::make_unique<LoraTuning>(config); }};
+
+// "query" means every module called so; "attention.output.dense" those whose names end like that.
+bool is_target(const std::string& module, const std::string& target) {
+  return module == target || module.ends_with("." + target);
+}
+
+std::string module_name(const Layout& layout, const Linear& linear) {
+  const std::string& name = layout[linear.weight].name;
+  return name.substr(0, name.size() - std::string(".weight").size());
+}
+
+std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+}  // namespace
+
+void LoraConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("rank", rank, "of the updates").at_least(1);
+  visitor.field("alpha", alpha, "updates are scaled by alpha / rank").above(0);
+  visitor.field("targets", targets, "module names or their ends (query, value); none: query and value projections");
+  visitor.field("depth", depth, "in the top so many layers; not given: in all").at_least(0);
+  visitor.field("freeze_a", freeze_a, "only B trains (FFA-LoRA)");
+  describe_head_part(visitor, head);
+}
+
+std::vector<std::string> usual_targets(const std::string& model_type) {
+  if (model_type == "distilbert") return {"q_lin", "v_lin"};
+  if (model_type == "gpt2") return {"c_attn"};
+  if (model_type == "bart") return {"q_proj", "v_proj"};
+  if (model_type == "t5") return {"q", "v"};
+  return {"query", "value"};
+}
+
+Variant LoraTuning::whole(int layers) const {
+  return {depth_of({}, config_.depth, layers), static_cast<int>(config_.rank)};
+}
+
+void LoraTuning::attach(Model& model, const Variant& variant) const {
+  const int depth = depth_of(variant, config_.depth, model.layers());
+  const std::int64_t rank = variant.width >= 0 ? variant.width : config_.rank;
+  if (rank < 1 || rank > config_.rank) {
+    throw ConfigError(fmt::format("tuning.rank: rank {} is asked for, but the run has at most {}", rank, config_.rank));
+  }
+  const std::vector<std::string> targets =
+      config_.targets.empty() ? usual_targets(model.config().model_type()) : config_.targets;
+  Layout& layout = model.layout();
+  std::set<std::string> known;
+  std::vector<std::size_t> matches(targets.size(), 0);
+  for (const LayerSlots& slot : top_slots(model, depth, "lora")) {
+    layout.begin_layer(slot.layer);
+    for (Linear* linear : slot.linears) {
+      const std::string module = module_name(layout, *linear);
+      known.insert(last_part(module));
+      bool wanted = false;
+      for (std::size_t i = 0; i < targets.size(); ++i) {
+        if (!is_target(module, targets[i])) continue;
+        ++matches[i];
+        wanted = true;
+      }
+      if (!wanted) continue;
+      const auto& shape = layout[linear->weight].shape;
+      const std::int64_t out = linear->transposed ? shape[1] : shape[0], in = linear->transposed ? shape[0] : shape[1];
+      linear->update.a =
+          layout.attach(module + ".lora_A.weight", {rank, in}, Init::uniform(1 / std::sqrt(static_cast<double>(in))));
+      linear->update.b = layout.attach(module + ".lora_B.weight", {out, rank}, Init::zeros());
+      linear->update.scale = config_.alpha / static_cast<double>(config_.rank);
+    }
+  }
+  for (std::size_t i = 0; depth > 0 && i < targets.size(); ++i) {
+    if (matches[i] > 0) continue;
+    throw ConfigError(fmt::format("tuning.targets: no module is called \"{}\"; the layers of this model have {}",
+                                  targets[i], fmt::join(known, ", ")));
+  }
+  layout.freeze([&](const ParamSpec& spec) {
+    if (spec.attached) return config_.freeze_a && spec.name.ends_with(".lora_A.weight");
+    return !trains_in_head(spec, model, config_.head);
+  });
+}
+
+std::string LoraTuning::settings_json(const Model& model, const Variant& variant) const {
+  const std::string& type = model.config().model_type();
+  nlohmann::json json{{"peft_type", "LORA"},
+                      {"r", variant.width},
+                      {"lora_alpha", scale() * variant.width},
+                      {"lora_dropout", 0.0},
+                      {"bias", "none"},
+                      {"fan_in_fan_out", type == "gpt2"},
+                      {"target_modules", config_.targets.empty() ? usual_targets(type) : config_.targets}};
+  if (variant.depth < model.layers()) {
+    for (int layer = model.layers() - variant.depth; layer < model.layers(); ++layer) {
+      json["layers_to_transform"].push_back(layer);
+    }
+  }
+  return json.dump();
+}
+
+}  // namespace chorus

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+
+#include "application/peft/tuning.h"
+
+namespace chorus {
+
+/// LoRA (Hu et al., 2021): y = W x + (alpha / r) B A x with W frozen, A [r, in] random, B [out, r] zero at first. With
+/// `freeze_a` only B trains (FFA-LoRA, Sun et al., 2024): then the mean of updates is the update of the mean.
+/// A variant's width is its rank; the scale stays that of the whole, so that clients of different ranks agree.
+struct LoraConfig {
+  std::int64_t rank = 8;
+  double alpha = 16;
+  std::vector<std::string> targets = {};   ///< ends of module names ("query", "value"); empty: the usual ones
+  std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
+  bool freeze_a = false;
+  HeadPart head = HeadPart::kAnswers;
+
+  void describe(ConfigVisitor& visitor);
+};
+
+class LoraTuning : public Tuning {
+ public:
+  explicit LoraTuning(const LoraConfig& config) : config_(config) {}
+  void attach(Model& model, const Variant& variant) const override;
+  Variant whole(int layers) const override;
+  std::string settings_json(const Model& model, const Variant& variant) const override;
+  bool merges() const override { return true; }
+  double scale() const override { return config_.alpha / static_cast<double>(config_.rank); }
+
+ private:
+  LoraConfig config_;
+};
+
+/// The modules LoRA is attached to by default: query and value projections, as PEFT's own default.
+std::vector<std::string> usual_targets(const std::string& model_type);
+
+}  // namespace chorus

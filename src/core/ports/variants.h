@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/message.h"
+#include "core/variant.h"
+
+namespace chorus {
+
+/// The smaller versions of what a run trains. The server holds the whole [P]; a client that is asked about a variant
+/// gets, trains and answers with that part [P_v] of it and nothing else.
+///
+///     at::Tensor part = variants.take({.depth = 2, .width = 8}, model);
+///     variants.put({.depth = 2, .width = 8}, part, model);       // what is outside the variant stays
+///
+/// Thread-safe.
+class Variants {
+ public:
+  virtual ~Variants() = default;
+
+  /// Depth and width of everything. Widths are multiples of `unit`.
+  virtual Variant whole() const = 0;
+  virtual int unit() const = 0;
+  /// Where each number of the variant lies in the whole: int64 [P_v]. ConfigError when there is no such variant.
+  virtual at::Tensor places(const Variant& variant) const = 0;
+
+  /// The two factors of a low-rank update within the whole: A [rank, in] and B [out, rank].
+  struct LowRankPair {
+    std::int64_t a = 0, b = 0;  ///< where they begin
+    std::int64_t rank = 0, in = 0, out = 0;
+  };
+  virtual std::vector<LowRankPair> low_rank_pairs() const { return {}; }
+
+  at::Tensor take(const Variant& variant, const at::Tensor& whole) const;
+  void put(const Variant& variant, const at::Tensor& part, const at::Tensor& whole) const;
+};
+
+/// A variant as numbers of a request, "depth" and "width", and back. What is as the run has it is not written.
+void write_variant(const Variant& variant, Message& body);
+Variant read_variant(const Message& body);
+
+}  // namespace chorus
