@@ -47,6 +47,25 @@ EmulatedTotals cost_of_asking(std::span<const Cost> costs) {
   return totals;
 }
 
+void join(RoundResult& sum, RoundResult part) {
+  const double examples = sum.examples + part.examples;
+  if (part.examples > 0) {
+    sum.loss = sum.examples > 0 ? (sum.loss * sum.examples + part.loss * part.examples) / examples : part.loss;
+  }
+  sum.examples = examples;
+  sum.steps += part.steps;
+  sum.seconds += part.seconds;
+  sum.failed.insert(sum.failed.end(), part.failed.begin(), part.failed.end());
+  EmulatedRound& all = sum.emulated;
+  all.left_out.insert(all.left_out.end(), part.emulated.left_out.begin(), part.emulated.left_out.end());
+  const EmulatedTotals& totals = part.emulated.totals;
+  all.totals.seconds = std::max(all.totals.seconds, totals.seconds);
+  all.totals.joules += totals.joules;
+  all.totals.memory = std::max(all.totals.memory, totals.memory);
+  all.totals.client_joules = std::max(all.totals.client_joules, totals.client_joules);
+  all.totals.client_bytes = std::max(all.totals.client_bytes, totals.client_bytes);
+}
+
 LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish) {
   const at::Tensor& model = request.body.vector("model", bench.parameters());
   LocalTraining local{bench.train(model, wish), {}};

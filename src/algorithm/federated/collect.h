@@ -30,6 +30,9 @@ std::string fault_of(const Reply& reply, std::span<const std::string> tensors, s
 /// more. `costs` in an order of their own, not that of arrival.
 EmulatedTotals cost_of_asking(std::span<const Cost> costs);
 
+/// Adds what a group of the cohort did to what others did side by side with it. The clock is the caller's to tell.
+void join(RoundResult& sum, RoundResult part);
+
 /// What most server rounds do: asks the cohort, and averages one or more tensors over those that answered.
 struct Collected {
   RoundResult result;

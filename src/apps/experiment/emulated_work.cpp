@@ -17,6 +17,8 @@ EmulatedWork emulated_work(const Experiment& experiment) {
   EmulatedWork work;
   work.layers = model.layers();
   work.depth = static_cast<double>(work.layers - lowest);
+  if (experiment.network().tuning().keeps_network()) work.way.method = TuningWay::Method::kAdapter;
+  work.way.cached = experiment.config().trainer.cache.mode == ActivationCache::Mode::kKeep;
   work.batch_size = experiment.config().trainer.batch_size;
   work.sequence_length = experiment.task().max_length();
   return work;

@@ -81,7 +81,9 @@ DeviceProfile measure_profile(const MeasureProfileRequest& request) {
   profile.batch_size = request.batch_size;
   profile.sequence_length = request.length;
   const auto trained_from = [&](std::int64_t lowest) {
-    load.freeze = [lowest](const ParamSpec& spec) { return spec.layer != kHeadLayer && spec.layer < lowest; };
+    load.prepare = [lowest](Model& model) {
+      model.layout().freeze([lowest](const ParamSpec& spec) { return spec.layer < lowest; });
+    };
     return load_pretrained(request.model, load);
   };
   {

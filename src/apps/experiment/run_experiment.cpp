@@ -48,10 +48,24 @@ void check_trainer(const ExperimentConfig& config) {
   }
 }
 
+void check_algorithm(const Experiment& experiment) {
+  const ExperimentConfig& config = experiment.config();
+  const auto algorithm = config.algorithm.make();
+  if (algorithm->needs_variants() && !experiment.network().tuning().keeps_network()) {
+    throw ConfigError(fmt::format("algorithm: {} asks clients about parts of what trains; set tuning to {}",
+                                  config.algorithm.name(), "pfeiffer, houlsby, lora or prefix"));
+  }
+  if (algorithm->needs_clock() && !config.emulation) {
+    throw ConfigError(fmt::format("algorithm: {} goes by the emulated clock; give `emulation` (docs/emulation.md)",
+                                  config.algorithm.name()));
+  }
+}
+
 // What can be told to be wrong before anything is written.
 void check_plan(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   check_trainer(config);
+  check_algorithm(experiment);
   Scores scores = experiment.task().metric()->scores();
   scores["eval_loss"] = 0;
   if (const std::string& metric = config.evaluation.metric; metric != "auto" && !scores.contains(metric)) {
