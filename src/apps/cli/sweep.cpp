@@ -21,11 +21,13 @@ not run again.
 Examples:
   chorus sweep config.yaml algorithm.mu=0.01,0.1,1 --seeds 3
   chorus sweep config.yaml training.lr=0.1,0.01 rounds=5,10 --jobs 2 --name rates
-  chorus sweep config.yaml 'model.frozen=[0,1],[2,3]'      values that are lists, in quotes)";
+  chorus sweep config.yaml 'model.freeze=[0,1],[2,3]'      values that are lists, in quotes
+  chorus sweep config.yaml --case 'FedAvg: algorithm=fedavg; trainer.optimizer=sgd' --case 'FedOPT: algorithm=fedopt'
+                                                           settings that belong together)";
 
 struct SweepArguments {
   SweepOptions options;
-  std::vector<std::string> keys;
+  std::vector<std::string> keys, cases;
   std::string name;
   bool json = false;
 };
@@ -56,6 +58,7 @@ void sweep(SweepArguments& arguments) {
       options.keys.push_back(std::move(key));
     }
   }
+  for (const std::string& text : arguments.cases) options.cases.push_back(parse_sweep_case(text));
   if (arguments.name.empty()) arguments.name = options.config.stem().string() + "-sweep";
   options.folder = std::filesystem::path("runs") / arguments.name;
   const Sweep result = run_sweep(options, show_sweep_run);
@@ -83,6 +86,8 @@ void add_sweep(CLI::App& app) {
   command->footer(kSweepExamples);
   command->add_option("CONFIG", options.config, "The configuration file")->required();
   command->add_option("settings", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
+  command->add_option("--case", arguments->cases, "NAME: key=value; key=value: settings that go together; repeat it")
+      ->take_all();
   command->add_option("--seeds", options.seeds, "Runs of each combination")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();

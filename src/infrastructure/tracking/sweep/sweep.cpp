@@ -55,7 +55,15 @@ std::vector<std::string> arguments_of(const SweepOptions& options, const SweepPo
   if (fs::exists(run.folder / "run.json") && has_checkpoint(run.folder)) return {"resume", run.folder.string()};
   std::vector<std::string> arguments = {"run", options.config.string()};
   arguments.insert(arguments.end(), options.overrides.begin(), options.overrides.end());
-  for (const auto& [key, value] : point) arguments.push_back(key + "=" + value);
+  for (const auto& [key, value] : point) {
+    const auto found = std::find_if(options.cases.begin(), options.cases.end(),
+                                    [&](const SweepCase& one) { return key == kCaseKey && one.name == value; });
+    if (found == options.cases.end()) {
+      arguments.push_back(key + "=" + value);
+    } else {
+      arguments.insert(arguments.end(), found->settings.begin(), found->settings.end());
+    }
+  }
   arguments.push_back(fmt::format("seed={}", run.seed));
   arguments.insert(arguments.end(), {"--run-folder", run.folder.string()});
   return arguments;
@@ -180,7 +188,13 @@ class Runner {
 
 Sweep run_sweep(const SweepOptions& options, const std::function<void(const Sweep&, const SweepRun&)>& progress) {
   Sweep sweep;
-  sweep.points = sweep_points(options.keys);
+  std::vector<SweepKey> keys = options.keys;
+  if (!options.cases.empty()) {
+    SweepKey cases{kCaseKey, {}};
+    for (const SweepCase& one : options.cases) cases.values.push_back(one.name);
+    keys.insert(keys.begin(), std::move(cases));
+  }
+  sweep.points = sweep_points(keys);
   if (options.seeds == 0) throw ConfigError("--seeds must be at least 1");
   for (const SweepKey& key : options.keys) {
     if (key.key == "seed") throw ConfigError("the key seed is set by --seeds and --first-seed; do not sweep over it");

@@ -15,6 +15,7 @@ namespace chorus {
 
 struct SweepOptions {
   std::filesystem::path config{};
+  std::vector<SweepCase> cases{};  ///< each is a value of one more key
   std::vector<SweepKey> keys{};
   std::vector<std::string> overrides{};  ///< the same for all runs
   std::uint64_t seeds = 1;               ///< runs a point, with seeds first_seed, first_seed + 1, ...

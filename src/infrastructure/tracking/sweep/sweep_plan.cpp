@@ -23,7 +23,8 @@ std::uint64_t fingerprint(const std::string& text) {
   return hash;
 }
 
-std::vector<std::string> split_values(const std::string& text) {
+// At separators outside brackets, braces and quotes.
+std::vector<std::string> split_values(const std::string& text, char separator = ',') {
   std::vector<std::string> values(1);
   int depth = 0;
   char quote = '\0';
@@ -36,7 +37,7 @@ std::vector<std::string> split_values(const std::string& text) {
       ++depth;
     } else if (c == ']' || c == '}') {
       --depth;
-    } else if (c == ',' && depth <= 0) {
+    } else if (c == separator && depth <= 0) {
       values.emplace_back();
       continue;
     }
@@ -46,6 +47,28 @@ std::vector<std::string> split_values(const std::string& text) {
 }
 
 }  // namespace
+
+SweepCase parse_sweep_case(const std::string& text) {
+  const auto trimmed = [](const std::string& part) {
+    const std::size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
+    return first == std::string::npos ? std::string() : part.substr(first, last - first + 1);
+  };
+  const std::size_t colon = text.find(':');
+  SweepCase result;
+  if (colon != std::string::npos) result.name = trimmed(text.substr(0, colon));
+  if (result.name.empty() || result.name.find('=') != std::string::npos) {
+    throw ConfigError(fmt::format("'{}': write NAME: key=value; key=value", text));
+  }
+  for (const std::string& part : split_values(text.substr(colon + 1), ';')) {
+    const std::string setting = trimmed(part);
+    if (setting.empty()) continue;
+    if (setting.find('=') == std::string::npos || setting[0] == '=') {
+      throw ConfigError(fmt::format("'{}': '{}' is no setting; write NAME: key=value; key=value", text, setting));
+    }
+    result.settings.push_back(setting);
+  }
+  return result;
+}
 
 SweepKey parse_sweep_key(const std::string& text) {
   const std::size_t equals = text.find('=');

@@ -18,6 +18,19 @@ struct SweepKey {
 /// without a key or with an empty value.
 SweepKey parse_sweep_key(const std::string& text);
 
+/// Settings that belong together, under a name: `AdaFL: algorithm=adafl; tuning={name: pfeiffer, width: 64}`.
+struct SweepCase {
+  std::string name;
+  std::vector<std::string> settings;
+};
+
+/// `NAME: key=value; key=value`; semicolons inside brackets, braces or quotes belong to a value. ConfigError without a
+/// name, or for a setting that is none.
+SweepCase parse_sweep_case(const std::string& text);
+
+/// The key that stands for the cases in a point.
+inline constexpr const char* kCaseKey = "case";
+
 /// One combination of values, in the order of the keys.
 using SweepPoint = std::vector<std::pair<std::string, std::string>>;
 

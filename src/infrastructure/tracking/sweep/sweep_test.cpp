@@ -34,6 +34,15 @@ std::string message_of(F call) {
   return "nothing of this kind was thrown";
 }
 
+TEST(SweepPlan, CasesTieSettingsTogether) {
+  const SweepCase one = parse_sweep_case("AdaFL: algorithm=adafl; tuning={name: pfeiffer, width: 64}");
+  EXPECT_EQ(one.name, "AdaFL");
+  EXPECT_EQ(one.settings, (std::vector<std::string>{"algorithm=adafl", "tuning={name: pfeiffer, width: 64}"}));
+  EXPECT_TRUE(parse_sweep_case("plain:").settings.empty());
+  EXPECT_THROW(parse_sweep_case("algorithm=adafl"), ConfigError);
+  EXPECT_THROW(parse_sweep_case("x: adafl"), ConfigError);
+}
+
 TEST(SweepPlan, ReadsKeysAndValues) {
   EXPECT_THAT(parse_sweep_key("a.b=1,2,x").values, ElementsAre("1", "2", "x"));
   EXPECT_THAT(parse_sweep_key("a=[1,2],{x: 3, y: 4},'p,q'").values, ElementsAre("[1,2]", "{x: 3, y: 4}", "'p,q'"));
