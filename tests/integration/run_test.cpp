@@ -198,6 +198,50 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   }
 }
 
+TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
+  const std::vector<std::string> filters{"algorithm.name=fedavg",
+                                         "compression.up=[{name: top_k, k: 0.05}, {name: uniform, bits: 4}]",
+                                         "compression.down=[{name: ecq, bits: 4}]"};
+  const auto with = [&](const std::string& more) {
+    std::vector<std::string> words = filters;
+    words.push_back(more);
+    return words;
+  };
+  ASSERT_EQ(run("plain", {"algorithm.name=fedavg"}), 0) << output_;
+  ASSERT_EQ(run("whole", filters), 0) << output_;
+  const double plain = summary("plain").at("bytes_up"), packed = summary("whole").at("bytes_up");
+  EXPECT_LT(packed, plain / 40);  // a twentieth of the numbers at 4 bits, and their positions
+  EXPECT_LT(summary("whole").at("bytes_down").get<double>(), summary("plain").at("bytes_down").get<double>() / 7);
+  for (const std::string& line : scores("whole")) {
+    const json event = json::parse(line);
+    if (event["kind"] != "round") continue;
+    EXPECT_GT(event.at("up_ratio").get<double>(), 40);
+    EXPECT_GT(event.at("down_ratio").get<double>(), 7);
+    EXPECT_GT(event.at("up_error").get<double>(), 0);
+    EXPECT_EQ(event.at("down_error").get<double>() > 0, event.at("round") > 1);
+  }
+  ASSERT_EQ(run("workers", with("federation.workers=3")), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("workers"));
+  EXPECT_EQ(scores("whole"), scores("workers"));
+
+  const Chorus program(arguments("killed", filters), folder_ / "killed.log");
+  while (!fs::exists(folder_ / "killed" / "checkpoints" / "round_000003")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  program.send(SIGKILL);
+  program.wait();
+  ASSERT_EQ(resume("killed"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("killed"));
+  EXPECT_EQ(scores("whole"), scores("killed"));
+
+  const int status = run("wire", with("federation.transport=serialised"));
+  if (status == 2 && output_.find("protobuf") != std::string::npos) GTEST_SKIP() << "this build has no protobuf";
+  ASSERT_EQ(status, 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("wire"));
+  // The wire's own framing is a few names and numbers a message.
+  EXPECT_NEAR(summary("wire").at("bytes_up").get<double>(), packed, 6 * 4 * 200);
+}
+
 TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
   ASSERT_EQ(run("whole", {"rounds=40"}), 0) << output_;
   const Chorus program(arguments("stopped", {"rounds=40"}), folder_ / "stopped.log");
@@ -225,6 +269,11 @@ TEST_F(RunTest, MistakesAreToldBeforeAnythingIsWritten) {
   refuse({"model.freeze=[7]"}, "there is no layer 7", 2);
   refuse({"task.name=seq_tagging"}, "seq_tagging", 2);
   refuse({"rounds=0"}, "rounds", 2);
+  refuse({"compression.up=[{name: uniform, bits: 3}]"}, "bits", 2);
+  refuse({"compression.up=[{name: top_k, k: 2}]"}, "compression.up", 2);
+  refuse({"compression.up=[topk]"}, "did you mean", 2);
+  refuse({"compression.up=[uniform, top_k]"}, "top_k cannot come after uniform", 2);
+  refuse({"compression.down=[top_k]"}, "error_feedback: false", 2);
   std::ofstream(folder_ / "other.json")
       << R"({"niid": {"clients": [{"train": [0, 1, 99999], "test": []}], "method": "label_dirichlet"}})";
   EXPECT_NE(run("bad", {"clients.file=" + (folder_ / "other.json").string()}), 0);

@@ -154,7 +154,14 @@ std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std:
 }
 
 void fill_uniform(RandomStream& stream, std::span<float> out) {
-  for (float& value : out) value = static_cast<float>(stream.next_u32() >> 8) * 0x1.0p-24F;
+  const auto uniform = [](std::uint32_t bits) { return (static_cast<float>(bits) + 0.5F) * 0x1.0p-16F; };
+  std::size_t i = 0;
+  for (; i + 1 < out.size(); i += 2) {
+    const std::uint32_t bits = stream.next_u32();
+    out[i] = uniform(bits & 0xFFFF);
+    out[i + 1] = uniform(bits >> 16);
+  }
+  if (i < out.size()) out[i] = uniform(stream.next_u32() & 0xFFFF);
 }
 
 float max_magnitude(std::span<const float> values) {

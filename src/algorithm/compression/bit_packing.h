@@ -28,7 +28,8 @@ void append_positions(std::span<const std::uint32_t> positions, std::size_t size
 /// Exactly `count` of them from exactly these bytes. DataError for anything else.
 std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std::size_t count, std::size_t size);
 
-/// Uniform in [0, 1), 24 bits each.
+/// Uniform in (0, 1), 16 bits each: the middles of 65536 equal pieces. Rounding with them is unbiased but for 2^-17 of
+/// a step, and leaves whole numbers below 128 as they are.
 void fill_uniform(RandomStream& stream, std::span<float> out);
 
 /// max |x|, exact; larger than any finite number when one of them is not.

@@ -73,8 +73,9 @@ TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
     FilterChain::Input input = input_of(1500, 1);
     input.context.blocks = blocks_of_1500();
     input.shape = {30, 50};
-    const Filter::Bytes bytes = chain.encode(values, input);
-    EXPECT_EQ(bytes, chain.encode(values, input)) << yaml;  // the same draws
+    const Packed packed = chain.encode(values, input);
+    const Filter::Bytes& bytes = packed.bytes;
+    EXPECT_EQ(bytes, chain.encode(values, input).bytes) << yaml;  // the same draws
     const Unpacked back = chain.decode(bytes, 1500);
     ASSERT_EQ(back.values.size(), 1500U) << yaml;
     EXPECT_EQ(back.shape, (std::vector<std::int64_t>{30, 50}));
@@ -83,6 +84,8 @@ TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
       norm2 += std::pow(values[i], 2);
       error2 += std::pow(values[i] - back.values[i], 2);
     }
+    EXPECT_EQ(back.norm2, packed.norm2);
+    EXPECT_EQ(back.error2, packed.error2);
     EXPECT_NEAR(back.norm2, norm2, 1e-5 * norm2) << yaml;
     EXPECT_NEAR(back.error2, error2, 1e-5 * norm2) << yaml;
     EXPECT_LE(error2, (yaml.find("bits: 2") != std::string::npos ? 20 : 1) * norm2) << yaml;
@@ -94,7 +97,7 @@ TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
 TEST(FilterChain, SizesAddUp) {
   const std::vector<float> values = some_numbers(10000, 2);
   const auto size = [&](const std::string& yaml) {
-    return FilterChain(list_of(yaml)).encode(values, input_of(10000, 1)).size();
+    return FilterChain(list_of(yaml)).encode(values, input_of(10000, 1)).bytes.size();
   };
   const std::size_t head = 4 + 1 + 2 + 8 + 16;  // magic, length of names, flags and dimensions, shape, measures
   EXPECT_EQ(size("[]"), head + 40000);
@@ -105,7 +108,7 @@ TEST(FilterChain, SizesAddUp) {
   if (!has_zstd()) return;
   // Zeros cost nearly nothing, and what cannot be made smaller grows by a few bytes only.
   const std::vector<float> zeros(10000, 0.0F);
-  EXPECT_LT(FilterChain(list_of("[zstd]")).encode(zeros, input_of(10000, 1)).size(), 100U);
+  EXPECT_LT(FilterChain(list_of("[zstd]")).encode(zeros, input_of(10000, 1)).bytes.size(), 100U);
   EXPECT_LT(size("[{name: uniform, bits: 2}, zstd]"), size("[{name: uniform, bits: 2}]"));
 }
 
@@ -116,7 +119,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
   std::vector<double> sent(500, 0), wanted(500, 0);
   for (std::uint64_t round = 0; round < 20; ++round) {
     const std::vector<float> values = some_numbers(500, 100 + round);
-    const Unpacked back = chain.decode(chain.encode(values, input_of(500, round, &memory)), 500);
+    const Unpacked back = chain.decode(chain.encode(values, input_of(500, round, &memory)).bytes, 500);
     for (std::size_t i = 0; i < 500; ++i) {
       wanted[i] += values[i];
       sent[i] += back.values[i];
@@ -132,7 +135,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
   // Of another size: forgotten.
   const std::vector<float> grown = some_numbers(600, 7);
   ClientState fresh;
-  EXPECT_EQ(chain.encode(grown, input_of(600, 1, &memory)), chain.encode(grown, input_of(600, 1, &fresh)));
+  EXPECT_EQ(chain.encode(grown, input_of(600, 1, &memory)).bytes, chain.encode(grown, input_of(600, 1, &fresh)).bytes);
   EXPECT_EQ(memory.at("filters/train/update/error").numel(), 600);
   // A number that is none changes nothing.
   std::vector<float> broken = grown;
@@ -146,7 +149,7 @@ TEST(FilterChain, EcqForgetsAsItIsTold) {
   ClientState memory{{"filters/train/update/error", torch::full({64}, 8.0F)}};
   const std::vector<float> zeros(64, 0.0F);
   const FilterChain chain(list_of("[{name: ecq, bits: 8, bucket: 64, compensation: 0.5, decay: 0.25}]"));
-  const Unpacked back = chain.decode(chain.encode(zeros, input_of(64, 1, &memory)), 64);
+  const Unpacked back = chain.decode(chain.encode(zeros, input_of(64, 1, &memory)).bytes, 64);
   for (const float value : back.values) EXPECT_NEAR(value, 4, 1e-5);  // alpha e
   // e' = beta e + x - sent = 2 + 0 - 4
   EXPECT_NEAR(memory.at("filters/train/update/error").min().item<double>(), -2, 1e-5);
@@ -168,7 +171,7 @@ double distance_after(const std::string& filter, int rounds) {
         update[i] = 1e-3F * (target - model[i]);
       }
       const Filter::Bytes bytes =
-          chain.encode(update, input_of(20, static_cast<std::uint64_t>(round), &memory[client]));
+          chain.encode(update, input_of(20, static_cast<std::uint64_t>(round), &memory[client])).bytes;
       const Unpacked back = chain.decode(bytes, 20);
       for (std::size_t i = 0; i < 20; ++i) mean[i] += back.values[i] / 2;
     }
@@ -193,7 +196,7 @@ TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
     const FilterChain chain(list_of(yaml));
     FilterChain::Input input = input_of(1500, 1);
     input.context.blocks = blocks_of_1500();
-    const Filter::Bytes good = chain.encode(values, input);
+    const Filter::Bytes good = chain.encode(values, input).bytes;
     int refused = 0;
     for (int trial = 0; trial < 1500; ++trial) {
       Filter::Bytes bad = good;
@@ -217,10 +220,10 @@ TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
   // Other filters, or other options of the same.
   const FilterChain mine(list_of("[{name: uniform, bits: 8}]")), other(list_of("[{name: uniform, bits: 4}]")),
       qsgd(list_of("[qsgd]"));
-  EXPECT_THROW(mine.decode(qsgd.encode(values, input_of(1500, 1)), 1500), DataError);
-  EXPECT_THROW(mine.decode(other.encode(values, input_of(1500, 1)), 1500), DataError);
+  EXPECT_THROW(mine.decode(qsgd.encode(values, input_of(1500, 1)).bytes, 1500), DataError);
+  EXPECT_THROW(mine.decode(other.encode(values, input_of(1500, 1)).bytes, 1500), DataError);
   // A scale that is no number.
-  Filter::Bytes bytes = mine.encode(values, input_of(1500, 1));
+  Filter::Bytes bytes = mine.encode(values, input_of(1500, 1)).bytes;
   const float bad = NAN;
   std::memcpy(bytes.data() + 31 + 7 + 8, &bad, 4);
   try {
@@ -280,6 +283,7 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   const FilterTotals got = filters.unpack(message, 2000, at::kCPU);
   EXPECT_EQ(got.raw, sent.raw);
   EXPECT_EQ(got.packed, sent.packed);
+  EXPECT_EQ(got.error(), sent.error());
   EXPECT_EQ(message.tensor("logits").sizes(), before.tensor("logits").sizes());
   // The model's error is a 127th of the largest difference from the reference, not of the largest weight.
   EXPECT_LT((message.tensor("model") - before.tensor("model")).abs().max().item<double>(), 5e-5);

@@ -16,6 +16,7 @@ MessageFiltersInput of_direction(const CompressionInput& input, bool up) {
   result.purpose = up ? "filters/up" : "filters/down";
   result.seed = input.seed;
   result.blocks = input.blocks;
+  result.variants = input.variants;
   if (!up && input.reference.defined()) result.reference = input.reference.detach().cpu().contiguous();
   return result;
 }
@@ -26,6 +27,14 @@ std::size_t largest_tensor(const Message& message) {
     largest = std::max(largest, static_cast<std::size_t>(entry.second.numel()));
   }
   return largest;
+}
+
+void forget_other_variants(ClientState& memory, const std::string& procedure, const Variant& variant) {
+  const std::string mine = memory_place(procedure, variant), whole = memory_place(procedure, {});
+  const std::string others = whole.substr(0, whole.size() - 1) + "@";
+  std::erase_if(memory, [&](const auto& entry) {
+    return !entry.first.starts_with(mine) && (entry.first.starts_with(whole) || entry.first.starts_with(others));
+  });
 }
 
 void add(FilterTotals& sum, const FilterTotals& more) {
@@ -49,7 +58,8 @@ Replies CompressedFederation::ask(std::span<const ClientId> cohort, Request requ
   }
   // What comes back is about as large as what goes out.
   const std::size_t most = largest_tensor(request.body);
-  add(down_totals_, down_.pack(request.body, {request.procedure, request.round, 0, asks_, &memory_}));
+  const Variant variant = read_variant(request.body);
+  add(down_totals_, down_.pack(request.body, {request.procedure, variant, request.round, 0, asks_, &memory_}));
   if (!up_.chain().empty()) request.body.numbers[kAsk] = static_cast<double>(asks_);
   const std::uint64_t number = asks_++;
   const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
@@ -93,17 +103,21 @@ Request ClientFilters::open(Request request) const {
 void ClientFilters::close(const Request& request, Workbench& bench, std::span<Answer> answers) const {
   if (up_.chain().empty()) return;
   const auto ask = static_cast<std::uint64_t>(std::clamp(request.body.number(kAsk, 0), 0.0, 9e15));
+  const Variant variant = read_variant(request.body);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     Answer& answer = answers[i];
     if (!answer.failure.empty()) {
       answer.body = {};  // nobody reads it
       continue;
     }
-    MessageMoment moment{request.procedure, request.round, bench.clients()[i], ask};
+    MessageMoment moment{request.procedure, variant, request.round, bench.clients()[i], ask};
     const bool packs = std::any_of(answer.body.tensors.begin(), answer.body.tensors.end(), [](const auto& entry) {
       return entry.second.numel() >= MessageFilters::kLeastFiltered;
     });
-    if (packs && up_.chain().remembers()) moment.memory = &bench.state(i);
+    if (packs && up_.chain().remembers()) {
+      moment.memory = &bench.state(i);
+      forget_other_variants(*moment.memory, request.procedure, variant);
+    }
     try {
       up_.pack(answer.body, moment);
     } catch (const DataError& error) {

@@ -16,6 +16,7 @@ struct CompressionInput {
   CompressionConfig config = {};
   std::uint64_t seed = 0;
   std::function<std::vector<FilterBlock>(std::int64_t numbers)> blocks = {};  ///< see MessageFiltersInput
+  const Variants* variants = nullptr;                                         ///< see MessageFiltersInput
   at::Tensor reference = {};                        ///< see MessageFiltersInput; kept on the CPU
   at::Device device = at::kCPU;                     ///< where unpacked tensors go
   std::size_t most_numbers = std::size_t{1} << 24;  ///< a client takes in a tensor
@@ -53,7 +54,8 @@ class CompressedFederation : public Federation {
       up_totals_;  // by ask and slot, so the sum has one order
 };
 
-/// The client's side: what it packs is remembered in the client's state.
+/// The client's side: what it packs is remembered in the client's state. What was remembered about another variant of
+/// what trains is forgotten.
 class ClientFilters : public ClientGate {
  public:
   explicit ClientFilters(const CompressionInput& input);

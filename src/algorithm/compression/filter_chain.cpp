@@ -99,7 +99,7 @@ bool FilterChain::remembers() const {
   return false;
 }
 
-Filter::Bytes FilterChain::encode(std::span<const float> values, const Input& input) const {
+Packed FilterChain::encode(std::span<const float> values, const Input& input) const {
   if (!(max_magnitude(values) <= FLT_MAX)) throw DataError("some of its numbers are not finite");
   check(values.size() <= kMostNumbers && input.shape.size() <= kMostDimensions, "a vector is too large to be packed");
   ClientState* memory = input.context.memory;
@@ -122,7 +122,8 @@ Filter::Bytes FilterChain::encode(std::span<const float> values, const Input& in
     to_send = compensated;
   }
 
-  Filter::Bytes out;
+  Packed result;
+  Filter::Bytes& out = result.bytes;
   append_raw(out, kMagic.data(), kMagic.size());
   out.push_back(static_cast<std::byte>(names_.size()));
   append_raw(out, names_.data(), names_.size());
@@ -170,13 +171,15 @@ Filter::Bytes FilterChain::encode(std::span<const float> values, const Input& in
   std::vector<float> arrived = restore(0, std::span(out).subspan(body), values.size());
   const Distance far = distance(values, arrived);
   std::memcpy(out.data() + measures, &far, sizeof(far));
+  result.norm2 = far.norm2;
+  result.error2 = far.error2;
   if (stage < filters_.size()) {
     const Filter::Bytes squeezed = filters_[stage]->squeeze(std::span(out).subspan(body));
     out.resize(body);
     append_raw(out, squeezed.data(), squeezed.size());
   }
 
-  if (memory == nullptr) return out;
+  if (memory == nullptr) return result;
   for (auto& [name, tensor] : draft) (*memory)[name] = std::move(tensor);
   if (feedback_) {
     const float* e = old.defined() ? old.data_ptr<float>() : nullptr;
@@ -186,7 +189,7 @@ Filter::Bytes FilterChain::encode(std::span<const float> values, const Input& in
     }
     (*memory)[error_name] = tensor_of(std::move(arrived), {static_cast<std::int64_t>(values.size())}, at::kFloat);
   }
-  return out;
+  return result;
 }
 
 std::vector<float> FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const {

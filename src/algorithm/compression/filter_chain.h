@@ -16,20 +16,26 @@ std::string order_mistake(const FilterList& filters);
 /// leaves out would pile up round by round, and a client would get it many times too large.
 std::string down_mistake(const FilterList& filters);
 
+/// A vector as it travels.
+struct Packed {
+  Filter::Bytes bytes;
+  double norm2 = 0;   ///< |x|^2 of what was to be sent
+  double error2 = 0;  ///< |x - decoded|^2
+};
+
 /// A vector as it comes out of its bytes.
 struct Unpacked {
   std::vector<float> values;
   std::vector<std::int64_t> shape;
-  bool relative = false;  ///< to what both sides know
-  double norm2 = 0;       ///< |x|^2 of what was to be sent
-  double error2 = 0;      ///< |x - values|^2
+  bool relative = false;         ///< to what both sides know
+  double norm2 = 0, error2 = 0;  ///< as the sender says
 };
 
 /// A list of filters as one: numbers into the bytes that travel, and back. Immutable and thread-safe.
 ///
 ///     const FilterChain chain(config.up);
-///     const Filter::Bytes bytes = chain.encode(update, {.shape = {n}, .context = context});
-///     const Unpacked back = chain.decode(bytes, n);
+///     const Packed packed = chain.encode(update, {.shape = {n}, .context = context});
+///     const Unpacked back = chain.decode(packed.bytes, n);
 ///
 /// Error feedback is one memory for the whole list (core/ports/filter.h), under place + "error": what is lost by
 /// leaving numbers out and by rounding the others. The bytes stand in docs/formats.md, "Packed tensors".
@@ -50,7 +56,7 @@ class FilterChain {
     FilterContext context = {};
   };
   /// DataError when a number is not finite. On an error the memory is as it was.
-  Filter::Bytes encode(std::span<const float> values, const Input& input) const;
+  Packed encode(std::span<const float> values, const Input& input) const;
   /// DataError for bytes that no such chain has made, or of more than `most` numbers.
   Unpacked decode(std::span<const std::byte> bytes, std::size_t most) const;
 

@@ -14,6 +14,19 @@ constexpr std::string_view kPacked = ".packed";
 
 }  // namespace
 
+std::string memory_place(std::string_view procedure, const Variant& variant) {
+  return variant == Variant{} ? fmt::format("filters/{}/", procedure)
+                              : fmt::format("filters/{}@{}x{}/", procedure, variant.depth, variant.width);
+}
+
+// What the tensor is a difference from; undefined: from nothing.
+at::Tensor MessageFilters::reference_of(const Message& message, const std::string& name) const {
+  if (name != "model" || !input_.reference.defined()) return {};
+  const Variant variant = read_variant(message);
+  if (variant == Variant{} || input_.variants == nullptr) return input_.reference;
+  return input_.variants->take(variant, input_.reference);
+}
+
 double FilterTotals::ratio() const { return packed > 0 ? raw / packed : 1; }
 double FilterTotals::error() const { return norm2 > 0 ? std::sqrt(error2 / norm2) : 0; }
 
@@ -26,9 +39,9 @@ FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment)
   }
   for (const std::string& name : names) {
     at::Tensor tensor = message.tensors.at(name).detach();
-    const bool relative = name == "model" && !chain_.lossless() && input_.reference.defined() &&
-                          input_.reference.numel() == tensor.numel();
-    if (relative) tensor = tensor - input_.reference.to(tensor.device()).view(tensor.sizes());
+    const at::Tensor reference = chain_.lossless() ? at::Tensor{} : reference_of(message, name);
+    const bool relative = reference.defined() && reference.numel() == tensor.numel();
+    if (relative) tensor = tensor - reference.to(tensor.device()).view(tensor.sizes());
     tensor = tensor.cpu().contiguous();
     FilterChain::Input input{tensor.sizes().vec(), relative, {}};
     const std::vector<FilterBlock> blocks = input_.blocks ? input_.blocks(tensor.numel()) : std::vector<FilterBlock>{};
@@ -36,19 +49,21 @@ FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment)
     input.context.key = {input_.seed, input_.purpose, moment.round, moment.client,
                          mix(mix(hash_name(moment.procedure), hash_name(name)), moment.ask)};
     input.context.memory = moment.memory;
-    input.context.place = fmt::format("filters/{}/{}/", moment.procedure, name);
+    input.context.place = memory_place(moment.procedure, moment.variant) + name + "/";
     const std::span values(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
-    Filter::Bytes bytes;
+    Packed packed;
     try {
-      bytes = chain_.encode(values, input);
+      packed = chain_.encode(values, input);
     } catch (const DataError& error) {
       throw DataError(fmt::format("the tensor \"{}\" cannot be packed: {}", name, error.what()));
     }
     totals.raw += static_cast<double>(values.size_bytes());
-    totals.packed += static_cast<double>(bytes.size());
-    const auto size = static_cast<std::int64_t>(bytes.size());
+    totals.packed += static_cast<double>(packed.bytes.size());
+    totals.norm2 += packed.norm2;
+    totals.error2 += packed.error2;
+    const auto size = static_cast<std::int64_t>(packed.bytes.size());
     message.tensors.erase(name);
-    message.tensors[name + std::string(kPacked)] = tensor_of(std::move(bytes), {size}, at::kByte);
+    message.tensors[name + std::string(kPacked)] = tensor_of(std::move(packed.bytes), {size}, at::kByte);
   }
   return totals;
 }
@@ -74,10 +89,11 @@ FilterTotals MessageFilters::unpack(Message& message, std::size_t most, at::Devi
       totals.error2 += unpacked.error2;
       at::Tensor tensor = tensor_of(std::move(unpacked.values), shape, at::kFloat);
       if (unpacked.relative) {
-        if (!input_.reference.defined() || input_.reference.numel() != tensor.numel()) {
+        const at::Tensor reference = reference_of(message, name);
+        if (!reference.defined() || reference.numel() != tensor.numel()) {
           throw DataError("it is a difference from numbers this side does not have");
         }
-        tensor.add_(input_.reference.cpu().view(tensor.sizes()));
+        tensor.add_(reference.cpu().view(tensor.sizes()));
       }
       message.tensors.erase(packed_name);
       message.tensors[name] = tensor.to(device);

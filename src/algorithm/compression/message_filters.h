@@ -4,6 +4,7 @@
 
 #include "algorithm/compression/filter_chain.h"
 #include "core/message.h"
+#include "core/ports/variants.h"
 
 namespace chorus {
 
@@ -25,18 +26,24 @@ struct MessageFiltersInput {
   /// The layout of a flat vector of so many numbers; empty: it has none.
   std::function<std::vector<FilterBlock>(std::int64_t numbers)> blocks = {};
   /// What both sides have before the first round: where filters lose something, the tensor "model" travels as its
-  /// difference from this, when it has the same size. May be undefined.
+  /// difference from this, or from its part of the message's variant. May be undefined.
   at::Tensor reference = {};
+  const Variants* variants = nullptr;  ///< borrowed; null: there is only the whole
 };
 
 /// Whose message it is, and when: what random draws and memories are filed under.
 struct MessageMoment {
   std::string_view procedure = {};
+  Variant variant = {};
   std::uint64_t round = 0;
   std::uint64_t client = 0;       ///< 0 for the server
   std::uint64_t ask = 0;          ///< how often the round had asked before
-  ClientState* memory = nullptr;  ///< where the sender keeps things, under "filters/"
+  ClientState* memory = nullptr;  ///< where the sender keeps things, under memory_place
 };
+
+/// Where a sender keeps what belongs to answers or requests of a procedure: "filters/train/", or "filters/train@2x8/"
+/// when the request is about a variant of depth 2 and width 8.
+std::string memory_place(std::string_view procedure, const Variant& variant);
 
 /// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered numbers or more leaves as bytes
 /// under its name + ".packed"; everything else travels as it is. Thread-safe.
@@ -53,6 +60,8 @@ class MessageFilters {
   FilterTotals unpack(Message& message, std::size_t most, at::Device device) const;
 
  private:
+  at::Tensor reference_of(const Message& message, const std::string& name) const;
+
   MessageFiltersInput input_;
   FilterChain chain_;
 };

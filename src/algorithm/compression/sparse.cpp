@@ -13,15 +13,21 @@ namespace {
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
 
-// Selection sampling (Knuth, volume 2, 3.4.2, algorithm S): sorted, without a table of what was drawn.
+// Positions are drawn, again when one was drawn before, and taken in their order. Of more than half, those that are
+// left out are drawn, so there are never many repetitions.
 template <typename Take>
 void for_random_positions(std::uint64_t seed, std::size_t count, std::size_t size, Take take) {
   RandomStream stream({.seed = seed, .purpose = "random_k"});
-  for (std::size_t position = 0, wanted = count; wanted > 0; ++position) {
-    if (stream.below(size - position) < wanted) {
-      take(position);
-      --wanted;
-    }
+  const bool inverse = count > size / 2;
+  std::vector<bool> drawn(size, inverse);
+  for (std::size_t wanted = inverse ? size - count : count; wanted > 0;) {
+    const std::size_t position = stream.below(size);
+    if (drawn[position] != inverse) continue;
+    drawn[position] = !inverse;
+    --wanted;
+  }
+  for (std::size_t position = 0; position < size; ++position) {
+    if (drawn[position]) take(position);
   }
 }
 

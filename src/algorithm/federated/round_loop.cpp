@@ -139,6 +139,7 @@ class RoundLoop {
       event.numbers.merge(emulated_numbers(result.emulated.totals));
       event.numbers["left_out"] = static_cast<double>(left_out.size());
     }
+    if (parts_.numbers) event.numbers.merge(parts_.numbers());
     parts_.tracker.record(event);
     return result;
   }

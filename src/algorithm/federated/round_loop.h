@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ struct RoundLoopParts {
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};
   std::function<bool()> stop = {};  ///< true: end after this round
+  /// What others than the algorithm have to tell about the round that has just ended, for its event.
+  std::function<std::map<std::string, double>()> numbers = {};
 };
 
 enum class RoundLoopEnd { kFinished, kTargetReached, kStopped };

@@ -77,6 +77,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("clients_per_round", clients_per_round, "how many clients train in a round").at_least(1);
   visitor.field("trainer", trainer, "how a client trains");
   visitor.field("evaluation", evaluation, "when and how the model is scored");
+  visitor.field("compression", compression, "filters of what travels");
   visitor.field("federation", federation, "how the simulation uses this machine");
   visitor.field("emulation", emulation, "tell the run on the clock of phones and boards (docs/emulation.md)");
   visitor.field("checkpoint", checkpoint, "when the run can be resumed from");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/compression/compression_config.h"
 #include "algorithm/selection/selector.h"
 #include "application/data/continual/time_segments.h"
 #include "application/data/partition/partitioner.h"
@@ -101,6 +102,7 @@ struct ExperimentConfig {
   std::int64_t clients_per_round = 10;
   TrainerConfig trainer = {};
   EvaluationConfig evaluation = {};
+  CompressionConfig compression = {};
   FederationConfig federation = {};
   std::optional<EmulationConfig> emulation = {};  ///< without it nothing is emulated
   CheckpointConfig checkpoint = {};

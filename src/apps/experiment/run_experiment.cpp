@@ -11,6 +11,7 @@
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/machine.h"
+#include "apps/experiment/run_filters.h"
 #include "apps/experiment/run_state.h"
 #include "apps/experiment/task_scorer.h"
 #include "core/config.h"
@@ -185,7 +186,9 @@ class ExperimentRun {
                       states_.store(id, static_cast<std::int64_t>(round), kept);
                     }};
     const ClientPool pool(input);
-    LocalFederation local = make_federation(pool);
+    const CompressionInput filters = compression_input(experiment_);
+    const ClientFilters gate(filters);
+    LocalFederation local = make_federation(pool, gate);
     std::unique_ptr<TransportedFederation> transported;
     if (config_.federation.transport == FederationConfig::Transport::kSerialised) {
       transported = Transports::make("inproc", local);
@@ -202,7 +205,9 @@ class ExperimentRun {
           .clock = [this] { return state_.loop.emulated.seconds; },
           .batches = [&](ClientId client) { return round_batches(config_.trainer, pool.sizes()[client]); }});
     }
-    Federation& federation = emulated ? static_cast<Federation&>(*emulated) : answering;
+    // Without filters it passes everything on as it is.
+    CompressedFederation federation(filters, emulated ? static_cast<Federation&>(*emulated) : answering);
+    federation.restore(std::exchange(state_.filters, {}));
 
     const auto algorithm = config_.algorithm.make();
     algorithm->restore(std::exchange(state_.server, {}));
@@ -220,7 +225,10 @@ class ExperimentRun {
     parts.variants = &experiment_.network();
     parts.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
     parts.show = [this](const RoundLoopState& loop, const RoundResult& result) { show(loop, result); };
-    parts.save = [&](const RoundLoopState& loop, bool last) { save(loop, last, *algorithm, coverage); };
+    parts.save = [&](const RoundLoopState& loop, bool last) {
+      save(loop, last, *algorithm, coverage, federation.state());
+    };
+    parts.numbers = [&] { return federation.numbers(); };
     RoundLoopConfig loop = loop_config();
     loop.first_round = before + 1;
     loop.last_round = before + phase.rounds;
@@ -232,6 +240,7 @@ class ExperimentRun {
       const RoundLoopEnd end = run_rounds(parts, loop, state_.loop);
       state_.server = algorithm->state();
       state_.variant = algorithm->variant();
+      state_.filters = federation.state();
       Log("run").info("{}", coverage.text());
       return end;
     } catch (const Interrupted&) {
@@ -239,11 +248,12 @@ class ExperimentRun {
     }
   }
 
-  LocalFederation make_federation(const ClientPool& pool) {
+  LocalFederation make_federation(const ClientPool& pool, const ClientGate& gate) {
     const bool gpu = experiment_.params().device().is_cuda();
     const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
     input.sizes = pool.sizes();
+    if (config_.compression.any()) input.gate = &gate;
     input.open = [&pool](std::span<const ClientId> ids, const Request& request) {
       return pool.open(ids, request.round, read_variant(request.body));
     };
@@ -283,19 +293,22 @@ class ExperimentRun {
     progress_->advance();
   }
 
-  void save(const RoundLoopState& loop, bool last, const Algorithm& algorithm, const DeviceCoverage& coverage) {
+  void save(const RoundLoopState& loop, bool last, const Algorithm& algorithm, const DeviceCoverage& coverage,
+            const ClientState& filters) {
     const auto now = std::chrono::steady_clock::now();
     const double since = std::chrono::duration<double>(now - saved_at_).count();
     const std::int64_t every = config_.checkpoint.every;
     if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
     state_.server = algorithm.state();
     state_.variant = algorithm.variant();
+    state_.filters = filters;
     state_.coverage.assign(coverage.times().begin(), coverage.times().end());
     state_.coverage_rounds = coverage.rounds();
     tracker_->record({"checkpoint", loop.round, {}, {}});
     tracker_->flush();
     save_federation(checkpoints_, states_, to_checkpoint(state_));
     state_.server.clear();
+    state_.filters.clear();
     saved_at_ = now;
   }
 

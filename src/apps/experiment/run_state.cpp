@@ -38,6 +38,7 @@ std::optional<Milestone> json_milestone(const json& value) {
 }
 
 constexpr const char* kServer = "server.";
+constexpr const char* kFilters = "filters.";
 
 void put(std::map<std::string, double>& numbers, const std::string& prefix, const Scores& scores) {
   for (const auto& [name, value] : scores) numbers[prefix + name] = value;
@@ -82,6 +83,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.tensors["model"] = loop.model;
   if (loop.best_model.defined()) checkpoint.tensors["best_model"] = loop.best_model;
   for (const auto& [name, tensor] : state.server) checkpoint.tensors[kServer + name] = tensor;
+  for (const auto& [name, tensor] : state.filters) checkpoint.tensors[kFilters + name] = tensor;
   at::Tensor coverage = torch::empty({static_cast<std::int64_t>(state.coverage.size())}, at::kInt);
   std::copy(state.coverage.begin(), state.coverage.end(), coverage.data_ptr<std::int32_t>());
   checkpoint.tensors["coverage"] = coverage;
@@ -135,6 +137,7 @@ RunState to_run_state(const Checkpoint& checkpoint) {
     if (name == "model") loop.model = tensor;
     if (name == "best_model") loop.best_model = tensor;
     if (name.starts_with(kServer)) state.server[name.substr(std::string(kServer).size())] = tensor;
+    if (name.starts_with(kFilters)) state.filters[name.substr(std::string(kFilters).size())] = tensor;
     if (name == "coverage") {
       const at::Tensor counts = tensor.to(at::kInt).contiguous();
       state.coverage.assign(counts.data_ptr<std::int32_t>(), counts.data_ptr<std::int32_t>() + counts.numel());

@@ -1,0 +1,36 @@
+#include "apps/experiment/run_filters.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+namespace chorus {
+namespace {
+
+std::vector<FilterBlock> blocks_of(const Layout& layout, std::int64_t numbers) {
+  std::vector<FilterBlock> blocks;
+  if (numbers != layout.trainable_size()) return blocks;
+  for (const ParamSpec& spec : layout.specs()) {
+    if (spec.trainable) blocks.push_back({spec.offset, spec.shape});
+  }
+  std::sort(blocks.begin(), blocks.end(),
+            [](const FilterBlock& a, const FilterBlock& b) { return a.offset < b.offset; });
+  return blocks;
+}
+
+}  // namespace
+
+CompressionInput compression_input(const Experiment& experiment) {
+  const Layout& layout = experiment.model().layout();
+  CompressionInput input;
+  input.config = experiment.config().compression;
+  input.seed = static_cast<std::uint64_t>(experiment.config().seed);
+  input.blocks = [&layout](std::int64_t numbers) { return blocks_of(layout, numbers); };
+  input.variants = &experiment.network();
+  input.reference = experiment.params().values()[0];
+  input.device = experiment.params().device();
+  input.most_numbers = std::max(input.most_numbers, static_cast<std::size_t>(layout.size()));
+  return input;
+}
+
+}  // namespace chorus
