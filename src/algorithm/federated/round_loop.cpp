@@ -48,8 +48,8 @@ class RoundLoop {
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
     context.sizes = parts_.federation.sizes();
-    context.count = asked_a_round(context);
     if (config_.emulation) context.seconds = state_.emulated.seconds;
+    context.count = asked_a_round();
     context.seed = config_.seed;
     context.round = static_cast<std::uint64_t>(round);
     context.losses = [&](std::span<const ClientId> clients) { return losses(clients, context.round); };
@@ -62,12 +62,9 @@ class RoundLoop {
     return cohort;
   }
 
-  std::size_t asked_a_round(const SelectionContext& context) const {
+  std::size_t asked_a_round() const {
     const double factor = config_.emulation ? config_.emulation->over_selection : 1;
-    if (factor <= 1) return config_.clients_per_round;
-    const double asked = std::ceil(factor * static_cast<double>(config_.clients_per_round) - 1e-9);
-    return std::max(config_.clients_per_round,
-                    std::min(static_cast<std::size_t>(asked), parts_.selector.most(context)));
+    return static_cast<std::size_t>(std::ceil(factor * static_cast<double>(config_.clients_per_round) - 1e-9));
   }
 
   std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
@@ -243,11 +240,13 @@ class RoundLoop {
 
 }  // namespace
 
-void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round) {
+void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round,
+                  bool emulated) {
   SelectionContext context;
   context.sizes = sizes;
   context.count = clients_per_round;
-  const std::size_t most = selector.most(context);
+  if (emulated) context.seconds = 0;
+  const std::size_t most = selector.most_ever(context);
   if (clients_per_round > most) {
     throw ConfigError(fmt::format(
         "clients_per_round: {} clients are to train in a round, but only {} of {} can be selected; lower it, or make a "

@@ -81,7 +81,9 @@ enum class RoundLoopEnd { kFinished, kTargetReached, kStopped };
 ///     RoundLoopEnd end = run_rounds(parts, config, state);
 RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& config, RoundLoopState& state);
 
-/// ConfigError when fewer clients (`sizes`: their training examples) can be selected than a round needs.
-void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round);
+/// ConfigError when fewer clients (`sizes`: their training examples) can be selected than a round needs. `emulated`:
+/// the run keeps an emulated clock.
+void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round,
+                  bool emulated = false);
 
 }  // namespace chorus

@@ -64,13 +64,16 @@ std::size_t AvailableSelector::most(const SelectionContext& context) const {
   return inner_->most(now);
 }
 
-std::vector<ClientId> AvailableSelector::select(const SelectionContext& context) const {
-  // What could never be fulfilled is a mistake in the configuration, not bad luck with who is there.
-  const AvailableSelector* innermost = this;
-  while (const auto* nested = dynamic_cast<const AvailableSelector*>(innermost->inner_.get())) innermost = nested;
+std::size_t AvailableSelector::most_ever(const SelectionContext& context) const {
+  reachable(context);  // a trace that does not fit is told of
   SelectionContext everyone = context;
   everyone.reachable = {};
-  check_count(context, innermost->inner_->most(everyone), "that could be selected if all were reachable");
+  return inner_->most_ever(everyone);
+}
+
+std::vector<ClientId> AvailableSelector::select(const SelectionContext& context) const {
+  // What could never be fulfilled is a mistake in the configuration, not bad luck with who is there.
+  check_count(context, most_ever(context), "that could be selected if all were reachable");
   const std::vector<std::uint8_t> answer = reachable(context);
   SelectionContext now = context;
   now.reachable = answer;

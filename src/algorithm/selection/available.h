@@ -37,6 +37,7 @@ class AvailableSelector : public Selector {
   /// ConfigError when the trace is in seconds and the context has none; DataError when it names an unknown client.
   std::vector<ClientId> select(const SelectionContext& context) const override;
   std::size_t most(const SelectionContext& context) const override;
+  std::size_t most_ever(const SelectionContext& context) const override;
 
   /// One entry a client: 1 when it can be reached in this context.
   std::vector<std::uint8_t> reachable(const SelectionContext& context) const;

@@ -45,6 +45,8 @@ class Selector {
 
   /// How many it could select: by default, the clients with data that can be reached.
   virtual std::size_t most(const SelectionContext& context) const;
+  /// How many it could select at its best moment: what a configuration may ask for. By default `most`.
+  virtual std::size_t most_ever(const SelectionContext& context) const { return most(context); }
 };
 
 using Selectors = Registry<Selector>;

@@ -28,6 +28,10 @@ struct ProfileArguments {
 
 void profile(ProfileArguments& arguments) {
   MeasureProfileRequest& request = arguments.request;
+  const auto folder = std::filesystem::path(arguments.out).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {  // before minutes are spent
+    throw DataError(fmt::format("{}: there is no folder {}", arguments.out, folder.string()));
+  }
   request.tell = [](std::int64_t depth, double seconds, double memory) {
     Log("profile").info("depth {}: {:.4f} s a batch{}", depth, seconds,
                         memory > 0 ? fmt::format(", {:.2f} GB", memory / 1e9) : "");

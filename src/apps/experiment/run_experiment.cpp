@@ -81,7 +81,7 @@ void check_plan(const Experiment& experiment) {
     std::vector<double> sizes;
     for (std::size_t c = 0; c < phase.train.clients(); ++c)
       sizes.push_back(static_cast<double>(phase.train.size_of(c)));
-    check_cohort(*selector, sizes, asked);
+    check_cohort(*selector, sizes, asked, config.emulation.has_value());
   }
 }
 
@@ -232,7 +232,10 @@ class ExperimentRun {
     RoundLoopConfig loop = loop_config();
     loop.first_round = before + 1;
     loop.last_round = before + phase.rounds;
-    if (algorithm->population() == Algorithm::Population::kPooled) loop.clients_per_round = 1;
+    if (algorithm->population() == Algorithm::Population::kPooled) {
+      loop.clients_per_round = 1;
+      if (loop.emulation) loop.emulation->over_selection = 1;
+    }
     if (experiment_.phases().size() > 1 && state_.loop.round < loop.first_round) {
       tracker_->record({"phase_started", loop.first_round, {}, {{"name", phase.name}}});
     }

@@ -19,7 +19,7 @@ struct RunPlan {
   double client_memory = 0;     ///< one more client of a batched computation, at worst
   double server_memory = 0;     ///< model, averages and answers that wait
   double cohort_memory = 0;     ///< all computations of this machine side by side
-  double peak_memory = 0;       ///< of the whole process, measured in the trial
+  double peak_memory = 0;       ///< of the whole process: measured in the trial, and a quarter more
   double available_memory = 0;  ///< before anything began
 
   double bytes_down = 0, bytes_up = 0;  ///< of a round, all clients

@@ -51,12 +51,12 @@ class EmulatedFederation::Asking {
         start_(input.clock ? input.clock() : 0) {
     work_.depth = request.body.number("depth", work_.depth);
     work_.way.cached = request.body.number("cached", work_.way.cached ? 1 : 0) != 0;
-    const auto bytes = static_cast<double>(request.body.bytes());
+    request_bytes_ = static_cast<double>(request.body.bytes());
     std::vector<ClientId> staying;
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
       const bool empty = sizes()[cohort[slot]] <= 0;
       if (const auto share = empty ? std::nullopt : input_.fleet.dropout(cohort[slot], round_)) {
-        dropped_.push_back(vanished(cohort[slot], slot, *share, bytes));
+        vanishing_.push_back({cohort[slot], slot, *share});
       } else {
         staying.push_back(cohort[slot]);
         slots_.push_back(slot);
@@ -77,9 +77,9 @@ class EmulatedFederation::Asking {
       return reply;
     }
     if (auto reply = read()) return reply;
-    if (dropped_.empty()) return std::nullopt;
-    Reply reply = std::move(dropped_.front());
-    dropped_.pop_front();
+    if (vanishing_.empty()) return std::nullopt;
+    Reply reply = vanished(vanishing_.front());
+    vanishing_.pop_front();
     return reply;
   }
 
@@ -87,12 +87,21 @@ class EmulatedFederation::Asking {
   std::span<const double> sizes() const { return input_.inner.sizes(); }
   double pass(ClientId client) const { return input_.batches ? passes_ * input_.batches(client) : 0; }
 
-  Reply vanished(ClientId client, std::size_t slot, double share, double bytes) const {
-    const Fleet::Moment moment{client, round_, start_};
-    const Cost whole = input_.fleet.cost(moment, work_, {pass(client), bytes, bytes});
-    const Cost down = input_.fleet.cost(moment, work_, {0, bytes, 0});
-    Reply reply{client, slot};
-    reply.cost = spent_until(share * whole.seconds, whole, down.seconds, input_.fleet.profile(client));
+  struct Vanishing {
+    ClientId client;
+    std::size_t slot;
+    double share;  // of its time
+  };
+
+  // Told after all others, whose bytes say what its own would have been.
+  Reply vanished(const Vanishing& who) const {
+    const Fleet::Moment moment{who.client, round_, start_};
+    const double bytes_down = answers_ > 0 ? bytes_down_ / answers_ : request_bytes_;
+    const double bytes_up = answers_ > 0 ? bytes_up_ / answers_ : request_bytes_;
+    const Cost whole = input_.fleet.cost(moment, work_, {pass(who.client), bytes_down, bytes_up});
+    const Cost down = input_.fleet.cost(moment, work_, {0, bytes_down, 0});
+    Reply reply{who.client, who.slot};
+    reply.cost = spent_until(who.share * whole.seconds, whole, down.seconds, input_.fleet.profile(who.client));
     leave_out(reply, fmt::format("it vanished after {:.1f} emulated seconds", reply.cost.seconds));
     if (deadline_) reply.cost.seconds = *deadline_;
     return reply;
@@ -114,6 +123,9 @@ class EmulatedFederation::Asking {
     load.batches = reply->body.number("batches", pass(reply->client));
     load.bytes_down = static_cast<double>(after.down - before.down);
     load.bytes_up = static_cast<double>(after.up - before.up);
+    answers_ += 1;
+    bytes_down_ += load.bytes_down;
+    bytes_up_ += load.bytes_up;
     reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_, load);
     if (deadline_ && reply->cost.seconds > *deadline_) {
       leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:.1f} is the deadline",
@@ -143,8 +155,8 @@ class EmulatedFederation::Asking {
       others.push_back(std::move(first.back()));
       first.pop_back();
     }
-    std::move(dropped_.begin(), dropped_.end(), std::back_inserter(others));
-    dropped_.clear();
+    for (const Vanishing& who : vanishing_) others.push_back(vanished(who));
+    vanishing_.clear();
     // With enough answers the server waits for nobody else.
     for (Reply& reply : others) {
       if (first.size() == take_) reply.cost.seconds = std::min(reply.cost.seconds, first.front().cost.seconds);
@@ -163,7 +175,9 @@ class EmulatedFederation::Asking {
   std::size_t take_ = 0;
   bool chooses_ = false;
   std::optional<Replies> inner_;
-  std::deque<Reply> dropped_, chosen_;
+  std::deque<Vanishing> vanishing_;
+  std::deque<Reply> chosen_;
+  double request_bytes_ = 0, answers_ = 0, bytes_down_ = 0, bytes_up_ = 0;
 };
 
 Replies EmulatedFederation::ask(std::span<const ClientId> cohort, Request request) {
