@@ -242,11 +242,13 @@ TEST_F(EmulationTest, AMeasuredProfileCanBeUsed) {
       chorus("profile --model models/chorus-mini --length 16 --batch-size 2 --batches 1 --depths 0,4 --out " + file);
   ASSERT_EQ(measured.status, 0) << measured.output;
   EXPECT_EQ(chorus("validate " + file).status, 0);
+  EXPECT_THAT(read(file), AllOf(HasSubstr("adapter_cached:\n  depths: [0, 4]"), HasSubstr("full:\n  depths: [0, 4]")));
   const Outcome used = run("a", "rounds=2 'emulation={scale_depth: true, fleet: [{profile: " + file + "}]}'");
   EXPECT_EQ(used.status, 0) << used.output;
   EXPECT_GT(summary("a").at("emulated_seconds").get<double>(), 0);
   EXPECT_EQ(chorus("profile --model models/chorus-mini --depths 0,9 --length 16").status, 2);
   EXPECT_EQ(chorus("profile --model models/chorus-mini --length 100000").status, 2);
+  EXPECT_EQ(chorus("profile --model models/chorus-mini --ways adaptor --length 16").status, 2);
   EXPECT_EQ(chorus("profile --model models/chorus-mini --out /nowhere/x.yaml").status, 3);
 }
 

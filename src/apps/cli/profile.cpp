@@ -13,8 +13,9 @@ namespace chorus::cli {
 namespace {
 
 constexpr const char* kProfileHelp = R"(
-What is measured is training as a client does it, on all cores. The file can stand in an
-experiment: emulation.fleet=[{profile: laptop.yaml}]. Bandwidth and watts in it are defaults;
+What is measured is training as a client does it, on all cores: whole layers from the top
+(full), adapters in them (adapter), and both with the layers below cached. The file can stand
+in an experiment: emulation.fleet=[{profile: laptop.yaml}]. Bandwidth and watts in it are defaults;
 edit them.
 
 Examples:
@@ -24,6 +25,7 @@ Examples:
 struct ProfileArguments {
   MeasureProfileRequest request;
   std::string out;
+  std::vector<std::string> ways = {"full", "adapter", "adapter_cached"};
 };
 
 void profile(ProfileArguments& arguments) {
@@ -32,10 +34,10 @@ void profile(ProfileArguments& arguments) {
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {  // before minutes are spent
     throw DataError(fmt::format("{}: there is no folder {}", arguments.out, folder.string()));
   }
-  request.tell = [](std::int64_t depth, double seconds, double memory) {
-    Log("profile").info("depth {}: {:.4f} s a batch{}", depth, seconds,
-                        memory > 0 ? fmt::format(", {:.2f} GB", memory / 1e9) : "");
+  request.tell = [](const TuningWay& way, std::int64_t depth, double seconds) {
+    Log("profile").info("{}, depth {}: {:.4f} s a batch", name_of(way), depth, seconds);
   };
+  for (const std::string& way : arguments.ways) request.ways.push_back(way_named(way));
   const std::string yaml = fmt::format("# chorus profile --model {} --batch-size {} --length {}\n",
                                        request.model.string(), request.batch_size, request.length) +
                            config_to_yaml(measure_profile(request), "device_profile");
@@ -63,6 +65,9 @@ void add_profile(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(3, 1 << 20));
   command->add_option("--depths", request.depths, "Which depths, as 0,2,6 (default: all)")->delimiter(',');
+  command->add_option("--ways", arguments->ways, "Of training: full, full_cached, adapter, adapter_cached")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--batches", request.batches, "Batches of each of three repetitions")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));

@@ -1,5 +1,7 @@
 #include "apps/experiment/machine.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -29,7 +31,12 @@ double available_memory() {
 
 double peak_memory() { return proc_bytes("/proc/self/status", "VmHWM:"); }
 
-void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
+void forget_peak_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);  // what was freed goes back to the system
+#endif
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
 
 MachineShare machine_share(const ExperimentConfig& config, bool gpu, double client_bytes) {
   const FederationConfig& wanted = config.federation;

@@ -8,24 +8,31 @@
 #include <array>
 
 #include "application/data/dataset_builder.h"
+#include "application/models/activation_cache.h"
 #include "application/models/pretrained.h"
+#include "application/peft/tuning.h"
 #include "application/tasks/encode_split.h"
 #include "application/text/hugging_face.h"
 #include "application/trainer/cohort_trainer.h"
 #include "apps/experiment/machine.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/rng.h"
 #include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
 
-/// Two labels, and texts that are longer than any row.
+constexpr int kAdapterWidth = 32;  // paper 003, Table 1
+
+/// Two labels, and texts that are longer than any row, no two alike.
 Dataset long_texts(std::int64_t rows, std::int64_t tokens) {
   DatasetBuilder builder({.formulation = Formulation::kTextClassification});
   Record record;
-  for (std::int64_t i = 0; i < tokens; ++i) record.text += i % 2 == 0 ? "the " : "a ";
   for (std::int64_t row = 0; row < std::max<std::int64_t>(rows, 2); ++row) {
+    RandomStream stream({.seed = 0, .purpose = "profile", .client = static_cast<std::uint64_t>(row)});
+    record.text.clear();
+    for (std::int64_t i = 0; i < tokens; ++i) record.text += stream.below(2) == 0 ? "the " : "a ";
     record.label = row % 2 == 0 ? "yes" : "no";
     builder.add(record, Split::kTrain);
   }
@@ -39,6 +46,16 @@ std::unique_ptr<Task> classifier(const Dataset& data, const std::filesystem::pat
     task.describe(visitor);
   });
   return task.make(input);
+}
+
+/// Freezes the model as this way of training does at this depth. The embeddings train with the lowest layer.
+void prepare(Model& model, const TuningWay& way, std::int64_t depth) {
+  if (way.method == TuningWay::Method::kAdapter) {
+    Choice<Tunings>("pfeiffer").make()->attach(model, {static_cast<int>(depth), kAdapterWidth});
+    return;
+  }
+  const std::int64_t lowest = depth == model.layers() ? kEmbeddingLayer : model.layers() - depth;
+  model.layout().freeze([lowest](const ParamSpec& spec) { return spec.layer < lowest; });
 }
 
 std::vector<std::int64_t> wanted_depths(std::vector<std::int64_t> depths, std::int64_t layers) {
@@ -80,36 +97,36 @@ DeviceProfile measure_profile(const MeasureProfileRequest& request) {
   profile.name = request.name;
   profile.batch_size = request.batch_size;
   profile.sequence_length = request.length;
-  const auto trained_from = [&](std::int64_t lowest) {
-    load.prepare = [lowest](Model& model) {
-      model.layout().freeze([lowest](const ParamSpec& spec) { return spec.layer < lowest; });
-    };
-    return load_pretrained(request.model, load);
-  };
   {
-    const Pretrained whole = trained_from(kEmbeddingLayer);
+    const Pretrained whole = load_pretrained(request.model, load);
     task->check_model(*whole.model);
     profile.layers = whole.model->layers();
     profile.model = whole.model->config().model_type();
   }
-  // Adapter rows are measured here as well, once a trainer can have them: the same loop, with modules in the top
-  // `depth` layers instead of `trained_from`.
-  for (const std::int64_t depth : wanted_depths(request.depths, profile.layers)) {
-    forget_peak_memory();
-    const Pretrained loaded = trained_from(depth == profile.layers ? kEmbeddingLayer : profile.layers - depth);
-    const CohortTrainer trainer({*task, *loaded.model, loaded.params}, config);
-    std::array<double, 3> seconds{};
-    trainer.train(clients, loaded.params.values()[0], {.seed = 1}, {}, {});  // warms up
-    for (double& repetition : seconds) {
-      const TrainResult result = trainer.train(clients, loaded.params.values()[0], {.seed = 1}, {}, {});
-      repetition = result.seconds / result.batches[0];
+  const std::vector<std::int64_t> depths = wanted_depths(request.depths, profile.layers);
+  for (const TuningWay& way : request.ways) {
+    DepthTable& table = profile.table(way);
+    for (const std::int64_t depth : depths) {
+      forget_peak_memory();
+      load.prepare = [&](Model& model) { prepare(model, way, depth); };
+      const Pretrained loaded = load_pretrained(request.model, load);
+      settle_new_frozen(loaded.report, loaded.params);
+      ActivationCache cache(
+          {.mode = way.cached ? ActivationCache::Mode::kKeep : ActivationCache::Mode::kOff, .disk = 0});
+      const CohortTrainer trainer({*task, *loaded.model, loaded.params, &cache}, config);
+      std::array<double, 3> seconds{};
+      trainer.train(clients, loaded.params.values()[0], {.seed = 1}, {}, {});  // warms up, and fills the cache
+      for (double& repetition : seconds) {
+        const TrainResult result = trainer.train(clients, loaded.params.values()[0], {.seed = 1}, {}, {});
+        repetition = result.seconds / result.batches[0];
+      }
+      std::sort(seconds.begin(), seconds.end());
+      const double memory = load.device.is_cpu() ? peak_memory() : 0;
+      table.depths.push_back(depth);
+      table.seconds.push_back(seconds[1]);
+      if (memory > 0) table.memory.push_back(memory / 1e9);
+      if (request.tell) request.tell(way, depth, seconds[1]);
     }
-    std::sort(seconds.begin(), seconds.end());
-    const double memory = load.device.is_cpu() ? peak_memory() : 0;
-    profile.full.depths.push_back(depth);
-    profile.full.seconds.push_back(seconds[1]);
-    if (memory > 0) profile.full.memory.push_back(memory / 1e9);
-    if (request.tell) request.tell(depth, seconds[1], memory);
   }
   return profile;
 }

@@ -113,18 +113,35 @@ class Planner {
     // The model with its best and the copy that is sent; the partial sums of the average; answers that wait to be read.
     plan_.server_memory = 4 * static_cast<double>(layout.size()) +
                           update * (3 + std::log2(plan_.asked + 1) + std::min(2 * side_by_side * clients, plan_.asked));
+    plan_.cache_memory = cache_memory();
     if (!gpu) refuse(side_by_side);
   }
 
+  /// Of what frozen layers give for every training row, as far as it is kept in memory.
+  double cache_memory() const {
+    const ActivationCache::Config& cache = config_.trainer.cache;
+    if (cache.mode != ActivationCache::Mode::kKeep) return 0;
+    double tokens = 0;
+    for (std::uint32_t row = 0; row < experiment_.train()->rows(); ++row) {
+      tokens += static_cast<double>(experiment_.train()->length(row));
+    }
+    double width = 0;
+    for (const char* key : {"hidden_size", "dim", "d_model", "n_embd"}) {
+      width = std::max(width, static_cast<double>(experiment_.model().config().integer(key, 0, 0)));
+    }
+    const double number = cache.store == ActivationCache::Store::kFloat16 ? 2 : 4;
+    return std::min(tokens * width * number, static_cast<double>(cache.memory) * 1024 * 1024);
+  }
+
   void refuse(double side_by_side) const {
-    const double needed = plan_.server_memory + plan_.cohort_memory;
+    const double needed = plan_.server_memory + plan_.cache_memory + plan_.cohort_memory;
     if (needed <= memory_before_) return;
-    const double left = memory_before_ - plan_.server_memory;
+    const double left = memory_before_ - plan_.server_memory - plan_.cache_memory;
     const double fits = std::floor(left / side_by_side / plan_.client_memory);
     const double alone = std::floor(left / plan_.client_memory);
     const std::string smaller =
         "lower trainer.batch_size or the task's max_length, freeze layers (model.freeze), or take a smaller model";
-    std::string what = smaller;
+    std::string what = plan_.cache_memory > 0 ? "lower trainer.cache.memory, or " + smaller : smaller;
     if (fits >= 1) {
       what = fmt::format("set federation.cohort_batch to at most {:.0f}, or {}", fits, smaller);
     } else if (alone >= 1) {
@@ -141,7 +158,11 @@ class Planner {
   void try_it() {
     ExperimentConfig trial = config_;
     trial.rounds = kTrialRounds;
-    trial.emulation.reset();
+    if (trial.emulation) {  // all shall answer; an algorithm may need the clock
+      trial.emulation->dropout = 0;
+      trial.emulation->over_selection = 1;
+      trial.emulation->deadline.reset();
+    }
     trial.evaluation.every = 0;
     trial.evaluation.target.reset();
     trial.evaluation.targets.clear();
@@ -260,6 +281,7 @@ class Planner {
       }
       clock += seconds;
     }
+    if (algorithm->needs_variants()) plan_.emulated_how = "with all that it may come to train";
     plan_.emulated_round_seconds = clock / static_cast<double>(rounds);
     plan_.emulated_seconds = *plan_.emulated_round_seconds * static_cast<double>(plan_.rounds);
   }

@@ -19,13 +19,15 @@ struct RunPlan {
   double client_memory = 0;     ///< one more client of a batched computation, at worst
   double server_memory = 0;     ///< model, averages and answers that wait
   double cohort_memory = 0;     ///< all computations of this machine side by side
+  double cache_memory = 0;      ///< what the activation cache will keep of the training rows
   double peak_memory = 0;       ///< of the whole process: measured in the trial, and a quarter more
   double available_memory = 0;  ///< before anything began
 
   double bytes_down = 0, bytes_up = 0;  ///< of a round, all clients
 
   std::optional<double> emulated_round_seconds = {}, emulated_seconds = {};
-  double device_memory = 0;  ///< of an emulated client; 0: the profile does not tell
+  std::string emulated_how = {};  ///< where it is not the run's own work that was emulated
+  double device_memory = 0;       ///< of an emulated client; 0: the profile does not tell
 
   double setup_seconds = 0;       ///< reading, tokenizing (or its cache), loading
   double round_seconds = 0;       ///< real ones

@@ -27,11 +27,13 @@ std::string to_text(const RunPlan& plan) {
   text += fmt::format("             server {}, a client {}, clients at once {} ({} workers of {})\n",
                       size_text(plan.server_memory), size_text(plan.client_memory), size_text(plan.cohort_memory),
                       plan.machine.workers, plan.machine.cohort_batch);
+  if (plan.cache_memory > 0) text += fmt::format("             cached activations {}\n", size_text(plan.cache_memory));
   text += fmt::format("bytes      {:.0f} down, {:.0f} up a round; {} in the whole run\n", plan.bytes_down,
                       plan.bytes_up, size_text((plan.bytes_down + plan.bytes_up) * static_cast<double>(plan.rounds)));
   if (plan.emulated_seconds) {
     text += fmt::format("emulated   {} a round, {} in all", span_text(*plan.emulated_round_seconds),
                         span_text(*plan.emulated_seconds));
+    if (!plan.emulated_how.empty()) text += fmt::format(" ({})", plan.emulated_how);
     text += plan.device_memory > 0 ? fmt::format("; {} on a device\n", size_text(plan.device_memory)) : "\n";
   }
   text += fmt::format("real time  {} a round, {} an evaluation, {} in all ({})\n", span_text(plan.round_seconds),
@@ -47,6 +49,7 @@ std::string to_json(const RunPlan& plan) {
                                  {"client_memory", plan.client_memory},
                                  {"server_memory", plan.server_memory},
                                  {"cohort_memory", plan.cohort_memory},
+                                 {"cache_memory", plan.cache_memory},
                                  {"peak_memory", plan.peak_memory},
                                  {"available_memory", plan.available_memory},
                                  {"round_bytes_down", plan.bytes_down},

@@ -78,6 +78,10 @@ const DepthTable& DeviceProfile::table(const TuningWay& way) const {
   return way.cached ? adapter_cached : adapter;
 }
 
+DepthTable& DeviceProfile::table(const TuningWay& way) {
+  return const_cast<DepthTable&>(std::as_const(*this).table(way));
+}
+
 DeviceProfile::Entry DeviceProfile::at(const TuningWay& way, double depth, std::int64_t model_layers,
                                        bool scale_depth) const {
   const DepthTable& rows = table(way);
@@ -129,6 +133,15 @@ DeviceProfile find_profile(const std::string& name_or_file) {
 
 std::string name_of(const TuningWay& way) {
   return std::string(way.method == TuningWay::Method::kFull ? "full" : "adapter") + (way.cached ? ", cached" : "");
+}
+
+TuningWay way_named(const std::string& key) {
+  for (const auto method : {TuningWay::Method::kFull, TuningWay::Method::kAdapter}) {
+    const std::string plain = name_of({method, false});
+    if (key == plain || key == plain + "_cached") return {method, key != plain};
+  }
+  throw ConfigError(
+      fmt::format("there is no way of training '{}': use full, full_cached, adapter or adapter_cached", key));
 }
 
 namespace {

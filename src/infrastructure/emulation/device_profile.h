@@ -52,6 +52,7 @@ struct DeviceProfile {
   void describe(ConfigVisitor& visitor);
 
   const DepthTable& table(const TuningWay& way) const;
+  DepthTable& table(const TuningWay& way);
 
   struct Entry {
     double seconds = 0;                 ///< of one batch of the reference size
@@ -71,5 +72,7 @@ DeviceProfile find_profile(const std::string& name_or_file);
 
 /// "adapter, cached".
 std::string name_of(const TuningWay& way);
+/// The way whose key in a profile this is: full, full_cached, adapter, adapter_cached. ConfigError for another word.
+TuningWay way_named(const std::string& key);
 
 }  // namespace chorus
