@@ -167,6 +167,17 @@ TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
               summary("e").at("last").at("eval_loss").get<double>(), 1e-4);
 }
 
+TEST_F(RunTest, WithoutACheckpointItBeginsAnewAndTellsNothingTwice) {
+  ASSERT_EQ(run("a"), 0) << output_;
+  const auto told = scores("a");
+  const std::string bits = weights("a");
+  fs::remove_all(folder_ / "a" / "checkpoints");
+  fs::remove(folder_ / "a" / "summary.json");
+  ASSERT_EQ(resume("a"), 0) << output_;
+  EXPECT_EQ(scores("a"), told);
+  EXPECT_EQ(weights("a"), bits);
+}
+
 TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   ASSERT_EQ(run("whole"), 0) << output_;
   const char* wish = std::getenv("CHORUS_STRESS");

@@ -137,7 +137,8 @@ class ExperimentRun {
     if (state_.loop.model.numel() != experiment_.model().layout().trainable_size()) {
       throw DataError(fmt::format("{}: the checkpoint is of another network", folder_.path().string()));
     }
-    tracker_ = folder_.tracker(state_.loop.round);
+    // Without a checkpoint everything is told anew, what comes before the first round included.
+    tracker_ = folder_.tracker(state_.loop.round > 0 ? state_.loop.round : -1);
     if (state_.loop.round == 0) {
       const Layout& layout = experiment_.model().layout();
       Event started{"run_started", 0};
