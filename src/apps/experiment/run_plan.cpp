@@ -163,7 +163,7 @@ class Planner {
       trial.emulation->over_selection = 1;
       trial.emulation->deadline.reset();
     }
-    trial.evaluation.every = 0;
+    trial.evaluation.every = std::min<std::int64_t>(config_.evaluation.every, 1);
     trial.evaluation.target.reset();
     trial.evaluation.targets.clear();
     if (trial.continual) trial.continual->one_shot = true;
@@ -180,9 +180,9 @@ class Planner {
     RunRequest request;
     request.folder = folder / "run";
     try {
-      const RunReport report = run_experiment(trial, request);
+      run_experiment(trial, request);
       plan_.peak_memory = kAllocatorSlack * peak_memory();
-      read_trial(request.folder, report.summary.seconds, typical);
+      read_trial(request.folder, typical);
     } catch (...) {
       set_log_level(level);
       set_progress_enabled(true);
@@ -205,13 +205,13 @@ class Planner {
     return sum / std::max(clients, 1.0);
   }
 
-  void read_trial(const fs::path& folder, double seconds, double typical) {
+  void read_trial(const fs::path& folder, double typical) {
     Event last;
-    double in_rounds = 0, rounds = 0;
+    double rounds = 0;
     for (const Event& event : read_events(folder / "metrics.jsonl")) {
+      if (event.kind == "evaluation" && rounds > 0) plan_.evaluation_seconds = event.time - last.time;
       if (event.kind != "round") continue;
       last = event;
-      in_rounds += event.numbers.at("seconds");
       rounds += 1;
     }
     const double clients = std::max(last.numbers["clients"] - last.numbers["failed"], 1.0);
@@ -219,7 +219,6 @@ class Planner {
     up_ = last.numbers["bytes_up"] / clients;
     plan_.bytes_down = down_ * plan_.asked;
     plan_.bytes_up = up_ * plan_.asked;
-    plan_.evaluation_seconds = seconds - in_rounds;
 
     // What is not training (selecting, copying, averaging) stays; training grows with the batches.
     const MachineShare& share = plan_.machine;

@@ -140,6 +140,7 @@ class Compare : public testing::Test {
     std::vector<double> scores{};
     bool finished = true;
     std::vector<DecileSummary> deciles{};
+    double emulated = 0;  // seconds a round; 0: none
   };
 
   fs::path make(const Run& run) const {
@@ -153,8 +154,9 @@ class Compare : public testing::Test {
     RunSummary summary{.algorithm = "fedavg", .metric = run.metric, .higher_is_better = !lower};
     for (const double score : run.scores) {
       ++summary.rounds;
-      tracker->record(
-          {"round", summary.rounds, {{"seconds", 2}, {"bytes_up", 10}, {"bytes_down", 20}, {"examples", 100}}});
+      Event round{"round", summary.rounds, {{"seconds", 2}, {"bytes_up", 10}, {"bytes_down", 20}, {"examples", 100}}};
+      if (run.emulated > 0) round.numbers["emulated_seconds"] = run.emulated;
+      tracker->record(round);
       tracker->record({"evaluation", summary.rounds, {{run.metric, score + 1}}, {{"split", "train"}}});
       tracker->record({"evaluation",
                        summary.rounds,
@@ -197,6 +199,24 @@ TEST_F(Compare, ShowsBestLastAndCosts) {
   EXPECT_EQ(json["runs"][1]["rounds_to_target"], nullptr);
   EXPECT_EQ(json["runs"][1]["status"], "finished");
   EXPECT_THAT(to_svg(comparison), HasSubstr("accuracy by bytes"));
+}
+
+TEST_F(Compare, DrawsOverTheTimeOfEmulatedDevices) {
+  const auto a = make({.name = "a", .scores = {0.2, 0.8}, .emulated = 60});
+  const auto b = make({.name = "b", .scores = {0.1, 0.4}, .emulated = 5400}), c = make({.name = "c", .scores = {0.1}});
+  const Comparison brief = compare_runs({.runs = {a}, .x = "emulated", .target = 0.7});
+  EXPECT_EQ(brief.x, "emulated seconds");
+  EXPECT_EQ(brief.runs[0].emulated_to_target, 120);
+  EXPECT_EQ(curves_of(brief)[0].points[1], (std::pair<double, double>{120, 0.8}));
+  EXPECT_THAT(to_text(brief, kAscii), HasSubstr("2 rounds, 2:00 min"));
+  const Comparison lasting = compare_runs({.runs = {a, b}, .x = "emulated"});
+  EXPECT_EQ(lasting.x, "emulated hours");
+  EXPECT_EQ(curves_of(lasting)[1].points[1], (std::pair<double, double>{3, 0.4}));
+  EXPECT_THAT(to_text(lasting, kAscii), AllOf(HasSubstr("3:00 h"), HasSubstr("emulated hours")));
+  EXPECT_EQ(nlohmann::json::parse(to_json(lasting))["runs"][1]["emulated_seconds"], 10800);
+  EXPECT_EQ(lasting.runs[0].run.metrics(), (std::vector<std::string>{"accuracy", "loss"}));
+  EXPECT_THAT(message_of<ConfigError>([&] { compare_runs({.runs = {a, c}, .x = "emulated"}); }), HasSubstr("c: "));
+  EXPECT_THAT(to_text(compare_runs({.runs = {c}}), kAscii), Not(HasSubstr("emulated")));
 }
 
 TEST_F(Compare, LowerIsBetterForPerplexity) {
