@@ -197,6 +197,14 @@ TEST_F(EmulationTest, ClientsComeAndGoOnTheEmulatedClock) {
   EXPECT_EQ(rounds.back().at("clients"), 4);
 }
 
+TEST_F(EmulationTest, ADeadlineThatNobodyMeetsIsToldOf) {
+  const Outcome done = run("a", "rounds=2 'emulation={scale_depth: true, deadline: 0.001}'");
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.output, AllOf(HasSubstr("no answer could be used"), HasSubstr("is the deadline")));
+  EXPECT_EQ(summary("a").at("emulated_seconds"), 0.002);
+  EXPECT_EQ(summary("a").at("examples"), 0);
+}
+
 TEST_F(EmulationTest, MistakesAreNamedBeforeAnythingStarts) {
   const auto fails = [&](const std::string& overrides, int status, const std::string& part) {
     const Outcome outcome = run("never", overrides);

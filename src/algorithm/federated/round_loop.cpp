@@ -111,6 +111,10 @@ class RoundLoop {
     state_.bytes_down += static_cast<double>(after.down - before.down);
 
     const std::vector<ClientId>& left_out = result.emulated.left_out;
+    if (!left_out.empty() && result.examples == 0) {
+      Log("round").warning("round {}: no answer could be used, so the model stays; of client {}: {}", round,
+                           result.failed.front().first, result.failed.front().second);
+    }
     for (const auto& [client, why] : result.failed) {
       if (std::find(left_out.begin(), left_out.end(), client) != left_out.end()) {
         Log("round").debug("round {}: client {} is left out: {}", round, client, why);

@@ -128,7 +128,7 @@ class EmulatedFederation::Asking {
     bytes_up_ += load.bytes_up;
     reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_, load);
     if (deadline_ && reply->cost.seconds > *deadline_) {
-      leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:.1f} is the deadline",
+      leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:g} is the deadline",
                                     reply->cost.seconds, *deadline_));
       reply->cost.seconds = *deadline_;
     }
