@@ -3,7 +3,7 @@
 # clean build takes half as long. The batches are about CHORUS_UNITY_KILOBYTES of text each: large enough to share that
 # cost, small enough that no core waits long for the last one.
 
-set(CHORUS_UNITY_KILOBYTES 60 CACHE STRING "How much text is compiled as one where CHORUS_UNITY is on")
+set(CHORUS_UNITY_KILOBYTES 80 CACHE STRING "How much text is compiled as one where CHORUS_UNITY is on")
 
 function(chorus_unity TARGET)
   if(NOT CHORUS_UNITY)

@@ -55,7 +55,7 @@ class Wiretap : public Federation {
   Federation& inner_;
 };
 
-struct Trial {
+struct CompressedTrial {
   World world{.clients = five_clients(), .parameters = kParameters};
   std::vector<double> sizes = world.sizes();
   std::unique_ptr<Algorithm> algorithm;
@@ -70,7 +70,7 @@ struct Trial {
   std::function<void(Request&)> damage_request;
   std::function<void(Reply&)> damage_reply;
 
-  explicit Trial(const std::string& compression, const std::string& name = "fedavg")
+  explicit CompressedTrial(const std::string& compression, const std::string& name = "fedavg")
       : algorithm(Algorithms::make(name)) {
     ConfigDocument::parse(compression, "test").fill([&](ConfigVisitor& visitor) { input.config.describe(visitor); });
     input.seed = 11;
@@ -122,7 +122,7 @@ const std::vector<std::string>& configurations() {
 TEST(Compression, SameBitsWithAnyWorkersCohortBatchAndThroughAWire) {
   for (const std::string& config : configurations()) {
     for (const char* name : {"fedavg", "scaffold"}) {
-      Trial one(config, name), four(config, name), alone(config, name), wired(config, name);
+      CompressedTrial one(config, name), four(config, name), alone(config, name), wired(config, name);
       four.workers = 4;
       alone.cohort_batch = 1;
       wired.wire = true;
@@ -143,7 +143,7 @@ TEST(Compression, SameBitsWithAnyWorkersCohortBatchAndThroughAWire) {
 }
 
 TEST(Compression, WithoutFiltersNothingChanges) {
-  Trial none("{}");
+  CompressedTrial none("{}");
   World world{.clients = five_clients(), .parameters = kParameters};
   LocalFederation plain = quadratic::federation(world, none.sizes);
   std::vector<Member> cohort;
@@ -158,7 +158,7 @@ TEST(Compression, WithoutFiltersNothingChanges) {
 
 TEST(Compression, BytesReportedAreBytesOnTheWire) {
   for (const std::string& config : configurations()) {
-    Trial run(config), plain("{}");
+    CompressedTrial run(config), plain("{}");
     run.wire = plain.wire = true;
     run.step();
     plain.step();
@@ -185,7 +185,7 @@ TEST(Compression, BytesReportedAreBytesOnTheWire) {
 }
 
 TEST(Compression, ADamagedReplyIsThatClientsFailure) {
-  Trial run("{up: [{name: top_k, k: 0.1}, {name: uniform, bits: 4}]}");
+  CompressedTrial run("{up: [{name: top_k, k: 0.1}, {name: uniform, bits: 4}]}");
   run.damage_reply = [](Reply& reply) {
     at::Tensor& bytes = reply.body.tensors.at("update.packed");
     if (reply.client == 1) bytes = bytes.narrow(0, 0, bytes.numel() - 9);  // cut off
@@ -201,7 +201,7 @@ TEST(Compression, ADamagedReplyIsThatClientsFailure) {
 }
 
 TEST(Compression, ARequestThatCannotBeReadFailsEverybody) {
-  Trial run("{down: [{name: uniform, bits: 8}]}");
+  CompressedTrial run("{down: [{name: uniform, bits: 8}]}");
   run.damage_request = [](Request& request) { request.body.tensors.at("model.packed")[2] = 7; };
   const RoundResult result = run.step();
   ASSERT_EQ(result.failed.size(), 5U);
@@ -210,7 +210,7 @@ TEST(Compression, ARequestThatCannotBeReadFailsEverybody) {
 }
 
 TEST(Compression, ANumberThatIsNoneFailsThatClientAndItsMemoryStays) {
-  Trial run("{up: [{name: top_k, k: 0.1}]}");
+  CompressedTrial run("{up: [{name: top_k, k: 0.1}]}");
   run.step();
   const at::Tensor before = run.world.states[2].at("filters/train/update/error").clone();
   run.world.clients[2].target = std::nan("");
@@ -223,9 +223,9 @@ TEST(Compression, ANumberThatIsNoneFailsThatClientAndItsMemoryStays) {
 
 TEST(Compression, MemoriesOfAnotherSizeAreForgotten) {
   const std::string config = "{up: [{name: power_sgd, rank: 2}], down: [{name: ecq, bits: 4}]}";
-  Trial grown(config), fresh(config);
+  CompressedTrial grown(config), fresh(config);
   grown.step();
-  for (Trial* trial : {&grown, &fresh}) {
+  for (CompressedTrial* trial : {&grown, &fresh}) {
     trial->world.parameters = 3000;
     trial->model = torch::zeros({3000});
     trial->round = 7;
@@ -235,7 +235,7 @@ TEST(Compression, MemoriesOfAnotherSizeAreForgotten) {
 }
 
 TEST(Compression, MemoriesOfAnotherVariantAreForgotten) {
-  Trial trial("{up: [{name: top_k, k: 0.1}]}");
+  CompressedTrial trial("{up: [{name: top_k, k: 0.1}]}");
   const ClientFilters gate(trial.input);
   LocalFederationInput local;
   local.sizes = trial.sizes;
@@ -261,12 +261,12 @@ TEST(Compression, MemoriesOfAnotherVariantAreForgotten) {
 
 TEST(Compression, TheServersMemoryIsWhatACheckpointNeeds) {
   const std::string config = "{up: [{name: top_k, k: 0.1}], down: [{name: ecq, bits: 4}]}";
-  Trial whole(config), without(config);
+  CompressedTrial whole(config), without(config);
   for (int round = 0; round < 3; ++round) {
     whole.step();
     without.step();
   }
-  Trial resumed(config);
+  CompressedTrial resumed(config);
   resumed.model = whole.model.clone();
   resumed.round = whole.round;
   resumed.world.states = whole.world.states;
@@ -282,7 +282,7 @@ TEST(Compression, TheServersMemoryIsWhatACheckpointNeeds) {
 
 TEST(SignVote, FollowsTheMajorityWithAndWithoutTheFilter) {
   for (const char* config : {"{}", "{up: [sign]}", "{up: [{name: sign, zeros: true}]}"}) {
-    Trial run(config, "signsgd");
+    CompressedTrial run(config, "signsgd");
     // Two clients want 1 + i / 10, with 21 votes; three want -500 + i / 10, with 39.
     run.world.clients.clear();
     for (int k = 0; k < 5; ++k) {

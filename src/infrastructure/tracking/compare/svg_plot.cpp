@@ -12,7 +12,7 @@
 namespace chorus {
 namespace {
 
-constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRight = 20, kTop = 44, kBottom = 84;
+constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRightMargin = 20, kTop = 44, kBottom = 84;
 constexpr std::array<const char*, 8> kSvgColours = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
                                                     "#d55e00", "#56b4e9", "#000000", "#b8a900"};
 constexpr double kLegendLine = 18;
@@ -65,7 +65,7 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
   std::size_t line = 0;
   for (const Curve& curve : curves) {
     const double width = 28 + 7.2 * static_cast<double>(display_width(shortened(curve.name, 90)));
-    if (at > kLeft && at + width > kWidth - kRight) {
+    if (at > kLeft && at + width > kWidth - kRightMargin) {
       at = kLeft;
       ++line;
     }
@@ -73,7 +73,7 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     at += width;
   }
   const double height = kHeight + kLegendLine * static_cast<double>(line);
-  const auto x_of = [&](double x) { return kLeft + x_axis.place(x) * (kWidth - kLeft - kRight); };
+  const auto x_of = [&](double x) { return kLeft + x_axis.place(x) * (kWidth - kLeft - kRightMargin); };
   const auto y_of = [&](double y) { return kTop + (1 - y_axis.place(y)) * (kHeight - kTop - kBottom); };
   const double floor = kHeight - kBottom;
 
@@ -86,7 +86,7 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     svg += label(kLeft, 26, "font-size=\"16\" font-weight=\"600\"", shortened(options.title, 80));
   }
   for (const double tick : y_axis.ticks) {
-    svg += fmt::format("<path d=\"M{} {:.1f}H{}\" stroke=\"#e4e4e4\"/>\n", kLeft, y_of(tick), kWidth - kRight);
+    svg += fmt::format("<path d=\"M{} {:.1f}H{}\" stroke=\"#e4e4e4\"/>\n", kLeft, y_of(tick), kWidth - kRightMargin);
     svg += label(kLeft - 8, y_of(tick) + 4, "text-anchor=\"end\"", y_axis.label(tick));
   }
   for (const double tick : x_axis.ticks) {
@@ -94,8 +94,8 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     svg += label(x_of(tick), floor + 20, "text-anchor=\"middle\"", x_axis.label(tick));
   }
   svg += fmt::format("<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"#888\"/>\n", kLeft, kTop, floor,
-                     kWidth - kRight);
-  svg += label((kLeft + kWidth - kRight) / 2, floor + 40, "text-anchor=\"middle\"", options.x_label);
+                     kWidth - kRightMargin);
+  svg += label((kLeft + kWidth - kRightMargin) / 2, floor + 40, "text-anchor=\"middle\"", options.x_label);
   const double middle = (kTop + floor) / 2;
   svg += label(16, middle, fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 16 {:.1f})\"", middle),
                options.y_label);
