@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -110,6 +112,22 @@ class RunTest : public ::testing::Test {
     return status;
   }
   std::string weights(const std::string& name) const { return read(folder_ / name / "model" / "model.safetensors"); }
+  /// Between the weights of two runs.
+  double largest_difference(const std::string& one, const std::string& other) const {
+    const std::string a = weights(one), b = weights(other);
+    EXPECT_EQ(a.size(), b.size());
+    std::uint64_t header = 0;
+    std::memcpy(&header, a.data(), sizeof header);
+    double largest = 0;
+    for (std::size_t at = sizeof header + header; at + sizeof(float) <= std::min(a.size(), b.size());
+         at += sizeof(float)) {
+      float x = 0, y = 0;
+      std::memcpy(&x, a.data() + at, sizeof x);
+      std::memcpy(&y, b.data() + at, sizeof y);
+      largest = std::max(largest, std::abs(static_cast<double>(x) - static_cast<double>(y)));
+    }
+    return largest;
+  }
   json summary(const std::string& name) const { return json::parse(read(folder_ / name / "summary.json")); }
   /// What was measured, without times.
   std::vector<std::string> scores(const std::string& name) const {
@@ -162,9 +180,73 @@ TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
   EXPECT_EQ(weights("a"), weights("c"));
   ASSERT_EQ(run("d", {"seed=4"}), 0) << output_;
   EXPECT_NE(weights("a"), weights("d"));
+  // Other sums within products are rounded in another way.
   ASSERT_EQ(run("e", {"federation.cohort_batch=4"}), 0) << output_;
-  EXPECT_NEAR(summary("a").at("last").at("eval_loss").get<double>(),
-              summary("e").at("last").at("eval_loss").get<double>(), 1e-4);
+  EXPECT_LT(largest_difference("a", "e"), 1e-5);
+  ASSERT_EQ(run("f", {"federation.threads=2"}), 0) << output_;
+  EXPECT_LT(largest_difference("a", "f"), 1e-5);
+}
+
+TEST_F(RunTest, FrozenLayersAreComputedOnceOrAnewToTheSameBits) {
+  const std::vector<std::string> adapters{"model.fresh.num_hidden_layers=3", "algorithm=fedavg",
+                                          "tuning={name: pfeiffer, width: 8, unit: 4, depth: 2}"};
+  const auto with = [&](const std::string& cache) {
+    std::vector<std::string> words = adapters;
+    words.push_back("trainer.cache=" + cache);
+    return words;
+  };
+  ASSERT_EQ(run("kept", with("{mode: keep}")), 0) << output_;
+  ASSERT_EQ(run("disk", with("{mode: keep, memory: 0}")), 0) << output_;
+  ASSERT_EQ(run("anew", with("{mode: recompute}")), 0) << output_;
+  const auto adapter = [&](const char* name) { return read(folder_ / name / "model" / "adapter_model.safetensors"); };
+  EXPECT_FALSE(adapter("anew").empty());
+  EXPECT_EQ(adapter("kept"), adapter("anew"));
+  EXPECT_EQ(adapter("disk"), adapter("anew"));
+  EXPECT_EQ(scores("kept"), scores("anew"));
+  EXPECT_FALSE(fs::exists(folder_ / "disk" / "activations" / "layer_1.bin")) << "it is of no use after the run";
+  ASSERT_EQ(run("lora", {"algorithm=fedavg", "tuning={name: lora, rank: 2}"}), 0) << output_;
+  EXPECT_TRUE(fs::exists(folder_ / "lora" / "model" / "adapter" / "adapter_config.json"));
+  // Only what trains travels: 2 products of [16, 16] with 2 (16 + 16) numbers each, and a head of 4 (16 + 1).
+  std::ifstream metrics(folder_ / "lora" / "metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) {
+    const json event = json::parse(line);
+    if (event["kind"] != "round") continue;
+    EXPECT_LT(event["bytes_up"].get<double>(), 4 * (4 * 196 + 500));
+  }
+}
+
+TEST_F(RunTest, AdaptersThatGrowGoOnAfterAKill) {
+  const std::vector<std::string> growing{"model.fresh.num_hidden_layers=3",
+                                         "tuning={name: pfeiffer, width: 16, unit: 4}",
+                                         "algorithm={name: adafl, width: 4, width_step: 4, interval: 0.15}",
+                                         "emulation={scale_depth: true}",
+                                         "clients_per_round=6",
+                                         "trainer.cache.mode=keep"};
+  ASSERT_EQ(run("whole", growing), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("wins:"));
+  const std::string bits = read(folder_ / "whole" / "model" / "adapter_model.safetensors");
+  const auto told = scores("whole");
+  fs::remove(folder_ / "whole" / "summary.json");
+  for (const char* round : {"round_000006", "round_000005"}) fs::remove_all(folder_ / "whole" / "checkpoints" / round);
+  ASSERT_EQ(resume("whole"), 0) << output_;
+  EXPECT_EQ(read(folder_ / "whole" / "model" / "adapter_model.safetensors"), bits);
+  EXPECT_EQ(scores("whole"), told);
+}
+
+TEST_F(RunTest, WhatCannotBeTunedIsTold) {
+  const auto refused = [&](const std::vector<std::string>& words) {
+    EXPECT_EQ(run("refused", words), 2) << output_;
+    EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written before all is checked";
+    return output_;
+  };
+  EXPECT_THAT(refused({"tuning={name: lora, depth: 5}"}), HasSubstr("5 layers are to be tuned, but the model has 1"));
+  EXPECT_THAT(refused({"tuning={name: lora, targets: [querry]}"}), HasSubstr("no module is called \"querry\""));
+  EXPECT_THAT(refused({"tuning={name: pfeiffer, width: 10, unit: 4}"}), HasSubstr("units of 4"));
+  EXPECT_THAT(refused({"trainer.cache.mode=keep"}), HasSubstr("the bottom of the network trains"));
+  EXPECT_THAT(refused({"tuning=lora", "model.freeze=[0]"}), HasSubstr("model.freeze"));
+  EXPECT_THAT(refused({"algorithm=adafl"}), HasSubstr("pfeiffer, houlsby, lora or prefix"));
+  EXPECT_THAT(refused({"algorithm=adafl", "tuning=pfeiffer"}), HasSubstr("emulation"));
+  EXPECT_THAT(refused({"algorithm=adafl", "tuning=pfeiffer", "emulation={}"}), HasSubstr("scale_depth"));
 }
 
 TEST_F(RunTest, WithoutACheckpointItBeginsAnewAndTellsNothingTwice) {

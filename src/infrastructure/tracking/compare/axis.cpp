@@ -18,7 +18,13 @@ double round_step(double rough) {
 
 }  // namespace
 
+double Axis::place(double value) const {
+  if (logarithmic) return std::log(value / low) / std::log(high / low);
+  return (value - low) / (high - low);
+}
+
 std::string Axis::label(double value) const {
+  if (logarithmic) return value >= 1e4 ? fmt::format("{:g}k", value / 1e3) : fmt::format("{:g}", value);
   double unit = 1;
   const char* suffix = "";
   const double largest = std::max(std::abs(low), std::abs(high));
@@ -54,6 +60,26 @@ Axis make_axis(std::span<const double> values, std::size_t ticks) {
   return axis;
 }
 
+Axis make_log_axis(std::span<const double> values, std::size_t ticks) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  Axis axis;
+  axis.low = *low;
+  axis.high = *high;
+  axis.logarithmic = true;
+  const double decades = std::log10(axis.high / axis.low);
+  // 1, 2, 5, 10, ... where there is room, else powers of ten.
+  const bool fine = 3 * decades <= static_cast<double>(ticks) + 1;
+  for (double power = std::floor(std::log10(axis.low)); power <= std::log10(axis.high); ++power) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double tick = factor * std::pow(10.0, power);
+      if ((factor == 1.0 || fine) && tick >= axis.low * (1 - 1e-9) && tick <= axis.high * (1 + 1e-9)) {
+        axis.ticks.push_back(tick);
+      }
+    }
+  }
+  return axis;
+}
+
 std::vector<Curve> drawable(std::span<const Curve> curves) {
   std::vector<Curve> result;
   for (const Curve& curve : curves) {
@@ -76,7 +102,10 @@ std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_tic
       ys.push_back(y);
     }
   }
-  return {make_axis(xs, x_ticks), make_axis(ys, y_ticks)};
+  constexpr double kWide = 30;
+  const bool wide = !ys.empty() && *std::min_element(ys.begin(), ys.end()) > 0 &&
+                    *std::max_element(ys.begin(), ys.end()) > kWide * *std::min_element(ys.begin(), ys.end());
+  return {make_axis(xs, x_ticks), wide ? make_log_axis(ys, y_ticks) : make_axis(ys, y_ticks)};
 }
 
 }  // namespace chorus

@@ -43,6 +43,18 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+TEST(Axis, IsLogarithmicWhereHeightsDifferMuch) {
+  const std::vector<Curve> curves{{"perplexity", {{0, 8191}, {5, 300}, {10, 45}}}};
+  const auto [x, y] = make_axes(curves, 5, 6);
+  EXPECT_FALSE(x.logarithmic);
+  EXPECT_TRUE(y.logarithmic);
+  EXPECT_NEAR(y.place(45), 0, 1e-12);
+  EXPECT_NEAR(y.place(8191), 1, 1e-12);
+  EXPECT_EQ(y.ticks, (std::vector<double>{50, 100, 200, 500, 1000, 2000, 5000}));
+  EXPECT_EQ(y.label(5000), "5000");
+  EXPECT_FALSE(make_axes(std::vector<Curve>{{"loss", {{0, 3}, {1, 0.2}}}}, 5, 6).second.logarithmic);
+}
+
 TEST(Axis, TicksAreRound) {
   const auto ticks_of = [](std::vector<double> values) {
     const Axis axis = make_axis(values, 5);
@@ -249,7 +261,7 @@ TEST_F(Compare, ShowsChangesAgainstABaseline) {
       to_text(compare_runs({.runs = {other, plain}, .baseline = fs::path(base.string() + "/")}), kAscii);
   EXPECT_THAT(text,
               AllOf(HasSubstr("baseline"), HasSubstr("+20.0 %"), HasSubstr("-50.0 %"), HasSubstr("Change against base"),
-                    HasSubstr("accuracy by decile"), HasSubstr("2            11  0.4000  -25.0 %")));
+                    HasSubstr("accuracy by decile"), HasSubstr("whole test set (0.5000)"), HasSubstr("2            11  -20.0 %  -40.0 %")));
   EXPECT_EQ(compare_runs({.runs = {other, base}, .baseline = base}).runs.size(), 2U);
   EXPECT_FALSE(change_against(1, 0).has_value());
   EXPECT_FALSE(change_against(std::nan(""), 1).has_value());

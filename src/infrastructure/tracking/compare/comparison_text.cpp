@@ -125,7 +125,16 @@ const DecileSummary* decile_of(const RunRecord& run, const std::string& name) {
   return nullptr;
 }
 
-/// The metric by tenths of the devices; as changes where there is a baseline that has them too.
+/// The baseline's last score on the whole test set.
+std::optional<double> whole_baseline(const Comparison& comparison) {
+  if (!comparison.baseline) return std::nullopt;
+  const RunRecord& base = comparison.runs[*comparison.baseline].run;
+  if (base.points.empty() || !base.points.back().scores.contains(comparison.metric)) return std::nullopt;
+  return base.points.back().scores.at(comparison.metric);
+}
+
+/// The metric by tenths of the devices; where there is a baseline, as its change against that run on the whole test set
+/// (paper 002's relative change of perplexity).
 std::string decile_table(const Comparison& comparison) {
   std::vector<std::string> names;
   std::set<std::string> seen;
@@ -138,10 +147,9 @@ std::string decile_table(const Comparison& comparison) {
     }
   }
   if (names.empty()) return "";
+  const std::optional<double> base = whole_baseline(comparison);
   TextTable table(std::move(columns));
   for (const std::string& name : names) {
-    const DecileSummary* base =
-        comparison.baseline ? decile_of(comparison.runs[*comparison.baseline].run, name) : nullptr;
     std::vector<std::string> cells = {name, "-"};
     for (const ComparedRun& compared : comparison.runs) {
       const DecileSummary* decile = decile_of(compared.run, name);
@@ -151,12 +159,15 @@ std::string decile_table(const Comparison& comparison) {
       }
       if (cells[1] == "-") cells[1] = std::to_string(decile->clients);
       const double value = decile->scores.at(comparison.metric);
-      const bool relative = base != nullptr && base != decile && base->scores.contains(comparison.metric);
-      cells.push_back(relative ? percent(change_against(value, base->scores.at(comparison.metric))) : score(value));
+      cells.push_back(base ? percent(change_against(value, *base)) : score(value));
     }
     table.add(std::move(cells));
   }
-  return fmt::format("\n{} by decile of the devices\n{}", comparison.metric, table.render());
+  const std::string against =
+      base ? fmt::format(", as its change against {} on the whole test set ({})",
+                         comparison.runs[*comparison.baseline].run.label, score(*base))
+           : "";
+  return fmt::format("\n{} by decile of the devices{}\n{}", comparison.metric, against, table.render());
 }
 
 }  // namespace
