@@ -107,6 +107,7 @@ TEST(AlgorithmContract, TheRegisteredNames) {
 
 TEST(AlgorithmContract, OneClientEqualsLocalTraining) {
   for (const std::string& name : federated_algorithms()) {
+    if (name == "signsgd") continue;  // a vote on directions forgets how far a client went
     const Client only{.curvature = 1.5, .target = 0.3, .steps = name == "fedsgd" ? 1 : 4, .examples = 7};
     // FedProx pulls towards where it began: without that term it is local training.
     Trial run(name, {only}, name == "fedprox" ? "{mu: 0}" : options_of(name));

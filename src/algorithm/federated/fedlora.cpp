@@ -39,11 +39,11 @@ void factorise(const at::Tensor& mean, const std::vector<Pair>& pairs, const at:
   for (const Pair& pair : pairs) {
     const at::Tensor product = mean.narrow(0, begin, pair.out * pair.in).view({pair.out, pair.in});
     begin += pair.out * pair.in;
-    const auto [u, s, vh] = at::linalg_svd(product, false);
+    const auto [u, s, v] = product.svd();
     const std::int64_t rank = std::min({pair.rank, pair.out, pair.in});
     const at::Tensor root = s.narrow(0, 0, rank).sqrt();
     const at::Tensor a = factor_a(model, pair), b = factor_b(model, pair);
-    a.narrow(0, 0, rank).copy_(root.unsqueeze(1) * vh.narrow(0, 0, rank));
+    a.narrow(0, 0, rank).copy_(root.unsqueeze(1) * v.narrow(1, 0, rank).t());
     b.narrow(1, 0, rank).copy_(u.narrow(1, 0, rank) * root);
     if (rank < pair.rank) {
       a.narrow(0, rank, pair.rank - rank).zero_();

@@ -33,8 +33,8 @@ Axis make_log_axis(std::span<const double> values, std::size_t ticks);
 
 /// Finite points only, by rising x.
 std::vector<Curve> drawable(std::span<const Curve> curves);
-/// The axes that show all the curves, which are drawable. Heights that differ by more than a factor of 30 (perplexities)
-/// are drawn on a logarithmic scale.
+/// The axes that show all the curves, which are drawable. Heights that differ by more than a factor of 30
+/// (perplexities) are drawn on a logarithmic scale.
 std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_ticks, std::size_t y_ticks);
 
 }  // namespace chorus

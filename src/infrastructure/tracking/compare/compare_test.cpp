@@ -259,9 +259,9 @@ TEST_F(Compare, ShowsChangesAgainstABaseline) {
   const auto plain = make({.name = "plain", .scores = {0.25}});
   const std::string text =
       to_text(compare_runs({.runs = {other, plain}, .baseline = fs::path(base.string() + "/")}), kAscii);
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("baseline"), HasSubstr("+20.0 %"), HasSubstr("-50.0 %"), HasSubstr("Change against base"),
-                    HasSubstr("accuracy by decile"), HasSubstr("whole test set (0.5000)"), HasSubstr("2            11  -20.0 %  -40.0 %")));
+  EXPECT_THAT(text, AllOf(HasSubstr("baseline"), HasSubstr("+20.0 %"), HasSubstr("-50.0 %"),
+                          HasSubstr("Change against base"), HasSubstr("accuracy by decile"),
+                          HasSubstr("whole test set (0.5000)"), HasSubstr("2            11  -20.0 %  -40.0 %")));
   EXPECT_EQ(compare_runs({.runs = {other, base}, .baseline = base}).runs.size(), 2U);
   EXPECT_FALSE(change_against(1, 0).has_value());
   EXPECT_FALSE(change_against(std::nan(""), 1).has_value());

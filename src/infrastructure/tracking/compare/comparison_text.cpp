@@ -163,10 +163,9 @@ std::string decile_table(const Comparison& comparison) {
     }
     table.add(std::move(cells));
   }
-  const std::string against =
-      base ? fmt::format(", as its change against {} on the whole test set ({})",
-                         comparison.runs[*comparison.baseline].run.label, score(*base))
-           : "";
+  const std::string against = base ? fmt::format(", as its change against {} on the whole test set ({})",
+                                                 comparison.runs[*comparison.baseline].run.label, score(*base))
+                                   : "";
   return fmt::format("\n{} by decile of the devices{}\n{}", comparison.metric, against, table.render());
 }
 
