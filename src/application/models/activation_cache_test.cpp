@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "application/models/batch.h"
 #include "application/models/pretrained.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -18,14 +18,10 @@ using Mode = ActivationCache::Mode;
 class ActivationCacheTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("chorus_cache_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
     LoadOptions options;
     options.prepare = [](Model& model) { model.layout().freeze([](const ParamSpec& spec) { return spec.layer < 1; }); };
     loaded_.emplace(load_pretrained(CHORUS_SOURCE_DIR "/tests/fixtures/parity/bert-seqcls", options));
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static Batch batch() { return collate({{{5, 6, 7}, {8, 9, 10, 11, 12}}, {{5, 6, 7}}}); }
 
   at::Tensor logits(ActivationCache& cache, Batch batch) const {
@@ -39,7 +35,8 @@ class ActivationCacheTest : public testing::Test {
   // Far more sequences than a memory of 0 MiB holds: everything goes to disk.
   ActivationCache::Config on_disk() const { return {.mode = Mode::kKeep, .memory = 0}; }
 
-  fs::path folder_;
+  TemporaryFolder room_;
+  const fs::path folder_ = room_ / "cache";
   std::optional<Pretrained> loaded_;
 };
 

@@ -18,6 +18,7 @@
 #include "core/files.h"
 #include "core/rng.h"
 #include "core/safetensors.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -264,16 +265,6 @@ TEST(TunedNetwork, OneBottleneckGrowsByRowsAndColumns) {
   EXPECT_TRUE(torch::equal(part.params.tensor(small), network.params().tensor(large).narrow(0, 0, 3)));
 }
 
-template <typename E, typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Peft, MistakesAreToldInOneSentence) {
   const std::string folder = std::string(kParity) + "/bert-seqcls";
   EXPECT_NE(message_of<ConfigError>([&] {
@@ -298,12 +289,8 @@ TEST(Peft, MistakesAreToldInOneSentence) {
 
 class AdapterFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("chorus_peft_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  TemporaryFolder room_;
+  const fs::path folder_ = room_.path();
 };
 
 TEST_F(AdapterFolder, ComesBackAsItWasWritten) {

@@ -52,10 +52,6 @@ std::vector<ClientGroupScores> TaskScorer::deciles(const ClientTotals& totals) c
   return reports(breakdown(totals).by_decile());
 }
 
-std::vector<ClientGroupScores> TaskScorer::by_client(const ClientTotals& totals) const {
-  return reports(breakdown(totals).by_client());
-}
-
 std::string usual_metric(const Task& task) {
   switch (task.head()) {
     case Head::kSequenceClassification:

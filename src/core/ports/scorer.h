@@ -35,7 +35,6 @@ class Scorer {
   using ClientTotals = std::vector<std::pair<ClientId, Message>>;
   virtual Scores pooled(const ClientTotals& totals) const = 0;
   virtual std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const = 0;
-  virtual std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const = 0;
 };
 
 }  // namespace chorus

@@ -18,6 +18,7 @@
 #include "core/rng.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 #include "infrastructure/checkpoint/client_state_store.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -25,16 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename E, typename F>
-std::string message_of(F call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this kind was thrown";
-}
 
 class CheckpointTest : public testing::Test {
  protected:

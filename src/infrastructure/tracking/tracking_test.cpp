@@ -14,22 +14,13 @@
 #include "core/files.h"
 #include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-template <typename E, typename F>
-std::string message_of(F call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this kind was thrown";
-}
 
 class Tracking : public testing::Test {
  protected:

@@ -17,6 +17,7 @@
 #include "infrastructure/tracking/compare/comparison.h"
 #include "infrastructure/tracking/compare/svg_plot.h"
 #include "infrastructure/tracking/compare/terminal_plot.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -25,16 +26,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-template <typename E, typename F>
-std::string message_of(F call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this kind was thrown";
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

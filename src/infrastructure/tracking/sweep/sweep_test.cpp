@@ -15,6 +15,7 @@
 #include "core/files.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "infrastructure/tracking/run_lock.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -23,16 +24,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename E, typename F>
-std::string message_of(F call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this kind was thrown";
-}
 
 TEST(SweepPlan, CasesTieSettingsTogether) {
   const SweepCase one = parse_sweep_case("AdaFL: algorithm=adafl; tuning={name: pfeiffer, width: 64}");
