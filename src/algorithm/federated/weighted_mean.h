@@ -21,7 +21,7 @@ class WeightedMean {
  public:
   explicit WeightedMean(std::size_t slots);
 
-  /// Copies; `x` may be reused.
+  /// `x` is held until its neighbour is there, and must not be changed before.
   void add(std::size_t slot, double weight, const at::Tensor& x);
   void skip(std::size_t slot);
 
@@ -33,12 +33,14 @@ class WeightedMean {
 
  private:
   using Node = std::pair<unsigned, std::size_t>;  // level, place in the level
+  void meet(std::size_t slot);
   void settle(Node node, at::Tensor sum);
 
   std::size_t slots_;
   unsigned depth_ = 0;
   std::vector<bool> known_;
   std::vector<double> weights_;
+  std::map<std::size_t, at::Tensor> alone_;  // slots that wait for their neighbour
   std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
 };
 
