@@ -22,12 +22,6 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CHORUS_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined")
 set(CHORUS_PROGRAM_DIR "${CMAKE_BINARY_DIR}" CACHE PATH "Where the chorus program is put")
 
-# Dozens of programs are linked; gold takes half as long as the usual linker.
-find_program(GOLD ld.gold)
-if(GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_link_options(-fuse-ld=gold)
-endif()
-
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER

@@ -19,6 +19,12 @@ target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
+# Dozens of programs are linked; gold takes half as long as the usual linker. It stumbles over PyPI's libtorch.so.
+find_program(GOLD ld.gold)
+if(GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT Torch_DIR MATCHES "python")
+  add_link_options(-fuse-ld=gold)
+endif()
+
 if(TARGET yaml-cpp::yaml-cpp)
   set(CHORUS_YAML yaml-cpp::yaml-cpp)
 else()
