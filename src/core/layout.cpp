@@ -48,6 +48,16 @@ void Layout::freeze(const std::function<bool(const ParamSpec&)>& is_frozen) {
   place();
 }
 
+Layout Layout::with_rows(ParamId id, std::int64_t rows) const {
+  Layout result = *this;
+  ParamSpec& spec = result.specs_.at(static_cast<std::size_t>(id.index));
+  check(rows > 0 && spec.shape.size() == 2, "only a table has rows");
+  spec.shape[0] = rows;
+  spec.count = rows * spec.shape[1];
+  result.place();
+  return result;
+}
+
 std::optional<ParamId> Layout::find(std::string_view name) const {
   const std::string key(name);
   if (const auto found = index_.find(key); found != index_.end()) return ParamId{found->second};

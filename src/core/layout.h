@@ -70,6 +70,9 @@ class Layout {
   /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
   void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
 
+  /// The same layout, the table `id` having so many rows.
+  Layout with_rows(ParamId id, std::int64_t rows) const;
+
   const ParamSpec& operator[](ParamId id) const { return specs_.at(static_cast<std::size_t>(id.index)); }
   const std::vector<ParamSpec>& specs() const { return specs_; }
   /// By name or alias.

@@ -50,6 +50,13 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
                 base.frozen_);
 }
 
+Params Params::on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen) {
+  check(frozen.size(0) == layout->frozen_size(), "the frozen vector is of another model");
+  const at::Tensor values = empty_rows(clients, layout->trainable_size(), frozen.device());
+  const at::Tensor gradients = empty_rows(clients, layout->trainable_size(), frozen.device());
+  return Params(std::move(layout), values, gradients, frozen);
+}
+
 Params Params::over(const Layout& layout, const at::Tensor& frozen) {
   check(frozen.size(0) == layout.frozen_size(), "the frozen vector is of another model");
   return Params(std::make_shared<Layout>(layout), zero_rows(1, layout.trainable_size(), frozen.device()), at::Tensor(),

@@ -35,6 +35,9 @@ class Params {
   /// The same with values that begin at `start`, [P] for all or [C, P]. Here the gradients are not zeroed yet.
   static Params cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
 
+  /// A cohort whose values and gradients are not set yet, on a frozen vector that another layout with the same frozen
+  /// parameters has.
+  static Params on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen);
   /// C = 1, values of zero, on a frozen vector that another layout with the same frozen parameters has.
   static Params over(const Layout& layout, const at::Tensor& frozen);
 

@@ -38,6 +38,8 @@ class Bench final : public Workbench {
       while (active < count && of(ids_[static_cast<std::size_t>(active)]).steps > step) ++active;
       const at::Tensor now = values.narrow(0, 0, active);
       const at::Tensor gradients = gradient_at(values).narrow(0, 0, active).clone();
+      const at::Tensor begun = start.dim() == 1 ? start : start.narrow(0, 0, active);
+      if (wish.proximal != 0) gradients.add_(now, wish.proximal).sub_(begun, wish.proximal);
       if (wish.adjust) wish.adjust(now, gradients);
       now.sub_(gradients, world_.learning_rate);
     }

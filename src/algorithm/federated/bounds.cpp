@@ -22,14 +22,14 @@ at::Tensor own_models(const Request& request, Workbench& bench) {
 class TrainOn : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    return train_from_model(request, bench, {.adjust = {}, .keep_optimizer = true}).answers;
+    return train_from_model(request, bench, {.keep_optimizer = true}).answers;
   }
 };
 
 class LocalTrain : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    const TrainResult result = bench.train(own_models(request, bench), {.adjust = {}, .keep_optimizer = true});
+    const TrainResult result = bench.train(own_models(request, bench), {.keep_optimizer = true});
     std::vector<Answer> answers;
     for (std::size_t i = 0; i < bench.clients().size(); ++i) {
       bench.state(i)[kOwnModel] = result.values[static_cast<std::int64_t>(i)].cpu().clone();

@@ -21,15 +21,7 @@ namespace {
 class FedProxTrain : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    const double mu = request.body.number("mu");
-    const at::Tensor& model = request.body.vector("model", bench.parameters());
-    TrainWish wish;
-    if (mu != 0) {
-      wish.adjust = [&](const at::Tensor& values, const at::Tensor& gradients) {
-        gradients.add_(values, mu).sub_(model.to(values.device()), mu);
-      };
-    }
-    return train_from_model(request, bench, wish).answers;
+    return train_from_model(request, bench, {.proximal = request.body.number("mu")}).answers;
   }
 };
 

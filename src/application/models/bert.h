@@ -23,6 +23,7 @@ class BertFamily : public Model {
   Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
   at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
   int cuts() const override { return layers(); }
+  const Embedding* words() const override { return head_ == Head::kMaskedLm ? nullptr : &words_; }
   std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return max_length_; }

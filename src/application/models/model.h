@@ -64,6 +64,10 @@ class Model {
   /// After how many layers, at most, the model can be cut so that `forward` goes on from Batch::bottom.
   virtual int cuts() const { return 0; }
 
+  /// The table that Batch::ids are looked up in, when nothing else reads it (no head is tied to it) and training asks
+  /// for no other ids than the data has; else null.
+  virtual const Embedding* words() const { return nullptr; }
+
   /// Where adapters, low-rank updates and prefixes can be attached; empty for networks that are no transformers.
   virtual std::vector<LayerSlots> slots() { return {}; }
 

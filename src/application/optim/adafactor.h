@@ -20,6 +20,7 @@ struct AdafactorConfig {
 class Adafactor : public Optimizer {
  public:
   Adafactor(const AdafactorConfig& config, const OptimizerInput& input);
+  bool elementwise() const override { return false; }
 
  private:
   void update(const Rows& rows) override;

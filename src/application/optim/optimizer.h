@@ -41,6 +41,10 @@ class Optimizer {
   /// values, gradients [A, P], rates: the learning rate of each of the A clients. May change the gradients.
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates);
 
+  /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
+  /// decay.
+  virtual bool elementwise() const { return true; }
+
   /// How far `steps` steps go in units of one gradient: FedNova's |a|_1.
   virtual double reach(double steps) const { return steps; }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "application/trainer/mixed_precision.h"
+#include "application/trainer/used_words.h"
 #include "core/error.h"
 #include "core/rng.h"
 
@@ -60,12 +61,17 @@ class CohortTrainer::Session {
     std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
   };
 
+  /// `used_words`: values of words that a client does not have are left out of its computation.
   Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
-          const TrainMoment& moment)
+          const TrainMoment& moment, bool used_words)
       : trainer_(trainer),
         clients_(clients),
         moment_(moment),
-        params_(Params::cohort_from(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true, start)) {
+        start_(start.to(trainer.input_.base.device())),
+        words_(used_words ? words_of(trainer.input_, clients) : std::nullopt),
+        params_(words_ ? words_->params(trainer.input_.base.frozen(), start_)
+                       : Params::cohort_from(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true,
+                                             start_)) {
     for (const TrainClient& client : clients) {
       check(!client.data.rows.empty(), "a client without data cannot train");
       batches_.emplace_back(client, trainer.config_.batch_size, moment);
@@ -73,6 +79,14 @@ class CohortTrainer::Session {
   }
 
   const Params& params() const { return params_; }
+  /// [C, P], whole. The session's own values, which go no further, where nothing was left out.
+  at::Tensor values() const { return words_ ? words_->spread(params_.values(), start_) : params_.values(); }
+  /// gradients += mu (values - start)
+  void add_proximal(std::int64_t count, double mu) {
+    if (!begun_.defined()) begun_ = words_ ? words_->params(params_.frozen(), start_).values() : start_;
+    const Params& now = active(count);
+    now.grads().add_(now.values(), mu).sub_(begun_.dim() == 1 ? begun_ : begun_.narrow(0, 0, count), mu);
+  }
   /// The first `count` clients alone.
   Params& active(std::int64_t count) {
     if (!active_ || active_->clients() != count) active_.emplace(params_.first(count));
@@ -93,6 +107,7 @@ class CohortTrainer::Session {
                                                   .round = moment_.round,
                                                   .epoch = static_cast<std::uint64_t>(number),
                                                   .device = params_.device()});
+    if (words_) batch.batch.ids = words_->rename(batch.batch.ids);
     if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
     Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(seeds)) : Dropout();
     const MixedPrecision mixed(trainer_.config_.precision == TrainerConfig::Precision::kBFloat16, params_.device());
@@ -101,15 +116,30 @@ class CohortTrainer::Session {
   }
 
  private:
+  static std::optional<UsedWords> words_of(const TrainerInput& input, std::span<const TrainClient> clients) {
+    const Embedding* words = input.model.words();
+    if (words == nullptr || !UsedWords::possible(input.model.layout(), *words)) return std::nullopt;
+    std::vector<const ClientData*> data;
+    for (const TrainClient& client : clients) data.push_back(&client.data);
+    return UsedWords(input.model.layout(), *words, data, input.base.device());
+  }
+
   const CohortTrainer& trainer_;
   std::span<const TrainClient> clients_;
   TrainMoment moment_;
+  at::Tensor start_;
+  std::optional<UsedWords> words_;
   Params params_;
+  at::Tensor begun_;  // the values at first, where a proximal term asks for them
   std::optional<Params> active_;
   std::vector<Batches> batches_;
 };
 
-CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config) : input_(input), config_(config) {
+CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config)
+    : input_(input),
+      config_(config),
+      elementwise_(config.weight_decay == 0 &&
+                   config.optimizer.make(OptimizerInput{std::make_shared<Layout>()})->elementwise()) {
   if (config.precision == TrainerConfig::Precision::kBFloat16 && !input.base.device().is_cuda()) {
     throw ConfigError("trainer.precision: bfloat16 needs a GPU (device: cuda); use float32 here");
   }
@@ -125,7 +155,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
                                  const TrainMoment& moment, const TrainWish& wish,
                                  std::span<ClientState* const> states) const {
   const std::size_t cohort = clients.size();
-  Session session(*this, clients, start, moment);
+  Session session(*this, clients, start, moment, elementwise_ && !wish.adjust && !wish.keep_optimizer);
   const Params& params = session.params();
   const auto layout = std::make_shared<Layout>(params.layout());
   const auto optimizer = config_.optimizer.make(
@@ -167,6 +197,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       loss_sum.narrow(0, 0, reading).add_(loss.detach());
     }
     const Params& active = session.active(count);
+    if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());
     if (config_.clip > 0) clip_rows(active.grads(), config_.clip);
     std::vector<double> rates;
@@ -180,7 +211,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   }
 
   TrainResult result;
-  result.values = params.values();
+  result.values = session.values();
   result.rate_sum = std::move(rate_sum);
   result.failures.resize(cohort);
   result.loss = as_vector(loss_sum);
@@ -201,7 +232,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
 
 GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,
                                        const TrainMoment& moment, bool want_gradients) const {
-  Session session(*this, clients, start, moment);
+  Session session(*this, clients, start, moment, false);
   const Params& params = session.params();
   std::vector<std::int64_t> batches;
   for (const TrainClient& client : clients) {

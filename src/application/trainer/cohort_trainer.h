@@ -64,6 +64,7 @@ class CohortTrainer {
 
   TrainerInput input_;
   TrainerConfig config_;
+  bool elementwise_;  // the optimiser leaves what has no gradient alone
 };
 
 }  // namespace chorus

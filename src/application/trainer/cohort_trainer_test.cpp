@@ -109,15 +109,35 @@ TEST(CohortTrainer, ADivergingClientIsToldAndTouchesNobody) {
   EXPECT_LT((alone.values[0] - result.values[1]).abs().mean().item<double>(), 1e-7);
 }
 
+TEST(CohortTrainer, LeavingOutWordsThatAClientDoesNotHaveChangesNothing) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const at::Tensor start = bench.params.values()[0];
+  for (const char* yaml : {"{batch_size: 8, epochs: 2, learning_rate: 1e-3, clip: 0}",
+                           "{batch_size: 8, optimizer: {name: sgd, momentum: 0.9}, learning_rate: 0.05, clip: 0}"}) {
+    // A look at the gradients, or an own proximal term, needs all of them.
+    TrainWish whole, proximal;
+    whole.adjust = [](const at::Tensor&, const at::Tensor&) {};
+    proximal.adjust = [&](const at::Tensor& values, const at::Tensor& gradients) {
+      gradients.add_(values, 0.5).sub_(start, 0.5);
+    };
+    const TrainResult used = bench.train(config_of(yaml), clients);
+    EXPECT_TRUE(torch::equal(used.values, bench.train(config_of(yaml), clients, whole).values)) << yaml;
+    const TrainResult near = bench.train(config_of(yaml), clients, {.proximal = 0.5});
+    EXPECT_TRUE(torch::equal(near.values, bench.train(config_of(yaml), clients, proximal).values)) << yaml;
+    EXPECT_FALSE(torch::equal(near.values, used.values));
+  }
+}
+
 TEST(CohortTrainer, KeepsTheOptimizerInTheClientsState) {
   const Bench bench;
   const auto clients = bench.clients();
   std::vector<ClientState> states(3);
   const std::vector<ClientState*> places{&states[0], &states[1], &states[2]};
   const TrainerConfig config = config_of("{batch_size: 8}");
-  bench.train(config, clients, {.adjust = {}, .keep_optimizer = true}, places);
+  bench.train(config, clients, {.keep_optimizer = true}, places);
   EXPECT_EQ(states[1].at("optimizer.steps").item<double>(), 3);
-  bench.train(config, clients, {.adjust = {}, .keep_optimizer = true}, places);
+  bench.train(config, clients, {.keep_optimizer = true}, places);
   EXPECT_EQ(states[1].at("optimizer.steps").item<double>(), 6);
   EXPECT_EQ(states[1].at("optimizer.first").numel(), bench.model->layout().trainable_size());
 }

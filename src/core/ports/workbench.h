@@ -19,9 +19,10 @@ using ClientState = std::map<std::string, at::Tensor>;
 
 /// How a procedure wants its clients to train, beyond the trainer's own configuration.
 struct TrainWish {
+  /// mu of a proximal term in the loss, mu/2 |w - start|^2.
+  double proximal = 0;
   /// Called after every backward pass, before clipping, with the values and the gradients [A, P] of those clients that
-  /// still train: the first A of Workbench::clients(). Changes the gradients in place (a proximal term, a control
-  /// variate).
+  /// still train: the first A of Workbench::clients(). Changes the gradients in place (a control variate).
   std::function<void(const at::Tensor& values, const at::Tensor& gradients)> adjust = {};
   /// The optimiser goes on where the client's last round ended; it rests in the client's state.
   bool keep_optimizer = false;
