@@ -19,10 +19,28 @@ target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
+# The library behind Debian's LibTorch, for products too small for LibTorch's own overhead. Without it they go through
+# LibTorch.
+find_library(OPENBLAS NAMES openblas libopenblas.so.0)
+add_library(chorus_blas INTERFACE)
+if(OPENBLAS)
+  target_link_libraries(chorus_blas INTERFACE ${OPENBLAS})
+  target_compile_definitions(chorus_blas INTERFACE CHORUS_HAS_BLAS)
+endif()
+
 # Dozens of programs are linked; gold takes half as long as the usual linker. It stumbles over PyPI's libtorch.so.
 find_program(GOLD ld.gold)
 if(GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT Torch_DIR MATCHES "python")
   add_link_options(-fuse-ld=gold)
+endif()
+
+# Kernels of our own are compiled at run time; here only CUDA's headers are needed.
+if(TARGET torch_cuda)
+  find_package(CUDAToolkit)
+  if(CUDAToolkit_FOUND)
+    target_include_directories(chorus_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_definitions(chorus_torch INTERFACE CHORUS_HAS_CUDA)
+  endif()
 endif()
 
 if(TARGET yaml-cpp::yaml-cpp)

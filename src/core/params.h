@@ -43,6 +43,7 @@ class Params {
 
   std::int64_t clients() const { return values_.size(0); }
   const Layout& layout() const { return *layout_; }
+  std::shared_ptr<const Layout> shared_layout() const { return layout_; }
   at::Device device() const { return values_.device(); }
 
   const at::Tensor& values() const { return values_; }

@@ -4,10 +4,15 @@
 #include <c10/util/Exception.h>
 #include <malloc.h>
 #include <torch/version.h>
+#ifdef CHORUS_HAS_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <thread>
 
 #include "core/log.h"
@@ -60,5 +65,17 @@ TorchThreads::TorchThreads(int count) : before_((prepare_torch(), at::get_num_th
 }
 
 TorchThreads::~TorchThreads() { at::set_num_threads(before_); }
+
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
+
+void release_unused_memory() {
+#ifdef CHORUS_HAS_CUDA
+  c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
+}
 
 }  // namespace chorus

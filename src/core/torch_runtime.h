@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+
 namespace chorus {
 
 /// Sets LibTorch up, at the first call and at the first of each thread: one thread a core unless OMP_NUM_THREADS says
@@ -20,5 +22,10 @@ class TorchThreads {
  private:
   int before_;
 };
+
+/// Whether this is what LibTorch throws when memory, the machine's or a GPU's, is used up.
+bool is_out_of_memory(const std::exception& error);
+/// Gives what LibTorch keeps of a GPU's memory for later back.
+void release_unused_memory();
 
 }  // namespace chorus

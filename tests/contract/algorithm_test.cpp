@@ -154,6 +154,22 @@ TEST(AlgorithmContract, AnotherCohortBatchGivesTheSameWithinRounding) {
   }
 }
 
+TEST(AlgorithmContract, WhatDoesNotFitIntoMemoryIsDoneInHalves) {
+  for (const std::string& name : federated_algorithms()) {
+    Trial plenty(name, three_clients(), options_of(name)), scarce(name, three_clients(), options_of(name));
+    plenty.cohort_batch = scarce.cohort_batch = 3;
+    scarce.world.room = 1;
+    for (int round = 0; round < 3; ++round) {
+      plenty.step();
+      scarce.step();
+    }
+    EXPECT_TRUE(torch::allclose(plenty.model, scarce.model, 1e-6, 1e-7)) << name;
+  }
+  Trial none("fedavg", three_clients());
+  none.world.room = 0;
+  EXPECT_THROW(none.step(), c10::OutOfMemoryError);
+}
+
 TEST(AlgorithmContract, GoesOnFromASavedState) {
   for (const std::string& name : Algorithms::names()) {
     Trial whole(name, three_clients()), first(name, three_clients());

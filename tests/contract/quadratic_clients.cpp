@@ -105,6 +105,7 @@ LocalFederation federation(World& world, std::span<const double> sizes, std::siz
   LocalFederationInput input;
   input.sizes = sizes;
   input.open = [&world](std::span<const ClientId> ids, const Request& request) {
+    if (ids.size() > world.room) throw c10::OutOfMemoryError({__func__, __FILE__, 0}, "CUDA out of memory");
     return world.open(ids, request.round);
   };
   input.cohort_batch = cohort_batch;

@@ -26,6 +26,7 @@ struct World {
   std::vector<Client> clients;
   std::int64_t parameters = 4;
   double learning_rate = 0.1;
+  std::size_t room = 1000;  // more clients at once do not fit into memory
 
   std::map<ClientId, ClientState> states = {};  // between rounds
   std::mutex mutex = {};

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/flat_math.h"
 
 namespace chorus {
 
@@ -21,10 +22,21 @@ double weight_of(const Reply& reply, Weighting weighting) {
   return 1;
 }
 
+namespace {
+
+bool finite(const at::Tensor& x) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
+    return all_finite(x.data_ptr<float>(), x.numel());
+  }
+  return at::isfinite(x).all().item<bool>();
+}
+
+}  // namespace
+
 std::string fault_of(const Reply& reply, std::span<const std::string> tensors, std::int64_t size) {
   for (const std::string& name : tensors) {
     const at::Tensor& tensor = reply.body.vector(name, size);
-    if (!std::isfinite(tensor.sum().item<double>())) return "its " + name + " has numbers that are not finite";
+    if (!finite(tensor)) return "its " + name + " has numbers that are not finite";
   }
   const double examples = reply.body.number("examples");
   if (!(examples > 0) || !std::isfinite(examples)) return "it says that it has no examples";

@@ -1,20 +1,29 @@
 #include "algorithm/federated/weighted_mean.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
 #include <numeric>
 
 #include "core/error.h"
+#include "core/flat_math.h"
 
 namespace chorus {
 
+namespace {
+
+std::size_t groups_of(std::size_t slots) { return (slots + kMostTerms - 1) / kMostTerms; }
+
+bool plain(const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous(); }
+
+}  // namespace
+
 WeightedMean::WeightedMean(std::size_t slots) : slots_(slots), known_(slots, false), weights_(slots, 0.0) {
-  while ((std::size_t{1} << depth_) < slots) ++depth_;
-  // The leaves beyond the slots are empty; whole empty subtrees settle at once.
-  for (std::size_t end = std::size_t{1} << depth_, at = slots; at < end;) {
-    if (at % 2 == 1) {  // its neighbour is a slot, which knows that it is alone
-      ++at;
-      continue;
-    }
-    unsigned level = 1;
+  const std::size_t groups = groups_of(slots);
+  while ((std::size_t{1} << depth_) < groups) ++depth_;
+  // The leaves beyond the groups are empty; whole empty subtrees settle at once.
+  for (std::size_t end = std::size_t{1} << depth_, at = groups; at < end;) {
+    unsigned level = 0;
     while (at % (std::size_t{2} << level) == 0 && at + (std::size_t{2} << level) <= end) ++level;
     settle({level, at >> level}, {});
     at += std::size_t{1} << level;
@@ -25,29 +34,38 @@ void WeightedMean::add(std::size_t slot, double weight, const at::Tensor& x) {
   check(slot < slots_ && !known_[slot], "a slot is filled once");
   known_[slot] = true;
   weights_[slot] = weight;
-  alone_[slot] = x;
-  meet(slot);
+  waiting_[slot] = x;
+  meet(slot / kMostTerms);
 }
 
 void WeightedMean::skip(std::size_t slot) {
   check(slot < slots_ && !known_[slot], "a slot is filled once");
   known_[slot] = true;
-  meet(slot);
+  meet(slot / kMostTerms);
 }
 
-// Neighbours are added in one pass over memory, the lower slot first, whoever came last.
-void WeightedMean::meet(std::size_t slot) {
-  const std::size_t low = slot & ~std::size_t{1}, high = low + 1;
-  const auto here = [&](std::size_t at) { return at >= slots_ || known_[at]; };
-  if (!here(low) || !here(high)) return;
-  at::Tensor sum;
-  for (const std::size_t at : {low, high}) {
-    const auto found = alone_.find(at);
-    if (found == alone_.end()) continue;
-    sum = sum.defined() ? sum.add_(found->second, weights_[at]) : found->second.mul(weights_[at]);
-    alone_.erase(found);
+// Neighbours are added in one pass over memory, the lowest slot first, whoever came last.
+void WeightedMean::meet(std::size_t group) {
+  const std::size_t begin = group * kMostTerms, end = std::min(begin + kMostTerms, slots_);
+  for (std::size_t slot = begin; slot < end; ++slot) {
+    if (!known_[slot]) return;
   }
-  settle(depth_ == 0 ? Node{0, 0} : Node{1, low / 2}, sum);
+  const auto first = waiting_.lower_bound(begin), last = waiting_.lower_bound(end);
+  at::Tensor sum;
+  if (std::all_of(first, last, [](const auto& entry) { return plain(entry.second); }) && first != last) {
+    std::vector<Term> terms;
+    for (auto at = first; at != last; ++at) {
+      terms.push_back({at->second.data_ptr<float>(), static_cast<float>(weights_[at->first])});
+    }
+    sum = at::empty_like(first->second);
+    weighted_sum(sum.data_ptr<float>(), terms, sum.numel());
+  } else {
+    for (auto at = first; at != last; ++at) {
+      sum = sum.defined() ? sum.add_(at->second, weights_[at->first]) : at->second.mul(weights_[at->first]);
+    }
+  }
+  waiting_.erase(first, last);
+  settle({0, group}, sum);
 }
 
 void WeightedMean::settle(Node node, at::Tensor sum) {
@@ -60,7 +78,11 @@ void WeightedMean::settle(Node node, at::Tensor sum) {
     if (!sum.defined()) {
       sum = other;
     } else if (other.defined()) {
-      sum.add_(other);
+      if (plain(sum) && plain(other)) {
+        add_to(sum.data_ptr<float>(), other.data_ptr<float>(), sum.numel());
+      } else {
+        sum.add_(other);
+      }
     }
   }
   sums_[node] = sum;
@@ -71,7 +93,7 @@ double WeightedMean::weight() const { return std::accumulate(weights_.begin(), w
 std::size_t WeightedMean::held() const {
   std::size_t count = 0;
   for (const auto& entry : sums_) count += entry.second.defined() ? 1 : 0;
-  return count + alone_.size();
+  return count + waiting_.size();
 }
 
 at::Tensor WeightedMean::result() {

@@ -10,9 +10,9 @@
 namespace chorus {
 
 /// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
-/// sum_k w_k x_k / sum_k w_k. The sum is taken pairwise over a fixed binary tree of the slots, so its bits do not
-/// depend on the order of arrival, its rounding error grows with the logarithm of the number of slots, and, while they
-/// arrive roughly in the order of their slots, only about that many partial sums are held.
+/// sum_k w_k x_k / sum_k w_k. Four neighbours are added in one pass over memory, and their sums pairwise over a fixed
+/// binary tree, so the bits do not depend on the order of arrival, the rounding error grows with the logarithm of the
+/// number of slots, and, while they arrive roughly in the order of their slots, only about that many sums are held.
 ///
 ///     WeightedMean mean(cohort.size());
 ///     for (Reply& reply : replies) reply.ok() ? mean.add(reply.slot, weight, update) : mean.skip(reply.slot);
@@ -21,7 +21,7 @@ class WeightedMean {
  public:
   explicit WeightedMean(std::size_t slots);
 
-  /// `x` is held until its neighbour is there, and must not be changed before.
+  /// `x` is held until its neighbours are there, and must not be changed before.
   void add(std::size_t slot, double weight, const at::Tensor& x);
   void skip(std::size_t slot);
 
@@ -33,14 +33,14 @@ class WeightedMean {
 
  private:
   using Node = std::pair<unsigned, std::size_t>;  // level, place in the level
-  void meet(std::size_t slot);
+  void meet(std::size_t group);
   void settle(Node node, at::Tensor sum);
 
   std::size_t slots_;
   unsigned depth_ = 0;
   std::vector<bool> known_;
   std::vector<double> weights_;
-  std::map<std::size_t, at::Tensor> alone_;  // slots that wait for their neighbour
+  std::map<std::size_t, at::Tensor> waiting_;  // for their neighbours
   std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
 };
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "application/models/ops/residual.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -117,16 +118,9 @@ at::Tensor Bart::embed(const Stack& stack, const Params& params, const at::Tenso
   return dropout.hidden(stack.embedding_norm(params, x), dropout_);
 }
 
-at::Tensor Bart::close(const Close& parts, const Params& params, const at::Tensor& x, const at::Tensor& y,
-                       Dropout& dropout) const {
-  at::Tensor f = dropout.hidden(y, dropout_);
-  if (parts.adapter.exists()) f = parts.adapter(params, f, x, &parts.norm);
-  return parts.norm(params, x + f);
-}
-
 at::Tensor Bart::feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const {
   const at::Tensor inner = dropout.hidden(activate(activation_, layer.up(params, x)), activation_dropout_);
-  return close({layer.norm, layer.output_adapter}, params, x, layer.down(params, inner), dropout);
+  return SublayerEnd{layer.norm, layer.output_adapter, dropout_}(params, layer.down(params, inner), x, dropout);
 }
 
 at::Tensor Bart::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
@@ -150,7 +144,8 @@ at::Tensor Bart::run_encoder(const Params& params, at::Tensor x, Range range, co
     const at::Tensor mixed =
         attention(layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x), packing, packing,
                   with_prefix(attention_spec(encoder_.heads), params, layer.prefix), dropout);
-    x = close({layer.self.norm, layer.attention_adapter}, params, x, layer.self.out(params, mixed), dropout);
+    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out(params, mixed), x,
+                                                                        dropout);
     x = feed_forward(layer, params, x, dropout);
   }
   return x;
@@ -169,9 +164,10 @@ at::Tensor Bart::decode(const Params& params, const at::Tensor& ids, const at::T
     const Layer& layer = decoder_.layers[i];
     const at::Tensor mixed =
         mixers.self(i, layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x));
-    x = close({layer.self.norm, layer.attention_adapter}, params, x, layer.self.out(params, mixed), dropout);
+    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out(params, mixed), x,
+                                                                        dropout);
     const at::Tensor read = mixers.cross(i, layer.cross.query(params, x));
-    x = close({layer.cross.norm, {}}, params, x, layer.cross.out(params, read), dropout);
+    x = residual_norm(params, layer.cross.norm, layer.cross.out(params, read), x, dropout, dropout_);
     x = feed_forward(layer, params, x, dropout);
   }
   return x;

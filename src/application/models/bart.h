@@ -56,13 +56,6 @@ class Bart : public EncoderDecoder {
   AttentionSpec attention_spec(std::int64_t heads) const;
   at::Tensor embed(const Stack& stack, const Params& params, const at::Tensor& ids, const at::Tensor& positions,
                    Dropout& dropout) const;
-  /// norm(x + dropout(y)), with an adapter where one is attached.
-  struct Close {
-    const Norm& norm;
-    const Adapter& adapter;
-  };
-  at::Tensor close(const Close& parts, const Params& params, const at::Tensor& x, const at::Tensor& y,
-                   Dropout& dropout) const;
   /// The encoder's layers from `first` to `end`.
   struct Range {
     std::size_t first, end;

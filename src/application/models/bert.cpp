@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "application/models/ops/residual.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -213,15 +214,11 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
       .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
   const at::Tensor mixed = attention(layer.query(params, x), layer.key(params, x), layer.value(params, x), packing,
                                      packing, with_prefix(spec, params, layer.prefix), dropout);
-  at::Tensor attended = layer.attention_out(params, mixed);
-  if (kind_ != Kind::kDistilBert) attended = dropout.hidden(attended, hidden_dropout_);
-  if (layer.attention_adapter.exists()) {
-    attended = layer.attention_adapter(params, attended, x, &layer.attention_norm);
-  }
-  const at::Tensor a = layer.attention_norm(params, attended + x);
-  at::Tensor f = dropout.hidden(layer.down(params, activate(activation_, layer.up(params, a))), hidden_dropout_);
-  if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, a, &layer.output_norm);
-  return layer.output_norm(params, f + a);
+  const SublayerEnd after_attention{layer.attention_norm, layer.attention_adapter,
+                                    kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
+  const at::Tensor a = after_attention(params, layer.attention_out(params, mixed), x, dropout);
+  const at::Tensor f = layer.down(params, activate(activation_, layer.up(params, a)));
+  return SublayerEnd{layer.output_norm, layer.output_adapter, hidden_dropout_}(params, f, a, dropout);
 }
 
 at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,

@@ -22,9 +22,13 @@ struct AdamWStep {
   double size;    ///< learning rate, corrected for the first moment's bias
   double root;    ///< correction of the root of the second moment
   double shrink;  ///< learning rate times weight decay
+  double scale;   ///< of the gradients
 };
 
 /// The numbers [begin, end) of a row; see adamw.h for the equations.
 void adamw_step(const AdamWRow& row, std::int64_t begin, std::int64_t end, const AdamWStep& step);
+
+/// Of at most a few ten thousand numbers: the partial sums are floats.
+double sum_of_squares(const float* numbers, std::int64_t count);
 
 }  // namespace chorus

@@ -1,9 +1,13 @@
 #include "application/optim/optimizer.h"
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
+#include "application/optim/flat_kernels.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -19,6 +23,26 @@ at::Tensor matrices_mask(const Layout& layout, at::Device device) {
   return mask.to(device);
 }
 
+// [A, 1]. Sums of pieces of fixed size, so that they do not depend on the number of threads.
+at::Tensor row_norms(const at::Tensor& rows) {
+  constexpr std::int64_t kPiece = 1 << 15;
+  const std::int64_t pieces = (rows.size(1) + kPiece - 1) / kPiece;
+  std::vector<double> sums(static_cast<std::size_t>(rows.size(0) * pieces));
+  at::parallel_for(0, rows.size(0) * pieces, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % pieces * kPiece;
+      const float* data = rows.data_ptr<float>() + i / pieces * rows.stride(0) + first;
+      sums[static_cast<std::size_t>(i)] = sum_of_squares(data, std::min(kPiece, rows.size(1) - first));
+    }
+  });
+  at::Tensor norms = torch::empty({rows.size(0), 1}, at::kFloat);
+  for (std::int64_t c = 0; c < rows.size(0); ++c) {
+    const auto begin = sums.begin() + c * pieces;
+    norms.data_ptr<float>()[c] = static_cast<float>(std::sqrt(std::accumulate(begin, begin + pieces, 0.0)));
+  }
+  return norms;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerInput& input)
@@ -26,12 +50,15 @@ Optimizer::Optimizer(const OptimizerInput& input)
   if (input.weight_decay > 0 && input.decay_matrices_only) decay_ = matrices_mask(*input.layout, input.device);
 }
 
-void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates) {
+void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
+                     const at::Tensor& scale) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
   check(values.size(0) == count && gradients.size(0) == count && count <= input_.clients, "one rate a client");
   for (std::int64_t c = 0; c < count; ++c) steps_[static_cast<std::size_t>(c)] += 1;
-  update({values, gradients, rates, count});
+  const bool scaled = scale.defined() && !scales(values);
+  if (scaled) gradients.mul_(scale);
+  update({values, gradients, rates, count, scaled ? at::Tensor() : scale});
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) const {
@@ -90,12 +117,11 @@ void Optimizer::decay_gradients(const Rows& rows) const {
   }
 }
 
-at::Tensor clip_rows(const at::Tensor& gradients, double norm) {
+at::Tensor clip_scales(const at::Tensor& gradients, double norm) {
   const at::NoGradGuard no_grad;
-  at::Tensor norms = gradients.norm(2, {1}, true);
+  at::Tensor norms = gradients.is_cpu() ? row_norms(gradients) : gradients.norm(2, {1}, true);
   // As torch's clip_grad_norm_, the epsilon included.
-  gradients.mul_((norm / (norms + 1e-6)).clamp_max_(1.0));
-  return norms.squeeze(1);
+  return (norm / (norms + 1e-6)).clamp_max_(1.0);
 }
 
 }  // namespace chorus

@@ -38,8 +38,10 @@ class Optimizer {
   explicit Optimizer(const OptimizerInput& input);
   virtual ~Optimizer() = default;
 
-  /// values, gradients [A, P], rates: the learning rate of each of the A clients. May change the gradients.
-  void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates);
+  /// values, gradients [A, P], rates: the learning rate of each of the A clients. `scale`: factors [A, 1] of the
+  /// gradients (clip_scales), undefined for 1. May change the gradients.
+  void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
+            const at::Tensor& scale = {});
 
   /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
   /// decay.
@@ -58,8 +60,11 @@ class Optimizer {
     at::Tensor values, gradients;
     std::span<const double> rates;
     std::int64_t count = 0;
+    at::Tensor scale = {};  // of the gradients, where scales() is true; undefined: 1
   };
   virtual void update(const Rows& rows) = 0;
+  /// Whether `update` multiplies by the scale itself, which saves a pass over the gradients.
+  virtual bool scales(const at::Tensor& /*values*/) const { return false; }
 
   /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.
   at::Tensor& buffer(const std::string& name, std::int64_t size);
@@ -87,7 +92,7 @@ class Optimizer {
 
 using Optimizers = Registry<Optimizer, const OptimizerInput&>;
 
-/// Scales the gradients of each client, a row, so that its L2 norm is at most `norm`. Returns the norms before, [A].
-at::Tensor clip_rows(const at::Tensor& gradients, double norm);
+/// The factor of each client's gradient, a row, that makes its L2 norm at most `norm`: [A, 1].
+at::Tensor clip_scales(const at::Tensor& gradients, double norm);
 
 }  // namespace chorus

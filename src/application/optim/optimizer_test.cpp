@@ -100,12 +100,52 @@ TEST(Optimizers, GoOnFromAKeptState) {
   }
 }
 
-TEST(ClipRows, ScalesEachClientToTheNorm) {
+TEST(ClipScales, BringEachClientToTheNorm) {
   const at::Tensor gradients = torch::tensor({{3.0F, 4.0F}, {0.3F, 0.4F}});
-  const at::Tensor norms = clip_rows(gradients, 1.0);
-  EXPECT_NEAR(norms[0].item<double>(), 5, 1e-6);
-  EXPECT_NEAR(gradients[0].norm().item<double>(), 1, 1e-5);
-  EXPECT_NEAR(gradients[1][0].item<double>(), 0.3, 1e-6);
+  const at::Tensor scales = clip_scales(gradients, 1.0);
+  EXPECT_NEAR(scales[0].item<double>(), 0.2, 1e-6);
+  EXPECT_EQ(scales[1].item<double>(), 1);
+  // Of many numbers, in rows that do not lie end to end.
+  torch::manual_seed(1);
+  const at::Tensor rows = torch::randn({3, 100'005}).narrow(1, 0, 100'001);
+  EXPECT_TRUE(torch::allclose(clip_scales(rows, 2.0), 2.0 / rows.norm(2, {1}, true), 1e-5));
+}
+
+TEST(AdamW, IsTheSameOnAGpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const at::Device gpu(at::kCUDA, 0);
+  auto layout = std::make_shared<Layout>();
+  layout->add("table", {50, 70}, Init::zeros());
+  layout->add("bias", {11}, Init::zeros());
+  torch::manual_seed(3);
+  const at::Tensor here = torch::randn({2, 3511}), there = here.to(gpu);
+  const std::vector<double> rates{0.1, 0.2};
+  const auto one = Optimizers::make("adamw", OptimizerInput{layout, 2, at::kCPU, 0.1});
+  const auto other = Optimizers::make("adamw", OptimizerInput{layout, 2, gpu, 0.1});
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor gradients = torch::randn({2, 3511});
+    one->step(here, gradients, rates, clip_scales(gradients, 1.0));
+    other->step(there, gradients.to(gpu), rates, clip_scales(gradients.to(gpu), 1.0));
+  }
+  EXPECT_TRUE(torch::allclose(here, there.cpu(), 1e-5, 1e-6));
+}
+
+TEST(Optimizer, AScaleIsThatOfTheGradients) {
+  for (const char* name : {"sgd", "adamw", "adafactor"}) {
+    auto layout = std::make_shared<Layout>();
+    layout->add("table", {5, 7}, Init::zeros());
+    torch::manual_seed(2);
+    const at::Tensor gradients = torch::randn({2, 35}), scale = torch::tensor({{0.5F}, {0.1F}});
+    const at::Tensor with = torch::zeros({2, 35}), by_hand = torch::zeros({2, 35});
+    const std::vector<double> rates{0.1, 0.2};
+    const auto one = Optimizers::make(name, OptimizerInput{layout, 2}),
+               other = Optimizers::make(name, OptimizerInput{layout, 2});
+    for (int step = 0; step < 3; ++step) {
+      one->step(with, gradients.clone(), rates, scale);
+      other->step(by_hand, gradients * scale, rates);
+    }
+    EXPECT_TRUE(torch::allclose(with, by_hand, 1e-6, 1e-7)) << name;
+  }
 }
 
 TEST(Schedule, EqualsHuggingFacesAfterTheWarmUp) {

@@ -157,9 +157,8 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   const std::size_t cohort = clients.size();
   Session session(*this, clients, start, moment, elementwise_ && !wish.adjust && !wish.keep_optimizer);
   const Params& params = session.params();
-  const auto layout = std::make_shared<Layout>(params.layout());
-  const auto optimizer = config_.optimizer.make(
-      OptimizerInput{layout, params.clients(), params.device(), config_.weight_decay, config_.decay_matrices_only});
+  const auto optimizer = config_.optimizer.make(OptimizerInput{
+      params.shared_layout(), params.clients(), params.device(), config_.weight_decay, config_.decay_matrices_only});
   std::vector<std::int64_t> batches, steps;
   for (std::size_t c = 0; c < cohort; ++c) {
     const std::size_t rows = clients[c].data.rows.size();
@@ -199,7 +198,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());
-    if (config_.clip > 0) clip_rows(active.grads(), config_.clip);
+    const at::Tensor scale = config_.clip > 0 ? clip_scales(active.grads(), config_.clip) : at::Tensor();
     std::vector<double> rates;
     for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
       const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),
@@ -207,7 +206,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
       rate_sum[c] += rates.back();
     }
-    optimizer->step(active.values(), active.grads(), rates);
+    optimizer->step(active.values(), active.grads(), rates, scale);
   }
 
   TrainResult result;

@@ -1,6 +1,7 @@
 #include "infrastructure/federation/local_federation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/ports/procedure.h"
 #include "core/torch_runtime.h"
 
@@ -17,14 +19,15 @@ namespace chorus {
 class LocalFederation::Work {
  public:
   Work(const LocalFederationInput& input, std::span<const ClientId> cohort, Request request,
-       std::shared_ptr<Traffic> traffic)
+       std::shared_ptr<Traffic> traffic, std::shared_ptr<std::atomic<std::size_t>> batch)
       : input_(input),
+        batch_(std::move(batch)),
         cohort_(cohort.begin(), cohort.end()),
         request_(std::move(request)),
         procedure_(Procedures::make(request_.procedure)),
         traffic_(std::move(traffic)) {
     open();
-    const std::size_t batches = (cohort_.size() + input_.cohort_batch - 1) / input_.cohort_batch;
+    const std::size_t batches = (cohort_.size() + *batch_ - 1) / *batch_;
     for (std::size_t w = 0; w < std::min(input_.workers, batches); ++w) threads_.emplace_back([this] { work(); });
   }
 
@@ -69,10 +72,10 @@ class LocalFederation::Work {
     try {
       for (;;) {
         std::unique_lock lock(mutex_);
-        const std::size_t most = 2 * input_.workers * input_.cohort_batch;
+        const std::size_t most = 2 * input_.workers * *batch_;
         room_.wait(lock, [&] { return abandoned_ || replies_.size() < most; });
         const std::size_t begin = next_;
-        const std::size_t end = std::min(begin + input_.cohort_batch, cohort_.size());
+        const std::size_t end = std::min(begin + *batch_, cohort_.size());
         if (begin >= end) return;
         next_ = end;
         lock.unlock();
@@ -87,7 +90,27 @@ class LocalFederation::Work {
     }
   }
 
+  // What did not fit is done again in halves, and batches stay that small.
   void run(std::size_t begin, std::size_t end) {
+    try {
+      answer(begin, end);
+      return;
+    } catch (const std::exception& error) {
+      if (end - begin == 1 || !is_out_of_memory(error)) throw;
+    }
+    release_unused_memory();
+    const std::size_t half = (end - begin + 1) / 2;
+    Log("federation")
+        .warning(
+            "{} clients at once need more memory than there is; {} from now on (federation."
+            "cohort_batch)",
+            end - begin, half);
+    *batch_ = std::min(batch_->load(), half);
+    run(begin, begin + half);
+    run(begin + half, end);
+  }
+
+  void answer(std::size_t begin, std::size_t end) {
     std::vector<ClientId> clients;
     std::vector<Reply> replies;
     for (std::size_t slot = begin; slot < end; ++slot) {
@@ -119,6 +142,7 @@ class LocalFederation::Work {
   }
 
   const LocalFederationInput& input_;
+  std::shared_ptr<std::atomic<std::size_t>> batch_;  // clients at once
   std::vector<ClientId> cohort_;
   Request request_;
   std::unique_ptr<Procedure> procedure_;
@@ -137,7 +161,9 @@ class LocalFederation::Work {
 };
 
 LocalFederation::LocalFederation(const LocalFederationInput& input)
-    : input_(input), traffic_(std::make_shared<Traffic>()) {
+    : input_(input),
+      traffic_(std::make_shared<Traffic>()),
+      batch_(std::make_shared<std::atomic<std::size_t>>(input.cohort_batch)) {
   check(input.cohort_batch > 0 && input.workers > 0 && input.threads > 0, "a federation needs workers");
 }
 
@@ -148,7 +174,7 @@ Replies LocalFederation::ask(std::span<const ClientId> cohort, Request request) 
   std::sort(sorted.begin(), sorted.end());
   check(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "a client is asked once at a time");
   check(sorted.empty() || sorted.back() < input_.sizes.size(), "no such client");
-  const auto work = std::make_shared<Work>(input_, cohort, std::move(request), traffic_);
+  const auto work = std::make_shared<Work>(input_, cohort, std::move(request), traffic_, batch_);
   return Replies([work] { return work->next(); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,7 @@ class LocalFederation : public Federation {
   class Work;
   LocalFederationInput input_;
   std::shared_ptr<Traffic> traffic_;
+  std::shared_ptr<std::atomic<std::size_t>> batch_;  // clients at once; fewer after memory was short
 };
 
 }  // namespace chorus

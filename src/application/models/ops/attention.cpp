@@ -1,5 +1,6 @@
 #include "application/models/ops/attention.h"
 
+#include "application/models/ops/packed_attention.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -39,6 +40,14 @@ at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                      const Packing& keys, const AttentionSpec& spec, Dropout& dropout) {
   check(queries.total_sequences() == keys.total_sequences(), "queries and keys belong to the same sequences");
+  if (packed_attention_can(q, keys, spec)) {
+    return packed_attention(q, k, v, queries, keys, spec, dropout.site(spec.dropout, q.device()));
+  }
+  return padded_attention(q, k, v, queries, keys, spec, dropout);
+}
+
+at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                            const Packing& keys, const AttentionSpec& spec, Dropout& dropout) {
   const at::Tensor padded_q = split_heads(queries.unpack(q), spec.heads);
   at::Tensor plain_k = keys.unpack(k), plain_v = keys.unpack(v);
   const std::int64_t before = prefix_length(spec);

@@ -27,6 +27,10 @@ struct AttentionSpec {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                      const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
 
+/// The same by batched products over padded sequences, for every device and spec.
+at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                            const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
+
 /// The keys and values a decoder has seen: [N, L, heads, width] each, with the number of valid ones a sequence. Grows
 /// by one token a step.
 struct KeyValueCache {

@@ -8,6 +8,7 @@
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
 #include "application/models/ops/packing.h"
+#include "application/models/ops/residual.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -68,11 +69,102 @@ TEST(Attention, EqualsItsDefinition) {
   }
 }
 
-TEST(Dropout, KernelEqualsItsReference) {
-  const at::Tensor keys = torch::randint(std::numeric_limits<std::int64_t>::max(), {50}, at::kLong);
-  const at::Tensor starts = torch::arange(50, at::kLong) * 4096;
-  for (const std::int64_t width : {1, 3, 4, 7, 64, 129}) {
-    EXPECT_TRUE(torch::equal(keep_mask(keys, starts, width, 0.1), keep_mask_reference(keys, starts, width, 0.1)));
+std::vector<at::Device> devices() {
+  if (!at::globalContext().hasCUDA()) return {at::kCPU};
+  return {at::kCPU, {at::kCUDA, 0}};
+}
+
+// Kernels beside the operators they replace: results and all gradients.
+struct Inputs {
+  std::vector<at::Tensor> tensors;
+  at::Tensor weights;  // of the result, so that its gradient is not the same everywhere
+
+  static Inputs random(const std::vector<std::vector<std::int64_t>>& shapes, at::Device device = at::kCPU) {
+    Inputs inputs;
+    for (const auto& shape : shapes) inputs.tensors.push_back(torch::randn(shape).to(device).requires_grad_());
+    return inputs;
+  }
+  std::vector<at::Tensor> gradients(const at::Tensor& result) {
+    if (!weights.defined()) weights = torch::randn(result.sizes()).to(result.device());
+    return torch::autograd::grad({(result * weights).sum()}, tensors);
+  }
+};
+
+TEST(Attention, PackedEqualsPaddedWithItsGradients) {
+  torch::manual_seed(2);
+  const Packing queries({{3, 2, 9}, {4, 5}, {1}}), keys({{5, 1, 9}, {2, 7}, {4}});
+  for (const bool cross : {false, true}) {
+    const Packing& others = cross ? keys : queries;
+    const AttentionSpec spec{.heads = 4, .scale = 0.3, .causal = !cross, .dropout = 0.2};
+    Inputs inputs = Inputs::random({{3, 14, 32}, {3, others.tokens(), 32}, {3, others.tokens(), 32}});
+    const auto& x = inputs.tensors;
+    Dropout first({5, 6, 7}), second({5, 6, 7});
+    const at::Tensor valid = queries.token_valid().unsqueeze(2).to(at::kFloat);
+    const at::Tensor fast = attention(x[0], x[1], x[2], queries, others, spec, first) * valid;
+    const at::Tensor plain = padded_attention(x[0], x[1], x[2], queries, others, spec, second) * valid;
+    EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-6));
+    const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-6)) << i;
+  }
+}
+
+void check_residual_norm(at::Device device, bool trained, double probability) {
+  Layout layout;
+  const Norm norm = Norm::add(layout, "norm", 37, 1e-5);
+  if (!trained) layout.freeze([](const ParamSpec&) { return true; });
+  Params params(layout, {.clients = 2, .gradients = true, .device = device});
+  const at::Tensor& numbers = trained ? params.values() : params.frozen();
+  numbers.copy_(torch::randn(numbers.sizes()));
+  Inputs inputs = Inputs::random({{2, 70, 37}, {2, 70, 37}}, device);
+  if (trained) inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
+  Dropout first({8, 9}), second({8, 9});
+  const at::Tensor fast = residual_norm(params, norm, inputs.tensors[0], inputs.tensors[1], first, probability);
+  const at::Tensor plain = norm(params, second.hidden(inputs.tensors[0], probability) + inputs.tensors[1]);
+  EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-5));
+  const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-4)) << i;
+}
+
+TEST(Residual, NormOfASumEqualsItsPartsWithItsGradients) {
+  torch::manual_seed(3);
+  for (const at::Device device : devices()) {
+    for (const double probability : {0.0, 0.3}) {
+      check_residual_norm(device, true, probability);
+      check_residual_norm(device, false, probability);
+    }
+  }
+}
+
+TEST(Dropout, KernelsEqualTheReference) {
+  for (const at::Device device : devices()) {
+    for (const std::int64_t width : {1, 3, 4, 7, 64, 1029}) {
+      Dropout dropout({3, 4});
+      const Dropout::Site site = Dropout({3, 4}).site(0.1, at::kCPU);
+      const at::Tensor x = torch::ones({2, 25, width}).to(device).requires_grad_();
+      const at::Tensor kernel = dropout.hidden(x, 0.1);
+      kernel.sum().backward();
+      const at::Tensor starts = torch::arange(25, at::kLong) * ((width + 3) / 4 * 4);
+      for (std::int64_t c = 0; c < 2; ++c) {
+        const auto key = static_cast<std::int64_t>(site.keys[static_cast<std::size_t>(c)]);
+        const at::Tensor wanted = keep_mask(torch::full({25}, key, at::kLong), starts, width, site);
+        EXPECT_TRUE(torch::equal(kernel[c].cpu(), wanted)) << device;
+        EXPECT_TRUE(torch::equal(x.grad()[c].cpu(), wanted)) << device;
+      }
+    }
+  }
+}
+
+TEST(Dropout, WeightsAreTheSameOnEveryDevice) {
+  const std::vector<std::vector<std::int64_t>> lengths{{3, 2, 9}, {4, 5}};
+  at::Tensor first;
+  for (const at::Device device : devices()) {
+    Dropout dropout({3, 4});
+    const at::Tensor x = torch::ones({5, 4, 9, 9}).to(device).requires_grad_();
+    const at::Tensor y = dropout.weights(x, 0.3, Packing(lengths, device));
+    y.sum().backward();
+    EXPECT_TRUE(torch::equal(y, x.grad()));
+    if (!first.defined()) first = y;
+    EXPECT_TRUE(torch::equal(first, y.cpu()));
   }
 }
 

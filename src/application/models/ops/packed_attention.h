@@ -1,0 +1,14 @@
+#pragma once
+
+#include "application/models/ops/attention.h"
+
+namespace chorus {
+
+/// Attention on a CPU without padding: one sequence and head at a time, read from and written to where the packed
+/// tokens lie. Scores, softmax and dropout of a head stay in the cache; the weights are kept for the gradient, the
+/// masks are made again. The same numbers as the padded products (attention.cpp) up to rounding.
+bool packed_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec);
+at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                            const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site);
+
+}  // namespace chorus

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "application/models/ops/attachments.h"
+#include "application/models/ops/dropout.h"
+#include "application/models/ops/layers.h"
+
+namespace chorus {
+
+/// norm(dropout(f) + x): what ends a sub-layer of a post-norm network. f and x are [C, T, H]. One pass over memory
+/// there and one back, where there is a kernel for it; else, and for T5's norm, the operators it is made of.
+at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
+                         Dropout& dropout, double probability);
+
+/// How a sub-layer of a post-norm network ends: norm(dropout(f) + x), with an adapter where one is attached.
+struct SublayerEnd {
+  const Norm& norm;
+  const Adapter& adapter;
+  double dropout;
+
+  at::Tensor operator()(const Params& params, const at::Tensor& f, const at::Tensor& x, Dropout& masks) const;
+};
+
+}  // namespace chorus

@@ -1,0 +1,207 @@
+#include "application/models/ops/row_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "application/models/ops/mask_hash.h"
+#include "core/best_instructions.h"
+
+namespace chorus {
+namespace {
+
+// Partial sums: wide enough for the widest vectors, and a fixed order of additions whatever the machine has.
+constexpr int kLanes = 32;
+
+inline float sum_of(const float* lanes) {
+  float step[kLanes];
+  std::copy(lanes, lanes + kLanes, step);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) step[i] += step[i + half];
+  }
+  return step[0];
+}
+
+CHORUS_BEST_INSTRUCTIONS
+float sum(const float* __restrict a, std::int64_t n) {
+  float lanes[kLanes] = {};
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] += a[j + i];
+  }
+  for (int i = 0; j < n; ++i, ++j) lanes[i] += a[j];
+  return sum_of(lanes);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+float dot(const float* __restrict a, const float* __restrict b, std::int64_t n) {
+  float lanes[kLanes] = {};
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] += a[j + i] * b[j + i];
+  }
+  for (int i = 0; j < n; ++i, ++j) lanes[i] += a[j] * b[j];
+  return sum_of(lanes);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+float greatest(const float* __restrict a, std::int64_t n) {
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, a[0]);
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] = a[j + i] > lanes[i] ? a[j + i] : lanes[i];
+  }
+  for (int i = 0; j < n; ++i, ++j) lanes[i] = a[j] > lanes[i] ? a[j] : lanes[i];
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void subtract(float* __restrict a, float b, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) a[j] -= b;
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void multiply(float* __restrict a, float b, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) a[j] *= b;
+}
+
+// exp(scale * (x - top)) for x <= top. The exponent's whole part goes into the float's own, the rest through a
+// polynomial; the relative error is below 2e-7.
+CHORUS_BEST_INSTRUCTIONS
+void exponentials(float* __restrict a, float top, float scale, std::int64_t n) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  for (std::int64_t j = 0; j < n; ++j) {
+    float x = (a[j] - top) * scale;
+    x = x < -87.0f ? -87.0f : x;
+    const float whole = (x * 1.44269504f + kRound) - kRound;
+    const float r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    const auto exponent = static_cast<std::int32_t>(whole) + 127;
+    a[j] = p * std::bit_cast<float>(exponent << 23);
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void add_masked(const float* __restrict f, const float* __restrict x, const float* __restrict mask, float* __restrict s,
+                std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) s[j] = f[j] * mask[j] + x[j];
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void add_rows(const float* __restrict f, const float* __restrict x, float* __restrict s, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) s[j] = f[j] + x[j];
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void scale_and_shift(float* __restrict normal, float inverse, const float* __restrict weight,
+                     const float* __restrict bias, float* __restrict y, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    normal[j] *= inverse;
+    y[j] = normal[j] * weight[j] + bias[j];
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void product(const float* __restrict a, const float* __restrict b, float* __restrict c, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) c[j] = a[j] * b[j];
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void norm_gradient(const float* __restrict g, const float* __restrict normal, float inverse, float mean, float slope,
+                   float* __restrict dx, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) dx[j] = inverse * (g[j] - mean - normal[j] * slope);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void add_weight_gradients(const float* __restrict dy, const float* __restrict normal, float* __restrict dweight,
+                          float* __restrict dbias, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    dweight[j] += dy[j] * normal[j];
+    dbias[j] += dy[j];
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void softmax_gradient_of(const float* __restrict p, float* __restrict d, float mean, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - mean);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint64_t threshold, float scale,
+                 float* __restrict mask) {
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const std::uint64_t bits = mask_hash(key, first + static_cast<std::uint64_t>(g));
+    mask[4 * g] = (bits & 0xFFFF) < threshold ? 0.0f : scale;
+    mask[4 * g + 1] = ((bits >> 16) & 0xFFFF) < threshold ? 0.0f : scale;
+    mask[4 * g + 2] = ((bits >> 32) & 0xFFFF) < threshold ? 0.0f : scale;
+    mask[4 * g + 3] = (bits >> 48) < threshold ? 0.0f : scale;
+  }
+}
+
+}  // namespace
+
+void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
+  const std::int64_t groups = width / 4;
+  fill_groups(row.key, row.start / 4, groups, row.threshold, row.scale, mask);
+  if (width % 4 == 0) return;
+  float last[4];
+  fill_groups(row.key, row.start / 4 + static_cast<std::uint64_t>(groups), 1, row.threshold, row.scale, last);
+  std::copy(last, last + width % 4, mask + groups * 4);
+}
+
+void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y) {
+  constexpr std::int64_t kPiece = 1024;
+  float mask[kPiece];
+  for (std::int64_t begin = 0; begin < width; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, width - begin);
+    MaskRow piece = row;
+    piece.start += static_cast<std::uint64_t>(begin);
+    fill_mask(piece, count, mask);
+    product(x + begin, mask, y + begin, count);
+  }
+}
+
+float residual_norm_row(const NormRow& row, const MaskRow& mask, std::int64_t width, double epsilon, float* scratch) {
+  if (mask.threshold > 0) {
+    fill_mask(mask, width, scratch);
+    add_masked(row.f, row.x, scratch, row.normal, width);
+  } else {
+    add_rows(row.f, row.x, row.normal, width);
+  }
+  const auto n = static_cast<float>(width);
+  subtract(row.normal, sum(row.normal, width) / n, width);
+  const float variance = dot(row.normal, row.normal, width) / n;
+  const auto inverse = static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + epsilon));
+  scale_and_shift(row.normal, inverse, row.weight, row.bias, row.y, width);
+  return inverse;
+}
+
+void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std::int64_t width, float* scratch) {
+  if (row.dweight != nullptr) add_weight_gradients(row.dy, row.normal, row.dweight, row.dbias, width);
+  product(row.dy, row.weight, scratch, width);
+  const auto n = static_cast<float>(width);
+  const float mean = sum(scratch, width) / n, slope = dot(scratch, row.normal, width) / n;
+  norm_gradient(scratch, row.normal, row.inverse, mean, slope, row.dx, width);
+  if (mask.threshold == 0) return;
+  fill_mask(mask, width, scratch);
+  product(row.dx, scratch, row.df, width);
+}
+
+void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale) {
+  exponentials(x, greatest(x, count), scale, count);
+  multiply(x, 1.0f / sum(x, count), count);
+  std::fill(x + count, x + width, 0.0f);
+}
+
+void softmax_gradient_row(const float* p, float* d, std::int64_t width) {
+  softmax_gradient_of(p, d, dot(p, d, width), width);
+}
+
+}  // namespace chorus

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+namespace chorus {
+
+/// Arithmetic on rows of floats in plain memory: what LibTorch's operators do in several passes over large tensors is
+/// done here while a row is in the cache. Each has a reference beside it in the operator that uses it, and is tested
+/// against it. Rows do not depend on each other, so a result does not depend on how they are shared out to threads.
+
+/// Which elements of a row are dropped: element j by 16 bits of hash(key, start + j); `start` is a multiple of 4.
+struct MaskRow {
+  std::uint64_t key = 0, start = 0;
+  std::uint64_t threshold = 0;  ///< dropped when the bits are below; 0: nothing is
+  float scale = 1;              ///< of what is kept
+};
+
+/// mask[j] = 0 or scale.
+void fill_mask(const MaskRow& row, std::int64_t width, float* mask);
+/// y = x * mask; the two are different rows.
+void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y);
+
+/// A layer normalisation of a sum: s = f * mask + x,  normal = (s - mean) / deviation,  y = normal * weight + bias.
+/// `scratch` has `width` floats. Returns 1 / deviation.
+struct NormRow {
+  const float *f, *x, *weight, *bias;
+  float *normal, *y;
+};
+float residual_norm_row(const NormRow& row, const MaskRow& mask, std::int64_t width, double epsilon, float* scratch);
+
+/// Its gradients from dy: of x, of f, and, added to what is there, of weight and bias.
+struct NormGradRow {
+  const float *dy, *normal, *weight;
+  float inverse;
+  float *dx, *df;          ///< may be the same when nothing is dropped
+  float *dweight, *dbias;  ///< null: not wanted
+};
+void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std::int64_t width, float* scratch);
+
+/// x[0, count) becomes softmax(scale * x), what is beyond up to `width` 0.
+void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale);
+/// d (of the weights) becomes the gradient of the scores: p * (d - sum_j d_j p_j).
+void softmax_gradient_row(const float* p, float* d, std::int64_t width);
+
+}  // namespace chorus
