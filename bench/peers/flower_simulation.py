@@ -30,7 +30,8 @@ def trainer_of(actor_work, device, setting):
 
 
 def rounds(work, device, setting):
-    os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_DEDUP_LOGS="0", PYTHONPATH=os.path.dirname(os.path.dirname(__file__)))
+    os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+                      PYTHONPATH=os.path.dirname(os.path.dirname(__file__)))  # where actors find this module
     import logging
     import ray
     import torch
@@ -83,7 +84,8 @@ def rounds(work, device, setting):
     try:
         start_simulation(client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client(),
                          num_clients=clients, config=ServerConfig(num_rounds=work.rounds), strategy=strategy,
-                         client_resources={"num_cpus": 1, "num_gpus": 1.0 if device == "cuda" else 0.0}, keep_initialised=True)
+                         client_resources={"num_cpus": 1, "num_gpus": 1.0 if device == "cuda" else 0.0}, keep_initialised=True,
+                         ray_init_args={"ignore_reinit_error": True, "logging_level": logging.ERROR})
     finally:
         ray.shutdown()
     if len(measured) != work.rounds:
