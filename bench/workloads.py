@@ -1,0 +1,138 @@
+"""The work that bench/engine.py gives to Chorus and to its peers: networks, texts and training, at three sizes.
+
+Texts are made of a made-up vocabulary in which every word is one token, so that both sides read the same token ids; the
+weights are random. `cuda` has the sizes of docs/performance.md, `cpu` fewer clients or shorter ones (examples/s is a rate,
+and a client's own work stays as it is), `quick` only enough to see that everything runs.
+"""
+import dataclasses
+import itertools
+import random
+import string
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+CLS, SEP = 2, 3
+LABELS = 20
+
+
+@dataclasses.dataclass
+class Workload:
+    key: str  # W1 to W5, and W7
+    title: str
+    network: dict  # config.json, read by Chorus (model.fresh) and by Hugging Face alike
+    task: str  # text_classification or causal_lm
+    clients: list  # of a client's rows (token ids, label)
+    batch_size: int
+    optimizer: str
+    learning_rate: float
+    rounds: int  # the first is not measured
+    tuning: str = "full"  # or pfeiffer, lora
+    work: int = 6  # FLOP a token and product weight: 2 forward, 2 for the input's gradient, 2 for the weight's
+
+    @property
+    def examples(self):
+        return sum(len(rows) for rows in self.clients)
+
+    @property
+    def tokens(self):
+        return sum(len(ids) for rows in self.clients for ids, _ in rows)
+
+    @property
+    def flops(self):
+        """Of a round: work x N x tokens, with N the weights of the products that every token passes; 0: not told."""
+        return self.work * product_weights(self.network) * self.tokens
+
+
+def product_weights(network):
+    """Layers and a language model's output, but no embedding tables (looked up) and no classifier (once a text)."""
+    kind = network["model_type"]
+    if kind == "lstm":
+        widths = [network["embedding_size"]] + [network["hidden_size"]] * network["num_layers"]
+        layers = sum(4 * out * (into + out) for into, out in zip(widths, widths[1:]))
+        return layers + network["hidden_size"] * network["vocab_size"]
+    names = {"bert": ("hidden_size", "intermediate_size", "num_hidden_layers"), "distilbert": ("dim", "hidden_dim", "n_layers"),
+             "gpt2": ("n_embd", "n_inner", "n_layer")}[kind]
+    width, inner, layers = (network[name] for name in names)
+    output = width * network["vocab_size"] if kind == "gpt2" else 0
+    return layers * (4 * width * width + 2 * width * inner) + output
+
+
+def vocabulary(size):
+    """The special tokens and made-up words of four letters; a word's id is its place."""
+    words = ("".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4))
+    return SPECIAL + list(itertools.islice(words, size - len(SPECIAL)))
+
+
+BERT = {"model_type": "bert", "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072}
+DISTILBERT = {"model_type": "distilbert", "vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072}
+STACKOVERFLOW = {"model_type": "gpt2", "vocab_size": 10000, "n_positions": 64, "n_embd": 96, "n_layer": 3, "n_head": 8,
+                 "n_inner": 1536, "tie_word_embeddings": True}
+SHAKESPEARE = {"model_type": "lstm", "vocab_size": 90, "embedding_size": 8, "hidden_size": 256, "num_layers": 2, "dropout": 0}
+SMALL_LSTM = {"model_type": "lstm", "vocab_size": 8192, "embedding_size": 32, "hidden_size": 64, "num_layers": 1, "dropout": 0}
+
+
+def texts(clients, examples, network):
+    """Classified texts of about 120 tokens, at most 256: lengths are log-normal (median 106, sigma 0.5)."""
+    draw = random.Random(1)
+    words = range(len(SPECIAL), network["vocab_size"])
+
+    def row(i):
+        length = max(8, min(256, round(draw.lognormvariate(4.66, 0.5))))
+        return [CLS] + draw.choices(words, k=length - 2) + [SEP], i % LABELS
+
+    return [[row(client * examples + i) for i in range(examples)] for client in range(clients)]
+
+
+def sentences(sizes, length, network):
+    """Rows of one length for a language model; sizes: how many each client has."""
+    draw = random.Random(2)
+    words = range(len(SPECIAL), network["vocab_size"])
+    return [[(draw.choices(words, k=length), None) for _ in range(size)] for size in sizes]
+
+
+def sizes_up_to(most, clients):
+    draw = random.Random(3)
+    return [draw.randint(most // 4, most) for _ in range(clients)]
+
+
+def fine_tuning(key, title, network, size, **more):
+    clients, examples, rounds = {"cuda": (10, 113, 4), "cpu": (2, 113, 3), "quick": (2, 8, 2)}[size]
+    return Workload(key, title, network, "text_classification", texts(clients, examples, network), 8, "adamw", 5e-5, rounds,
+                    **more)
+
+
+def w1(size):
+    return [fine_tuning("W1", "DistilBERT, all weights", DISTILBERT, size),
+            fine_tuning("W1", "BERT-base, all weights", BERT, size)]
+
+
+def w2(size):
+    """Chorus keeps what the ten frozen layers compute; so no FLOP are told."""
+    return [fine_tuning("W2", "BERT-base, adapters in the top 2", BERT, size, tuning="pfeiffer", work=0)]
+
+
+def w3(size):
+    return [fine_tuning("W3", "BERT-base, LoRA of rank 8", BERT, size, tuning="lora", work=4)]
+
+
+def w4(size):
+    clients, rounds = {"cuda": (400, 4), "cpu": (40, 4), "quick": (8, 3)}[size]
+    rows = sentences(sizes_up_to(64, clients), 20, STACKOVERFLOW)
+    return [Workload("W4", "small transformer LM", STACKOVERFLOW, "causal_lm", rows, 16, "sgd", 0.3, rounds)]
+
+
+def w5(size):
+    """Shakespeare's characters as 85 words and 5 special tokens: the same arithmetic, sequences of 80 of them."""
+    clients, most, rounds = {"cuda": (10, 256, 4), "cpu": (8, 128, 4), "quick": (4, 32, 3)}[size]
+    rows = sentences(sizes_up_to(most, clients), 80, SHAKESPEARE)
+    return [Workload("W5", "LSTM LM of characters", SHAKESPEARE, "causal_lm", rows, 10, "sgd", 0.8, rounds)]
+
+
+def w7(size):
+    """What peers do beside configs/scale/100k_clients.yaml: the same network, a round of its cohort."""
+    clients, rounds = {"cuda": (100, 10), "cpu": (100, 10), "quick": (100, 3)}[size]
+    rows = sentences([3] * clients, 24, SMALL_LSTM)
+    return [Workload("W7", "100,000 clients, 100 a round", SMALL_LSTM, "causal_lm", rows, 8, "sgd", 0.5, rounds)]
+
+
+TRAINING = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}
