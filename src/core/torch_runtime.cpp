@@ -1,5 +1,6 @@
 #include "core/torch_runtime.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
@@ -65,6 +66,11 @@ TorchThreads::TorchThreads(int count) : before_((prepare_torch(), at::get_num_th
 }
 
 TorchThreads::~TorchThreads() { at::set_num_threads(before_); }
+
+at::Tensor sent_to(at::Device device, const at::Tensor& here) {
+  if (!device.is_cuda() || here.is_cuda()) return here.to(device);
+  return here.pin_memory().to(device, /*non_blocking=*/true);
+}
 
 bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||

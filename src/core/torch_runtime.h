@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <exception>
 
 namespace chorus {
@@ -22,6 +24,10 @@ class TorchThreads {
  private:
   int before_;
 };
+
+/// A tensor of this machine's memory on `device`. To a GPU the copy is queued like any other work: the caller goes on,
+/// where Tensor::to would wait until the GPU has done all it was asked for before.
+at::Tensor sent_to(at::Device device, const at::Tensor& here);
 
 /// Whether this is what LibTorch throws when memory, the machine's or a GPU's, is used up.
 bool is_out_of_memory(const std::exception& error);

@@ -53,10 +53,13 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
   if (layers == 0 || batch.packing->visible().defined()) return;
   const at::NoGradGuard no_grad;
   const Packing& packing = *batch.packing;
-  const at::Tensor ids = batch.ids.cpu().contiguous();
-  const at::Tensor types = batch.types.defined() ? batch.types.cpu().contiguous() : at::Tensor();
+  // Kept here by whoever packed the batch; from a GPU they would have to be waited for.
+  const at::Tensor ids = (batch.ids_here.defined() ? batch.ids_here : batch.ids.cpu()).contiguous();
+  const at::Tensor types = !batch.types.defined()       ? at::Tensor()
+                           : batch.types_here.defined() ? batch.types_here.contiguous()
+                                                        : batch.types.cpu().contiguous();
   std::optional<Params> one;
-  at::Tensor result;
+  std::vector<at::Tensor> pieces;  // [L, H] of each sequence, and what is beyond a client's last
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t begin = 0;
     for (const std::int64_t length : packing.lengths()[static_cast<std::size_t>(c)]) {
@@ -74,15 +77,14 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
         if (config_.store == Store::kFloat16) value = value.to(at::kHalf);
         keep(layers, key, value);
       }
-      if (!result.defined()) {
-        result = torch::zeros({packing.clients(), packing.tokens(), value.size(1)},
-                              at::TensorOptions(params.device()).dtype(at::kFloat));
-      }
-      result[c].narrow(0, begin, length).copy_(value);
+      pieces.push_back(value);
       begin += length;
     }
+    if (begin < packing.tokens()) {
+      pieces.push_back(torch::zeros({packing.tokens() - begin, pieces[0].size(1)}, pieces[0].options()));
+    }
   }
-  batch.bottom = result;
+  batch.bottom = torch::cat(pieces).view({packing.clients(), packing.tokens(), -1}).to(at::kFloat);
   batch.bottom_layers = layers;
 }
 

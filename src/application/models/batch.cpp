@@ -1,6 +1,7 @@
 #include "application/models/batch.h"
 
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -38,7 +39,7 @@ at::Tensor pack_rows(const CohortRows& rows, const Packing& packing, std::int64_
     for (const TokenRow& row : client) next = std::copy(row.begin(), row.end(), next);
     out += packing.tokens();
   }
-  return result.to(packing.positions().device());
+  return sent_to(packing.positions().device(), result);
 }
 
 at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& packing, std::int64_t missing) {
@@ -49,7 +50,7 @@ at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& pack
     check(values[c].size() == packing.lengths()[c].size(), "one value a sequence");
     std::copy(values[c].begin(), values[c].end(), out + static_cast<std::int64_t>(c) * packing.sequences());
   }
-  return result.to(packing.positions().device());
+  return sent_to(packing.positions().device(), result);
 }
 
 }  // namespace chorus

@@ -20,8 +20,9 @@ namespace chorus {
 /// What a cohort reads in one step: token ids, packed. A model that generates (BART, T5) also gets the target.
 struct Batch {
   std::shared_ptr<const Packing> packing;
-  at::Tensor ids;    ///< [C, T] int64; anything valid in the tail
-  at::Tensor types;  ///< [C, T] int64 token types, or undefined for all 0
+  at::Tensor ids;                             ///< [C, T] int64; anything valid in the tail
+  at::Tensor types;                           ///< [C, T] int64 token types, or undefined for all 0
+  at::Tensor ids_here = {}, types_here = {};  ///< the same in this machine's memory, where `ids` lie on a GPU
   /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked
   /// LM is asked for 15 % of its tokens only, and the head is most of a small model's work.
   at::Tensor wanted;

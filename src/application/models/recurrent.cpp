@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -145,7 +146,7 @@ DecodeState Recurrent::begin(const Params& params, const Batch& batch) const {
   // Prompts of unequal length: a sequence whose prompt is over keeps its state and its logits.
   const std::vector<std::int64_t>& lengths = packing.lengths()[0];
   const at::Tensor first = packing.first_token().squeeze(0);
-  const at::Tensor length = torch::tensor(lengths, at::kLong).to(batch.ids.device());
+  const at::Tensor length = sent_to(batch.ids.device(), torch::tensor(lengths, at::kLong));
   for (std::int64_t t = 0; t < packing.longest(); ++t) {
     const DecodeState before = state;
     const at::Tensor column = first + torch::minimum(torch::full_like(length, t), length - 1);

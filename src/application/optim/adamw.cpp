@@ -7,6 +7,7 @@
 
 #include "application/optim/flat_kernels.h"
 #include "core/gpu_kernel.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -86,7 +87,7 @@ void AdamW::update(const Rows& rows) {
     std::vector<float> numbers(size.begin(), size.end());
     numbers.insert(numbers.end(), root.begin(), root.end());
     for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
-    const at::Tensor there = torch::tensor(numbers).to(rows.values.device());
+    const at::Tensor there = sent_to(rows.values.device(), torch::tensor(numbers));
     const std::int64_t count = rows.values.size(1);
     gpu_adamw().launch(
         {std::min<std::int64_t>((count + 255) / 256, 4096), 256, rows.count}, rows.values.data_ptr<float>(),

@@ -9,6 +9,7 @@
 
 #include "application/optim/flat_kernels.h"
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -20,7 +21,7 @@ at::Tensor matrices_mask(const Layout& layout, at::Device device) {
   for (const ParamSpec& spec : layout.specs()) {
     if (spec.trainable && spec.shape.size() > 1) mask.narrow(0, spec.offset, spec.count).fill_(1);
   }
-  return mask.to(device);
+  return sent_to(device, mask);
 }
 
 // [A, 1]. Sums of pieces of fixed size, so that they do not depend on the number of threads.
@@ -94,7 +95,7 @@ at::Tensor Optimizer::column(std::span<const double> numbers) const {
   at::Tensor result = torch::empty({static_cast<std::int64_t>(numbers.size()), 1}, at::kFloat);
   std::transform(numbers.begin(), numbers.end(), result.data_ptr<float>(),
                  [](double n) { return static_cast<float>(n); });
-  return result.to(input_.device);
+  return sent_to(input_.device, result);
 }
 
 void Optimizer::decay_values(const Rows& rows) const {

@@ -7,6 +7,7 @@
 #include "application/models/loss.h"
 #include "application/tasks/text_rows.h"
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -103,8 +104,8 @@ TaskBatch Seq2SeqTask::collate(std::span<const ClientRows> cohort, const Collate
     }
   }
   batch.batch.target_packing = packing;
-  batch.batch.target_ids = inputs.to(options.device);
-  batch.labels = labels.to(options.device);
+  batch.batch.target_ids = sent_to(options.device, inputs);
+  batch.labels = sent_to(options.device, labels);
   batch.counted = count_labels(batch.labels);
   return batch;
 }

@@ -21,13 +21,15 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device) {
     result.rows.emplace_back(client.rows.begin(), client.rows.end());
   }
   result.batch.packing = std::make_shared<Packing>(lengths, device);
-  result.batch.ids =
-      pack_tokens(result, 0, [](const EncodedDataset& data, std::uint32_t row) { return data.ids(row); });
+  Batch& batch = result.batch;
+  batch.ids_here = tokens_here(result, 0, [](const EncodedDataset& data, std::uint32_t row) { return data.ids(row); });
+  batch.ids = sent_to(device, batch.ids_here);
   if (types) {
-    result.batch.types = pack_tokens(result, 0, [](const EncodedDataset& data, std::uint32_t row) {
+    batch.types_here = tokens_here(result, 0, [](const EncodedDataset& data, std::uint32_t row) {
       check(data.has_types(), "some clients have token types and others do not");
       return data.types(row);
     });
+    batch.types = sent_to(device, batch.types_here);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "application/models/model.h"
 #include "application/tasks/encoded_dataset.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 
@@ -43,7 +44,7 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device);
 
 /// Tokens' numbers laid out like the packed tokens [C, T]; `values(data, row)` is a span of a row's length.
 template <typename Values>
-at::Tensor pack_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
+at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values) {
   const Packing& packing = *batch.batch.packing;
   at::Tensor result = torch::full({packing.clients(), packing.tokens()}, tail, at::kLong);
   auto* out = result.data_ptr<std::int64_t>();
@@ -53,7 +54,13 @@ at::Tensor pack_tokens(const TaskBatch& batch, std::int64_t tail, Values values)
       for (const auto value : values(*batch.data[c], row)) *next++ = value;
     }
   }
-  return result.to(packing.positions().device());
+  return result;
+}
+
+/// The same where the packing lies.
+template <typename Values>
+at::Tensor pack_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
+  return sent_to(batch.batch.packing->positions().device(), tokens_here(batch, tail, values));
 }
 
 /// One number a sequence, [C, B]; `missing` where a client has fewer.
@@ -66,7 +73,7 @@ at::Tensor pack_sequences(const TaskBatch& batch, T missing, Value value) {
     T* next = out + static_cast<std::int64_t>(c) * packing.sequences();
     for (const std::uint32_t row : batch.rows[c]) *next++ = static_cast<T>(value(*batch.data[c], row));
   }
-  return result.to(packing.positions().device());
+  return sent_to(packing.positions().device(), result);
 }
 
 /// How many labels of each client count: [C].

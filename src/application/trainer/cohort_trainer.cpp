@@ -10,6 +10,7 @@
 #include "application/trainer/used_words.h"
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kNotANumber = "the loss is not a number (try a lower learn
 constexpr const char* kStatePrefix = "optimizer.";
 
 at::Tensor as_tensor(const std::vector<double>& numbers, at::Device device) {
-  return torch::tensor(numbers, at::kDouble).to(at::kFloat).to(device);
+  return sent_to(device, torch::tensor(numbers, at::kDouble).to(at::kFloat));
 }
 
 std::vector<double> as_vector(const at::Tensor& numbers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -44,8 +45,8 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<con
   for (std::size_t c = 0; c < clients.size(); ++c) {
     std::copy(used[c].begin(), used[c].end(), rows_.data_ptr<std::int64_t>() + static_cast<std::int64_t>(c) * most);
   }
-  rows_ = rows_.to(device);
-  names_ = names_.to(device);
+  rows_ = sent_to(device, rows_);
+  names_ = sent_to(device, names_);
   layout_ = std::make_shared<Layout>(layout.with_rows(words.table, most));
 }
 

@@ -1,5 +1,10 @@
 #include "application/models/ops/attention.h"
 
+#include <torch/autograd.h>
+
+#include <limits>
+
+#include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/packed_attention.h"
 #include "core/error.h"
 
@@ -35,6 +40,49 @@ at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor
   return torch::softmax(scores, -1);
 }
 
+// Which scores nobody may see: [N, 1, 1 or Lq, prefix + Lk].
+at::Tensor hidden_scores(const Packing& queries, const Packing& keys, const AttentionSpec& spec, at::Device device) {
+  at::Tensor hidden = keys.attendable().logical_not().view({keys.total_sequences(), 1, 1, keys.longest()});
+  if (spec.causal) {
+    const at::Tensor future =
+        torch::ones({queries.longest(), keys.longest()}, at::TensorOptions(device).dtype(at::kBool)).triu(1);
+    hidden = hidden.logical_or(future);
+  }
+  const std::int64_t before = prefix_length(spec);
+  return before > 0 ? torch::constant_pad_nd(hidden, {before, 0}, false) : hidden;
+}
+
+bool gpu_softmax_can_be(const at::Tensor& padded_q, const Packing& keys) {
+  return gpu_rows_can(padded_q) && keys.longest() <= 1024 &&
+         padded_q.numel() / padded_q.size(3) * keys.longest() < std::numeric_limits<std::int32_t>::max();
+}
+
+// Softmax, masks and their gradients on a GPU, one kernel each way.
+class GpuWeights : public torch::autograd::Function<GpuWeights> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& scores,
+                            const GpuSoftmaxCall& call) {
+    const GpuSoftmax result = gpu_attention_softmax(scores, call);
+    call.site.save(*context);
+    context->save_for_backward({result.weights, call.client_of, call.sequence_of, call.queries_of, call.keys_of});
+    context->saved_data["causal"] = call.causal;
+    context->saved_data["scale"] = call.scale;
+    return result.masked;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const GpuSoftmaxCall call{saved[1],
+                              saved[2],
+                              saved[3],
+                              saved[4],
+                              context->saved_data["causal"].toBool(),
+                              context->saved_data["scale"].toDouble(),
+                              Dropout::Site::saved(*context)};
+    return {gpu_attention_softmax_gradient(gradients[0], saved[0], call), at::Tensor()};
+  }
+};
+
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
@@ -57,16 +105,20 @@ at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::
   }
   const at::Tensor padded_k = split_heads(plain_k, spec.heads);
   const at::Tensor padded_v = split_heads(plain_v, spec.heads);
-
-  at::Tensor hidden = keys.attendable().logical_not().view({keys.total_sequences(), 1, 1, keys.longest()});
-  if (spec.causal) {
-    const at::Tensor future =
-        torch::ones({queries.longest(), keys.longest()}, at::TensorOptions(q.device()).dtype(at::kBool)).triu(1);
-    hidden = hidden.logical_or(future);
+  at::Tensor weights;
+  if (before == 0 && !spec.bias.defined() && !keys.visible().defined() && gpu_softmax_can_be(padded_q, keys)) {
+    const GpuSoftmaxCall call{queries.client_of(),
+                              queries.sequence_of(),
+                              queries.length_of(),
+                              keys.length_of(),
+                              spec.causal,
+                              spec.scale,
+                              dropout.site(spec.dropout, q.device())};
+    weights = GpuWeights::apply(torch::matmul(padded_q, padded_k.transpose(-1, -2)), call);
+  } else {
+    weights = weights_of(padded_q, padded_k, hidden_scores(queries, keys, spec, q.device()), spec);
+    weights = dropout.weights(weights, spec.dropout, queries);
   }
-  if (before > 0) hidden = torch::constant_pad_nd(hidden, {before, 0}, false);
-  at::Tensor weights = weights_of(padded_q, padded_k, hidden, spec);
-  weights = dropout.weights(weights, spec.dropout, queries);
   const at::Tensor mixed = torch::matmul(weights, padded_v).transpose(1, 2);  // [N, Lq, heads, width]
   return queries.pack(mixed.reshape({mixed.size(0), mixed.size(1), -1}));
 }

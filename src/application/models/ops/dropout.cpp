@@ -9,6 +9,7 @@
 #include "application/models/ops/mask_hash.h"
 #include "core/error.h"
 #include "core/rng.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -107,7 +108,7 @@ Dropout::Site Dropout::site(double probability, at::Device device) {
   for (const std::uint64_t seed : seeds_) site.keys.push_back(mix(seed, site.call));
   if (!device.is_cpu()) {
     if (!seeds_there_.defined()) {
-      seeds_there_ = torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong).to(device);
+      seeds_there_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
     }
     site.seeds = seeds_there_;
   }

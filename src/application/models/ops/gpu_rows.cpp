@@ -67,6 +67,82 @@ extern "C" __global__ void mask_weights(const T* x, T* y, const long long* seeds
 }
 )";
 
+// A warp takes a row.
+constexpr const char* kSoftmax = R"(
+#define MOST 32
+__device__ inline float warp_sum(float x) {
+  for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+  return x;
+}
+__device__ inline float warp_max(float x) {
+  for (int d = 16; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, d));
+  return x;
+}
+struct Row {
+  unsigned seen;
+  u64 key, group;
+};
+__device__ inline Row row_of(unsigned row, const long long* seeds, u64 call, const long long* client_of,
+                             const long long* sequence_of, const long long* queries_of, const long long* keys_of,
+                             unsigned heads, unsigned queries, unsigned causal, unsigned threshold) {
+  unsigned q = row % queries, h = row / queries % heads, n = row / queries / heads;
+  Row r;
+  r.seen = (unsigned)keys_of[n];
+  if (causal && q + 1 < r.seen) r.seen = q + 1;
+  if (q >= (unsigned)queries_of[n]) r.seen = 0;
+  r.key = threshold > 0 ? key_of(seeds, (unsigned)client_of[n], call) : 0;
+  r.group = (((((u64)sequence_of[n] * heads + h) << 16) + q) << 16) / 4;
+  return r;
+}
+extern "C" __global__ void attention_softmax(const T* s, T* p, T* masked, const long long* seeds, u64 call,
+                                             const long long* client_of, const long long* sequence_of,
+                                             const long long* queries_of, const long long* keys_of, unsigned heads,
+                                             unsigned queries, unsigned width, unsigned rows, unsigned causal,
+                                             float scale, unsigned threshold, float keep) {
+  unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  Row r = row_of(row, seeds, call, client_of, sequence_of, queries_of, keys_of, heads, queries, causal, threshold);
+  u64 at = (u64)row * width;
+  float x[MOST], top = -3e38f, sum = 0;
+  for (unsigned i = 0, j = lane; j < r.seen; ++i, j += 32) {
+    x[i] = load(s, at + j) * scale;
+    top = fmaxf(top, x[i]);
+  }
+  top = warp_max(top);
+  for (unsigned i = 0, j = lane; j < r.seen; ++i, j += 32) {
+    x[i] = expf(x[i] - top);
+    sum += x[i];
+  }
+  sum = warp_sum(sum);
+  for (unsigned i = 0, j = lane; j < width; ++i, j += 32) {
+    float value = j < r.seen ? x[i] / sum : 0.0f;
+    store(p, at + j, value);
+    if (threshold > 0) store(masked, at + j, value * kept(mask_hash(r.key, r.group + j / 4), j % 4, threshold, keep));
+  }
+}
+extern "C" __global__ void attention_softmax_gradient(const T* d, const T* p, T* ds, const long long* seeds, u64 call,
+                                                      const long long* client_of, const long long* sequence_of,
+                                                      const long long* queries_of, const long long* keys_of,
+                                                      unsigned heads, unsigned queries, unsigned width, unsigned rows,
+                                                      unsigned causal, float scale, unsigned threshold, float keep) {
+  unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  Row r = row_of(row, seeds, call, client_of, sequence_of, queries_of, keys_of, heads, queries, causal, threshold);
+  u64 at = (u64)row * width;
+  float g[MOST], w[MOST], sum = 0;
+  for (unsigned i = 0, j = lane; j < r.seen; ++i, j += 32) {
+    w[i] = load(p, at + j);
+    g[i] = load(d, at + j);
+    if (threshold > 0) g[i] *= kept(mask_hash(r.key, r.group + j / 4), j % 4, threshold, keep);
+    sum += g[i] * w[i];
+  }
+  sum = warp_sum(sum);
+  for (unsigned i = 0, j = lane; j < width; ++i, j += 32) {
+    store(ds, at + j, j < r.seen ? w[i] * (g[i] - sum) * scale : 0.0f);
+  }
+}
+)";
+
 // A block takes a row, a thread every blockDim.x-th element.
 constexpr const char* kNorm = R"(
 #define MOST 16
@@ -176,6 +252,15 @@ const GpuKernel& norm_kernel(at::ScalarType f, at::ScalarType x, bool gradient) 
   return (gradient ? backward : forward)[type_of(f) * 2 + type_of(x)];
 }
 
+const GpuKernel& softmax_kernel(at::ScalarType type, bool gradient) {
+  const auto make = [](std::size_t t, const char* name) {
+    return GpuKernel(name, fmt::format("{}typedef {} T;\n{}", kPrelude, kTypes[t], kSoftmax));
+  };
+  static const GpuKernel forward[2] = {make(0, "attention_softmax"), make(1, "attention_softmax")};
+  static const GpuKernel backward[2] = {make(0, "attention_softmax_gradient"), make(1, "attention_softmax_gradient")};
+  return (gradient ? backward : forward)[type_of(type)];
+}
+
 std::int64_t blocks_for(std::int64_t threads) {
   return std::min<std::int64_t>((threads + kThreads - 1) / kThreads, 65535);
 }
@@ -214,6 +299,42 @@ at::Tensor gpu_mask_weights(const at::Tensor& x, const Dropout::Site& site, cons
               client_of.data_ptr<std::int64_t>(), sequence_of.data_ptr<std::int64_t>(), heads, queries, width, total,
               static_cast<unsigned>(site.threshold), site.scale);
   return to;
+}
+
+namespace {
+
+// Both kernels take three tensors and the same of everything else.
+void launch_softmax(const GpuKernel& kernel, void* first, void* second, void* third, const at::Tensor& shape,
+                    const GpuSoftmaxCall& call) {
+  const auto heads = static_cast<unsigned>(shape.size(1)), queries = static_cast<unsigned>(shape.size(2));
+  const auto width = static_cast<unsigned>(shape.size(3));
+  const auto rows = static_cast<unsigned>(shape.size(0) * shape.size(1) * shape.size(2));
+  kernel.launch({(static_cast<std::int64_t>(rows) * 32 + kThreads - 1) / kThreads, kThreads}, first, second, third,
+                seeds_of(call.site), call.site.call, call.client_of.data_ptr<std::int64_t>(),
+                call.sequence_of.data_ptr<std::int64_t>(), call.queries_of.data_ptr<std::int64_t>(),
+                call.keys_of.data_ptr<std::int64_t>(), heads, queries, width, rows,
+                static_cast<unsigned>(call.causal ? 1 : 0), static_cast<float>(call.scale),
+                static_cast<unsigned>(call.site.threshold), call.site.scale);
+}
+
+}  // namespace
+
+GpuSoftmax gpu_attention_softmax(const at::Tensor& scores, const GpuSoftmaxCall& call) {
+  const at::Tensor from = scores.contiguous();
+  GpuSoftmax result{torch::empty_like(from), {}};
+  result.masked = call.site.threshold == 0 ? result.weights : torch::empty_like(from);
+  launch_softmax(softmax_kernel(scores.scalar_type(), false), from.data_ptr(), result.weights.data_ptr(),
+                 result.masked.data_ptr(), from, call);
+  return result;
+}
+
+at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::Tensor& weights,
+                                          const GpuSoftmaxCall& call) {
+  const at::Tensor up = gradient.to(weights.scalar_type()).contiguous();
+  at::Tensor result = torch::empty_like(weights);
+  launch_softmax(softmax_kernel(weights.scalar_type(), true), up.data_ptr(), weights.data_ptr(), result.data_ptr(),
+                 weights, call);
+  return result;
 }
 
 GpuNorm gpu_residual_norm(const at::Tensor& f, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -16,6 +16,22 @@ at::Tensor gpu_mask_hidden(const at::Tensor& x, const Dropout::Site& site);
 at::Tensor gpu_mask_weights(const at::Tensor& x, const Dropout::Site& site, const at::Tensor& client_of,
                             const at::Tensor& sequence_of);
 
+/// softmax(scale * scores) over what each query sees, and that times a mask: the weights of attention. Scores are
+/// [N, heads, Lq, Lk], padded; beyond a sequence's end the weights are 0.
+struct GpuSoftmaxCall {
+  at::Tensor client_of, sequence_of, queries_of, keys_of;  ///< [N] int64: whose, which, and how many tokens each has
+  bool causal = false;
+  double scale = 1;
+  Dropout::Site site = {};
+};
+struct GpuSoftmax {
+  at::Tensor weights, masked;  ///< as the scores; the same tensor when nothing is dropped
+};
+GpuSoftmax gpu_attention_softmax(const at::Tensor& scores, const GpuSoftmaxCall& call);
+/// The gradient of the scores from that of `masked`.
+at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::Tensor& weights,
+                                          const GpuSoftmaxCall& call);
+
 struct GpuNorm {
   at::Tensor y, normal, inverse;  ///< float32: [C, T, H] twice, [C * T]
 };

@@ -1,8 +1,32 @@
 #include "application/models/ops/packing.h"
 
 #include "core/error.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
+namespace {
+
+using Pieces = std::vector<std::pair<at::Tensor*, std::vector<std::int64_t>>>;
+
+// Makes each piece a view of `buffer`, one after the other.
+void cut(const at::Tensor& buffer, const Pieces& pieces) {
+  std::int64_t begin = 0;
+  for (const auto& [piece, shape] : pieces) {
+    const std::int64_t count = c10::multiply_integers(shape);
+    *piece = buffer.narrow(0, begin, count).view(shape);
+    begin += count;
+  }
+}
+
+at::Tensor laid_out(const Pieces& pieces, at::ScalarType type) {
+  std::int64_t count = 0;
+  for (const auto& piece : pieces) count += c10::multiply_integers(piece.second);
+  const at::Tensor buffer = torch::zeros({count}, type);
+  cut(buffer, pieces);
+  return buffer;
+}
+
+}  // namespace
 
 Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Device device) : lengths_(lengths) {
   clients_ = static_cast<std::int64_t>(lengths.size());
@@ -20,19 +44,20 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     total_ += static_cast<std::int64_t>(row.size());
   }
 
-  const auto integers = at::TensorOptions().dtype(at::kLong);
-  const auto flags = at::TensorOptions().dtype(at::kBool);
-  positions_ = torch::zeros({clients_, tokens_}, integers);
-  owner_ = torch::zeros({clients_, tokens_}, integers);
-  token_valid_ = torch::zeros({clients_, tokens_}, flags);
-  first_ = torch::zeros({clients_, sequences_}, integers);
-  last_ = torch::zeros({clients_, sequences_}, integers);
-  sequence_valid_ = torch::zeros({clients_, sequences_}, flags);
-  client_of_ = torch::zeros({total_}, integers);
-  sequence_of_ = torch::zeros({total_}, integers);
-  attendable_ = torch::zeros({total_, longest_}, flags);
-  token_at_ = torch::zeros({total_ * longest_}, integers);
-  slot_of_ = torch::zeros({clients_ * tokens_}, integers);
+  // All numbers in one buffer and all flags in another, so that a GPU gets them in two copies.
+  const Pieces numbers{{&positions_, {clients_, tokens_}},
+                       {&owner_, {clients_, tokens_}},
+                       {&first_, {clients_, sequences_}},
+                       {&last_, {clients_, sequences_}},
+                       {&client_of_, {total_}},
+                       {&sequence_of_, {total_}},
+                       {&length_of_, {total_}},
+                       {&token_at_, {total_ * longest_}},
+                       {&slot_of_, {clients_ * tokens_}}};
+  const Pieces flags{{&token_valid_, {clients_, tokens_}},
+                     {&sequence_valid_, {clients_, sequences_}},
+                     {&attendable_, {total_, longest_}}};
+  const at::Tensor all_numbers = laid_out(numbers, at::kLong), all_flags = laid_out(flags, at::kBool);
 
   auto* positions = positions_.data_ptr<std::int64_t>();
   auto* owner = owner_.data_ptr<std::int64_t>();
@@ -43,6 +68,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
   auto* sequence_valid = sequence_valid_.data_ptr<bool>();
   auto* client_of = client_of_.data_ptr<std::int64_t>();
   auto* sequence_of = sequence_of_.data_ptr<std::int64_t>();
+  auto* length_of = length_of_.data_ptr<std::int64_t>();
   auto* token_at = token_at_.data_ptr<std::int64_t>();
   auto* slot_of = slot_of_.data_ptr<std::int64_t>();
   std::int64_t n = 0;
@@ -56,6 +82,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
       sequence_valid[c * sequences_ + b] = true;
       client_of[n] = c;
       sequence_of[n] = b;
+      length_of[n] = length;
       for (std::int64_t i = 0; i < longest_; ++i) {
         const std::int64_t token = c * tokens_ + column + std::min(i, length - 1);
         token_at[n * longest_ + i] = token;
@@ -74,10 +101,9 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
   }
   dense_ = total_ * longest_ == clients_ * tokens_ && token_valid_.all().item<bool>();
 
-  for (at::Tensor* tensor : {&positions_, &owner_, &token_valid_, &first_, &last_, &sequence_valid_, &client_of_,
-                             &sequence_of_, &attendable_, &token_at_, &slot_of_}) {
-    *tensor = tensor->to(device);
-  }
+  if (device.is_cpu()) return;
+  cut(sent_to(device, all_numbers), numbers);
+  cut(sent_to(device, all_flags), flags);
 }
 
 Packing Packing::with_visible(const at::Tensor& visible) const {

@@ -44,6 +44,7 @@ class Packing {
   const at::Tensor& sequence_valid() const { return sequence_valid_; }  ///< [C, B] bool
   const at::Tensor& client_of() const { return client_of_; }            ///< [N] which client
   const at::Tensor& sequence_of() const { return sequence_of_; }        ///< [N] which of the client's sequences
+  const at::Tensor& length_of() const { return length_of_; }            ///< [N] tokens
   const at::Tensor& attendable() const { return attendable_; }          ///< [N, L] bool: real and visible
   const at::Tensor& visible() const { return visible_; }  ///< [C, T] bool, or undefined when every token is
 
@@ -58,8 +59,8 @@ class Packing {
   std::int64_t clients_ = 0, tokens_ = 0, sequences_ = 0, total_ = 0, longest_ = 0;
   bool dense_ = false;  // every row full and every sequence equally long: unpack is a view
   std::vector<std::vector<std::int64_t>> lengths_;
-  at::Tensor positions_, owner_, token_valid_, first_, last_, sequence_valid_, client_of_, sequence_of_, attendable_,
-      visible_;
+  at::Tensor positions_, owner_, token_valid_, first_, last_, sequence_valid_, client_of_, sequence_of_, length_of_,
+      attendable_, visible_;
   at::Tensor token_at_;  // [N * L] index into C * T
   at::Tensor slot_of_;   // [C * T] index into N * L
 };

@@ -129,7 +129,8 @@ at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tenso
 at::Tensor SublayerEnd::operator()(const Params& params, const at::Tensor& f, const at::Tensor& x,
                                    Dropout& masks) const {
   if (!adapter.exists()) return residual_norm(params, norm, f, x, masks, dropout);
-  return norm(params, adapter(params, masks.hidden(f, dropout), x, &norm) + x);
+  Dropout none;
+  return residual_norm(params, norm, adapter(params, masks.hidden(f, dropout), x, &norm), x, none, 0);
 }
 
 }  // namespace chorus
