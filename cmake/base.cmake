@@ -32,6 +32,8 @@ endif()
 # Every target of ours links this.
 add_library(chorus_options INTERFACE)
 target_compile_options(chorus_options INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+# Nobody reads errno after a square root, nor traps on a comparison; both keep loops from becoming vector code.
+target_compile_options(chorus_options INTERFACE -fno-math-errno -fno-trapping-math)
 if(CHORUS_WERROR)
   target_compile_options(chorus_options INTERFACE -Werror)
 endif()

@@ -40,6 +40,7 @@ if(TARGET torch_cuda)
   if(CUDAToolkit_FOUND)
     target_include_directories(chorus_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_definitions(chorus_torch INTERFACE CHORUS_HAS_CUDA)
+    target_link_libraries(chorus_torch INTERFACE CUDA::cudart)
   endif()
 endif()
 

@@ -11,6 +11,8 @@
 namespace chorus {
 namespace {
 
+CHORUS_FAST_LOOPS
+
 constexpr std::int64_t kGrain = 1 << 16;
 
 CHORUS_BEST_INSTRUCTIONS
@@ -48,6 +50,8 @@ float differences(const float* x, std::int64_t n) {
   for (const float lane : lanes) sum += lane;
   return sum;
 }
+
+CHORUS_END_OF_FAST_LOOPS
 
 }  // namespace
 

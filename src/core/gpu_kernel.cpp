@@ -8,6 +8,7 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/nvrtc_stub/ATenNVRTC.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -64,7 +65,7 @@ void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
   if (grid.blocks == 0 || grid.rows == 0) return;
   thread_local const bool ready = cudaFree(nullptr) == cudaSuccess;  // a thread's first call makes its context
   check(ready, "CUDA has no context");
-  const int device = at::cuda::current_device();
+  const int device = c10::cuda::current_device();
   CUfunction function = nullptr;
   {
     const std::lock_guard lock(compiled_->mutex);
@@ -77,8 +78,8 @@ void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
     function = known;
   }
   succeed(nvrtc().cuLaunchKernel(function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows), 1,
-                                 static_cast<unsigned>(grid.threads), 1, 1, 0, at::cuda::getCurrentCUDAStream(),
-                                 arguments, nullptr),
+                                 static_cast<unsigned>(grid.threads), 1, 1, 0,
+                                 c10::cuda::getCurrentCUDAStream().stream(), arguments, nullptr),
           "launching the kernel " + name_);
 }
 

@@ -1,5 +1,12 @@
 #include "application/models/loss.h"
 
+#include <ATen/Parallel.h>
+#include <torch/autograd.h>
+
+#include <algorithm>
+
+#include "application/models/ops/row_kernels.h"
+
 namespace chorus {
 namespace {
 
@@ -23,9 +30,67 @@ at::Tensor place_loss(const at::Tensor& scores, const at::Tensor& places, const 
   return mean_where(chosen.view(places.sizes()).neg(), counted);
 }
 
+// Logits [C, M, V], labels [C, M]. One pass over the logits there and one back; what does not count is not looked at.
+class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& labels) {
+    const at::Tensor from = logits.contiguous();
+    const std::int64_t clients = from.size(0), rows = from.size(1), width = from.size(2);
+    at::Tensor sums = torch::zeros({clients, rows}, from.options());  // log of the sum of exponentials
+    at::Tensor losses = torch::zeros({clients, rows}, from.options());
+    const auto* label = labels.data_ptr<std::int64_t>();
+    const float* x = from.data_ptr<float>();
+    for_rows(clients * rows, width, [&](std::int64_t r) {
+      if (label[r] == kIgnore) return;
+      const float sum = log_sum_exp_row(x + r * width, width);
+      sums.data_ptr<float>()[r] = sum;
+      losses.data_ptr<float>()[r] = sum - x[r * width + label[r]];
+    });
+    const at::Tensor counts = labels.ne(kIgnore).sum(1).clamp_min(1).to(at::kFloat);
+    context->save_for_backward({from, labels, sums, counts});
+    return losses.sum(1) / counts;
+  }
+
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &from = saved[0], &labels = saved[1], &sums = saved[2];
+    const at::Tensor factors = (gradients[0] / saved[3]).contiguous();  // [C]
+    const std::int64_t rows = from.size(1), width = from.size(2);
+    at::Tensor result = torch::empty_like(from);
+    const auto* label = labels.data_ptr<std::int64_t>();
+    for_rows(from.size(0) * rows, width, [&](std::int64_t r) {
+      float* dx = result.data_ptr<float>() + r * width;
+      if (label[r] == kIgnore) {
+        std::fill_n(dx, width, 0.0F);
+        return;
+      }
+      cross_entropy_gradient_row(from.data_ptr<float>() + r * width, width, label[r], sums.data_ptr<float>()[r],
+                                 factors.data_ptr<float>()[r / rows], dx);
+    });
+    return {result, at::Tensor()};
+  }
+
+ private:
+  template <typename Work>
+  static void for_rows(std::int64_t rows, std::int64_t width, const Work& work) {
+    at::parallel_for(0, rows, std::max<std::int64_t>(1, 16384 / width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) work(r);
+    });
+  }
+};
+
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  if (logits.is_cpu() && logits.scalar_type() == at::kFloat && labels.is_contiguous()) {
+    return CrossEntropyRows::apply(logits, labels);
+  }
+  return cross_entropy_reference(logits, labels);
+}
+
+at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor counted = labels.ne(kIgnore);
   const at::Tensor safe = labels.masked_fill(counted.logical_not(), 0);
   const at::Tensor chosen = torch::log_softmax(logits, -1).gather(-1, safe.unsqueeze(-1)).squeeze(-1);

@@ -14,6 +14,8 @@ inline constexpr std::int64_t kIgnore = -100;
 
 /// Cross-entropy of logits [C, M, K] with labels [C, M] (int64, kIgnore skips).
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+/// The same with tensor operations only.
+at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Mean squared error of logits [C, B, 1] with targets [C, B] (float) where valid [C, B].
 at::Tensor squared_error(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& valid);

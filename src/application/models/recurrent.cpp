@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -18,6 +19,15 @@ const Registration<Models> kLstm{"lstm", "LSTM causal language model", [](const 
                                  }};
 
 // One step of every sequence: the gates of the input [C, B, 4h] are known, those of the state are added here.
+std::int64_t shortest_of(const Packing& packing) {
+  std::int64_t shortest = packing.longest();
+  for (const auto& lengths : packing.lengths()) {
+    if (static_cast<std::int64_t>(lengths.size()) < packing.sequences()) return 0;
+    shortest = std::min(shortest, *std::min_element(lengths.begin(), lengths.end()));
+  }
+  return shortest;
+}
+
 struct Cell {
   at::Tensor h, c;
   void step(const at::Tensor& from_input, const at::Tensor& from_state) {
@@ -82,20 +92,29 @@ std::pair<at::Tensor, at::Tensor> Recurrent::scan(const Direction& direction, co
                                                   const Packing& packing, bool backward) const {
   const std::int64_t clients = packing.clients(), sequences = packing.sequences(), longest = packing.longest();
   const at::Tensor projected = direction.input(params, x);  // [C, T, 4h]
-  // Column of step t of each sequence; a finished sequence repeats its last token and its state stays.
+  // Columns of step t of each sequence, [C, L, B]; a finished sequence repeats its last token and its state stays.
   const at::Tensor lengths = packing.last_token() - packing.first_token() + 1;  // [C, B]
+  const at::Tensor steps = torch::arange(longest, lengths.options()).view({1, longest, 1});
+  const at::Tensor last = (lengths - 1).unsqueeze(1);
+  const at::Tensor place = torch::minimum((backward ? last - steps : steps).clamp_min(0), last);
+  const at::Tensor columns = packing.first_token().unsqueeze(1) + place;
+  // All at once: picked step by step, each step's gradient would be as large as the whole.
+  const std::vector<at::Tensor> inputs =
+      Packing::pick(projected, columns.flatten(1)).view({clients, longest, sequences, -1}).unbind(1);
+  const at::Tensor running = lengths.unsqueeze(1).gt(steps).logical_and(packing.sequence_valid().unsqueeze(1));
+  const std::int64_t shortest = shortest_of(packing);
   const at::Tensor zero = torch::zeros({clients, sequences, hidden_}, projected.options());
   Cell cell{zero, zero};
   std::vector<at::Tensor> states;
   states.reserve(static_cast<std::size_t>(longest));
   for (std::int64_t t = 0; t < longest; ++t) {
-    const at::Tensor place = (backward ? lengths - 1 - t : torch::full_like(lengths, t));
-    const at::Tensor column = packing.first_token() + torch::minimum(place.clamp_min(0), lengths - 1);
-    const at::Tensor running = lengths.gt(t).logical_and(packing.sequence_valid()).unsqueeze(-1);
     const Cell before = cell;
-    cell.step(Packing::pick(projected, column), direction.state(params, cell.h));
-    cell.h = torch::where(running, cell.h, before.h);
-    cell.c = torch::where(running, cell.c, before.c);
+    cell.step(inputs[static_cast<std::size_t>(t)], direction.state(params, cell.h));
+    if (t >= shortest) {
+      const at::Tensor still = running.select(1, t).unsqueeze(-1);
+      cell.h = torch::where(still, cell.h, before.h);
+      cell.c = torch::where(still, cell.c, before.c);
+    }
     states.push_back(cell.h);
   }
   // Back to packed order: token (b, i) was made at step i, or length - 1 - i when backward.

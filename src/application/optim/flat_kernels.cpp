@@ -7,6 +7,8 @@
 namespace chorus {
 namespace {
 
+CHORUS_FAST_LOOPS
+
 struct Constants {
   float beta1, gain1, beta2, gain2, epsilon, size, root, shrink, scale;
 };
@@ -18,7 +20,7 @@ void adamw_everywhere(float* __restrict w, const float* __restrict g, float* __r
     const float d = g[i] * c.scale;
     m[i] = c.beta1 * m[i] + c.gain1 * d;
     v[i] = c.beta2 * v[i] + c.gain2 * d * d;
-    w[i] = w[i] - c.shrink * w[i] - c.size * m[i] / (std::sqrt(v[i]) * c.root + c.epsilon);
+    w[i] = w[i] - c.shrink * w[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
   }
 }
 
@@ -29,7 +31,7 @@ void adamw_masked(float* __restrict w, const float* __restrict g, float* __restr
     const float d = g[i] * c.scale;
     m[i] = c.beta1 * m[i] + c.gain1 * d;
     v[i] = c.beta2 * v[i] + c.gain2 * d * d;
-    w[i] = w[i] - c.shrink * mask[i] * w[i] - c.size * m[i] / (std::sqrt(v[i]) * c.root + c.epsilon);
+    w[i] = w[i] - c.shrink * mask[i] * w[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
   }
 }
 
@@ -41,6 +43,8 @@ void add_squares(const float* __restrict x, std::int64_t count, float* __restric
   }
   for (int k = 0; i < count; ++i, ++k) lanes[k] += x[i] * x[i];
 }
+
+CHORUS_END_OF_FAST_LOOPS
 
 }  // namespace
 

@@ -170,7 +170,7 @@ extern "C" __global__ void residual_norm(const F* f, const X* x, const float* we
   for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
     float part = load(f, row * width + j);
     if (threshold > 0) part *= kept(mask_hash(key, first + j / 4), j % 4, threshold, scale);
-    s[i] = part + load(x, row * width + j);
+    s[i] = x == 0 ? part : part + load(x, row * width + j);
     sum += s[i];
   }
   float mean = block_sum(sum, 0).x / width, squares = 0;
@@ -339,16 +339,17 @@ at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::
 
 GpuNorm gpu_residual_norm(const at::Tensor& f, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                           const Dropout::Site& site, double epsilon) {
-  const at::Tensor part = f.contiguous(), rest = x.contiguous();
+  const at::Tensor part = f.contiguous(), rest = x.defined() ? x.contiguous() : at::Tensor();
   const std::int64_t all = f.size(0) * f.size(1);
   const auto options = f.options().dtype(at::kFloat);
   GpuNorm result{torch::empty(f.sizes(), options), torch::empty(f.sizes(), options), torch::empty({all}, options)};
   const std::int64_t stride = weight.dim() == 2 ? weight.stride(0) : 0;
-  norm_kernel(f.scalar_type(), x.scalar_type(), false)
-      .launch({all, kThreads}, part.data_ptr(), rest.data_ptr(), weight.data_ptr<float>(), bias.data_ptr<float>(),
-              stride, result.normal.data_ptr<float>(), result.y.data_ptr<float>(), result.inverse.data_ptr<float>(),
-              seeds_of(site), site.call, static_cast<unsigned>(f.size(1)), static_cast<unsigned>(f.size(2)),
-              static_cast<unsigned>(site.threshold), site.scale, static_cast<float>(epsilon));
+  norm_kernel(f.scalar_type(), (x.defined() ? x : f).scalar_type(), false)
+      .launch({all, kThreads}, part.data_ptr(), rest.defined() ? rest.data_ptr() : nullptr, weight.data_ptr<float>(),
+              bias.data_ptr<float>(), stride, result.normal.data_ptr<float>(), result.y.data_ptr<float>(),
+              result.inverse.data_ptr<float>(), seeds_of(site), site.call, static_cast<unsigned>(f.size(1)),
+              static_cast<unsigned>(f.size(2)), static_cast<unsigned>(site.threshold), site.scale,
+              static_cast<float>(epsilon));
   return result;
 }
 

@@ -35,7 +35,7 @@ at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::
 struct GpuNorm {
   at::Tensor y, normal, inverse;  ///< float32: [C, T, H] twice, [C * T]
 };
-/// norm(f * mask + x) with weight and bias [H] or [C, H].
+/// norm(f * mask + x) with weight and bias [H] or [C, H]; norm(f) where x is undefined.
 GpuNorm gpu_residual_norm(const at::Tensor& f, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                           const Dropout::Site& site, double epsilon);
 

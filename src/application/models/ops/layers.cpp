@@ -1,10 +1,14 @@
 #include "application/models/ops/layers.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
 #include <array>
 
+#include "application/models/ops/residual.h"
+#include "application/models/ops/row_kernels.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -33,6 +37,40 @@ class CohortLookup : public torch::autograd::Function<CohortLookup> {
     const std::int64_t padding = context->saved_data["padding"].toInt();
     if (padding >= 0) result.select(1, padding).zero_();
     return {result, at::Tensor(), at::Tensor()};
+  }
+};
+
+// A row kernel for each piece of a tensor's numbers.
+template <typename Work>
+void for_pieces(std::int64_t count, const Work& work) {
+  constexpr std::int64_t kPiece = 4096;
+  at::parallel_for(0, (count + kPiece - 1) / kPiece, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) work(i * kPiece, std::min(kPiece, count - i * kPiece));
+  });
+}
+
+class GeluRows : public torch::autograd::Function<GeluRows> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, bool by_tanh) {
+    const at::Tensor from = x.contiguous();
+    at::Tensor y = torch::empty_like(from);
+    const float* in = from.data_ptr<float>();
+    float* out = y.data_ptr<float>();
+    for_pieces(from.numel(), [&](std::int64_t at, std::int64_t n) { gelu_row(in + at, out + at, n, by_tanh); });
+    context->save_for_backward({from});
+    context->saved_data["by tanh"] = by_tanh;
+    return y;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const at::Tensor from = context->get_saved_variables()[0], up = gradients[0].contiguous();
+    const bool by_tanh = context->saved_data["by tanh"].toBool();
+    at::Tensor result = torch::empty_like(from);
+    const float *in = from.data_ptr<float>(), *dy = up.data_ptr<float>();
+    float* out = result.data_ptr<float>();
+    for_pieces(from.numel(),
+               [&](std::int64_t at, std::int64_t n) { gelu_gradient_row(in + at, dy + at, out + at, n, by_tanh); });
+    return {result, at::Tensor()};
   }
 };
 
@@ -120,6 +158,7 @@ at::Tensor Norm::operator()(const Params& params, const at::Tensor& x) const {
   const std::int64_t width = x.size(-1);
   const bool shared = params.clients() == 1 || (!params.trainable(weight) && !params.trainable(bias));
   if (shared) return torch::layer_norm(x, {width}, params[weight].view({width}), params[bias].view({width}), epsilon);
+  if (const at::Tensor y = cohort_norm(params, *this, x); y.defined()) return y;
   const at::Tensor normal = torch::layer_norm(x, {width}, {}, {}, epsilon);
   return torch::addcmul(over_tokens(params, bias), normal, over_tokens(params, weight));
 }
@@ -140,12 +179,17 @@ Activation activation_named(const std::string& name) {
   throw DataError(fmt::format("the activation '{}' is unknown; Chorus has gelu, gelu_new, relu, tanh and silu", name));
 }
 
+at::Tensor gelu(const at::Tensor& x, bool by_tanh) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) return GeluRows::apply(x, by_tanh);
+  return torch::gelu(x, by_tanh ? "tanh" : "none");
+}
+
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
     case Activation::kGelu:
-      return torch::gelu(x);
+      return gelu(x, false);
     case Activation::kGeluTanh:
-      return torch::gelu(x, "tanh");
+      return gelu(x, true);
     case Activation::kRelu:
       return torch::relu(x);
     case Activation::kTanh:

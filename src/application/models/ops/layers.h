@@ -68,5 +68,7 @@ at::Tensor over_tokens(const Params& params, ParamId id);
 enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kSilu };
 Activation activation_named(const std::string& name);
 at::Tensor activate(Activation activation, const at::Tensor& x);
+/// x times the normal distribution's share below x, or its approximation by a hyperbolic tangent.
+at::Tensor gelu(const at::Tensor& x, bool by_tanh);
 
 }  // namespace chorus

@@ -135,6 +135,38 @@ TEST(Residual, NormOfASumEqualsItsPartsWithItsGradients) {
   }
 }
 
+TEST(Norm, OfACohortEqualsEachClientsOwn) {
+  torch::manual_seed(4);
+  for (const at::Device device : devices()) {
+    Layout layout;
+    const Norm norm = Norm::add(layout, "norm", 48, 1e-5);
+    Params params(layout, {.clients = 3, .gradients = true, .device = device});
+    params.values().copy_(torch::randn(params.values().sizes()));
+    Inputs inputs = Inputs::random({{3, 20, 48}}, device);
+    inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
+    std::vector<at::Tensor> parts;
+    for (std::int64_t c = 0; c < 3; ++c) {
+      parts.push_back(torch::layer_norm(inputs.tensors[0][c], {48}, inputs.tensors[1][c], inputs.tensors[2][c], 1e-5));
+    }
+    const at::Tensor fast = norm(params, inputs.tensors[0]), plain = torch::stack(parts);
+    EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-5));
+    const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-4)) << i;
+  }
+}
+
+TEST(Activation, GeluEqualsLibTorchs) {
+  const at::Tensor x = torch::linspace(-12, 12, 20'001).requires_grad_();
+  for (const bool by_tanh : {false, true}) {
+    const at::Tensor fast = gelu(x, by_tanh), plain = torch::gelu(x, by_tanh ? "tanh" : "none");
+    EXPECT_LT((fast - plain).abs().max().item<double>(), 2e-6);
+    const at::Tensor weights = torch::rand({20'001});
+    const auto got = torch::autograd::grad({(fast * weights).sum()}, {x});
+    const auto wanted = torch::autograd::grad({(plain * weights).sum()}, {x});
+    EXPECT_LT((got[0] - wanted[0]).abs().max().item<double>(), 2e-6);
+  }
+}
+
 TEST(Dropout, KernelsEqualTheReference) {
   for (const at::Device device : devices()) {
     for (const std::int64_t width : {1, 3, 4, 7, 64, 1029}) {

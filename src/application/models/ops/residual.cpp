@@ -22,21 +22,23 @@ struct PerClient {
   std::int64_t stride;
 };
 
-class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
- public:
+// What ResidualNorm and CohortNorm share; the latter has no x.
+struct NormRows {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& x,
                             const at::Tensor& weight, const at::Tensor& bias, const Dropout::Site& site,
                             double epsilon) {
     site.save(*context);
     context->saved_data["weights"] = weight.requires_grad() || bias.requires_grad();
     context->saved_data["type f"] = f.scalar_type();
-    context->saved_data["type x"] = x.scalar_type();
+    context->saved_data["type x"] = (x.defined() ? x : f).scalar_type();
+    context->saved_data["sum"] = x.defined();
     if (!f.is_cpu()) {
       const GpuNorm result = gpu_residual_norm(f, x, weight, bias, site, epsilon);
       context->save_for_backward({result.normal, result.inverse, weight});
       return result.y;
     }
-    const at::Tensor part = f.contiguous(), rest = x.contiguous();
+    const at::Tensor part = f.contiguous(), rest = x.defined() ? x.contiguous() : at::Tensor();
+    const float* others = rest.defined() ? rest.data_ptr<float>() : nullptr;
     const std::int64_t clients = f.size(0), rows = f.size(1), width = f.size(2);
     at::Tensor normal = torch::empty_like(part), y = torch::empty_like(part);
     at::Tensor inverse = torch::empty({clients * rows}, f.options());
@@ -46,8 +48,12 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
           std::vector<float> scratch(static_cast<std::size_t>(width));
           for (std::int64_t r = begin; r < end; ++r) {
             const std::int64_t c = r / rows, at = r * width;
-            const NormRow row{part.data_ptr<float>() + at,   rest.data_ptr<float>() + at, weights.of(c), biases.of(c),
-                              normal.data_ptr<float>() + at, y.data_ptr<float>() + at};
+            const NormRow row{part.data_ptr<float>() + at,
+                              others == nullptr ? nullptr : others + at,
+                              weights.of(c),
+                              biases.of(c),
+                              normal.data_ptr<float>() + at,
+                              y.data_ptr<float>() + at};
             const MaskRow mask = site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r % rows, width));
             inverse.data_ptr<float>()[r] = residual_norm_row(row, mask, width, epsilon, scratch.data());
           }
@@ -61,12 +67,12 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &normal = saved[0], &inverse = saved[1], &weight = saved[2];
     const Dropout::Site site = Dropout::Site::saved(*context);
-    const bool wanted = context->saved_data["weights"].toBool();
+    const bool wanted = context->saved_data["weights"].toBool(), sum = context->saved_data["sum"].toBool();
     if (!normal.is_cpu()) {
       const GpuNormGradient result = gpu_residual_norm_gradient(
           gradients[0], {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wanted,
           context->saved_data["type f"].toScalarType(), context->saved_data["type x"].toScalarType());
-      return with_weights(result.df, result.dx, result.sums, weight);
+      return with_weights(result.df, sum ? result.dx : at::Tensor(), result.sums, weight);
     }
     const at::Tensor dy = gradients[0].contiguous();
     const std::int64_t clients = dy.size(0), rows = dy.size(1), width = dy.size(2);
@@ -96,10 +102,9 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
         }
       }
     });
-    return with_weights(df, dx, sums, weight);
+    return with_weights(df, sum ? dx : at::Tensor(), sums, weight);
   }
 
- private:
   // sums [2, C, blocks, H] of weight and bias, or undefined
   static torch::autograd::tensor_list with_weights(const at::Tensor& df, const at::Tensor& dx, const at::Tensor& sums,
                                                    const at::Tensor& weight) {
@@ -109,21 +114,56 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
       dweight = weight.dim() == 2 ? totals[0] : totals[0].sum(0);
       dbias = weight.dim() == 2 ? totals[1] : totals[1].sum(0);
     }
-    return {df, dx, dweight, dbias, at::Tensor(), at::Tensor()};
+    return {df, dx, dweight, dbias};
   }
 };
+
+class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& bias, const Dropout::Site& site,
+                            double epsilon) {
+    return NormRows::forward(context, f, x, weight, bias, site, epsilon);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    torch::autograd::tensor_list result = NormRows::backward(context, std::move(gradients));
+    result.resize(6);
+    return result;
+  }
+};
+
+class CohortNorm : public torch::autograd::Function<CohortNorm> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, double epsilon) {
+    return NormRows::forward(context, x, {}, weight, bias, {}, epsilon);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto all = NormRows::backward(context, std::move(gradients));
+    return {all[0], all[2], all[3], at::Tensor()};
+  }
+};
+
+bool has_norm_kernels(const at::Tensor& x) { return x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_rows_can(x); }
+
+bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
+  return norm.bias.exists() && has_norm_kernels(x) && params.trainable(norm.weight) == params.trainable(norm.bias);
+}
 
 }  // namespace
 
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability) {
-  const bool kernels =
-      f.is_cpu() ? f.scalar_type() == at::kFloat && x.scalar_type() == at::kFloat : gpu_rows_can(f) && gpu_rows_can(x);
-  if (!norm.bias.exists() || !kernels || params.trainable(norm.weight) != params.trainable(norm.bias)) {
-    return norm(params, dropout.hidden(f, probability) + x);
-  }
+  if (!kernels_fit(params, norm, f) || !has_norm_kernels(x)) return norm(params, dropout.hidden(f, probability) + x);
   return ResidualNorm::apply(f, x, params[norm.weight], params[norm.bias], dropout.site(probability, f.device()),
                              norm.epsilon);
+}
+
+at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x) {
+  if (!kernels_fit(params, norm, x)) return {};
+  return CohortNorm::apply(x, params[norm.weight], params[norm.bias], norm.epsilon);
 }
 
 at::Tensor SublayerEnd::operator()(const Params& params, const at::Tensor& f, const at::Tensor& x,

@@ -13,6 +13,9 @@ namespace chorus {
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
+/// A layer normalisation whose weights are each client's own, by the same kernels; undefined where there are none.
+at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x);
+
 /// How a sub-layer of a post-norm network ends: norm(dropout(f) + x), with an adapter where one is attached.
 struct SublayerEnd {
   const Norm& norm;

@@ -1,21 +1,23 @@
 #include "application/models/ops/row_kernels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "application/models/ops/mask_hash.h"
 #include "core/best_instructions.h"
+#include "core/error.h"
 
 namespace chorus {
 namespace {
+
+CHORUS_FAST_LOOPS
 
 // Partial sums: wide enough for the widest vectors, and a fixed order of additions whatever the machine has.
 constexpr int kLanes = 32;
 
 inline float sum_of(const float* lanes) {
   float step[kLanes];
-  std::copy(lanes, lanes + kLanes, step);
+  for (int i = 0; i < kLanes; ++i) step[i] = lanes[i];
   for (int half = kLanes / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) step[i] += step[i + half];
   }
@@ -66,25 +68,96 @@ void multiply(float* __restrict a, float b, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) a[j] *= b;
 }
 
-// exp(scale * (x - top)) for x <= top. The exponent's whole part goes into the float's own, the rest through a
-// polynomial; the relative error is below 2e-7.
+// exp(x) for x between -87 and 88. The exponent's whole part goes into the float's own, the rest through a polynomial;
+// the relative error is below 2e-7.
+inline float exponential(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  const float whole = (x * 1.44269504f + kRound) - kRound;
+  const float r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(whole) + 127) << 23);
+}
+
+// exp(scale * (x - top)) for x <= top.
 CHORUS_BEST_INSTRUCTIONS
 void exponentials(float* __restrict a, float top, float scale, std::int64_t n) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  for (std::int64_t j = 0; j < n; ++j) a[j] = exponential((a[j] - top) * scale);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+float sum_of_exponentials(const float* __restrict a, float top, std::int64_t n) {
+  float lanes[kLanes] = {};
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] += exponential(a[j + i] - top);
+  }
+  for (int i = 0; j < n; ++i, ++j) lanes[i] += exponential(a[j] - top);
+  return sum_of(lanes);
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void scaled_exponentials(const float* __restrict a, float top, float factor, float* __restrict out, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) out[j] = factor * exponential(a[j] - top);
+}
+
+// tanh(u) = 1 - 2 / (exp(2 u) + 1)
+constexpr float kTanhSlope = 0.7978845608f, kTanhCube = 0.044715f;
+
+CHORUS_BEST_INSTRUCTIONS
+void gelu_by_tanh(const float* __restrict x, float* __restrict y, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) {
-    float x = (a[j] - top) * scale;
-    x = x < -87.0f ? -87.0f : x;
-    const float whole = (x * 1.44269504f + kRound) - kRound;
-    const float r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    const auto exponent = static_cast<std::int32_t>(whole) + 127;
-    a[j] = p * std::bit_cast<float>(exponent << 23);
+    const float u = kTanhSlope * (x[j] + kTanhCube * x[j] * x[j] * x[j]);
+    y[j] = x[j] * (1.0f - 1.0f / (exponential(2.0f * u) + 1.0f));
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void gelu_gradient_by_tanh(const float* __restrict x, const float* __restrict dy, float* __restrict dx,
+                           std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float square = x[j] * x[j];
+    const float u = kTanhSlope * (x[j] + kTanhCube * square * x[j]);
+    const float below = 1.0f - 1.0f / (exponential(2.0f * u) + 1.0f);  // (1 + tanh u) / 2
+    const float slope = 2.0f * below * (1.0f - below) * kTanhSlope * (1.0f + 3.0f * kTanhCube * square);
+    dx[j] = dy[j] * (below + x[j] * slope);
+  }
+}
+
+// The normal distribution's share above |x|, by Abramowitz and Stegun 7.1.26 (error below 1e-7), and exp(-x^2 / 2).
+inline float share_above(float magnitude, float bell) {
+  const float t = 1.0f / (1.0f + 0.3275911f * 0.70710678f * magnitude);
+  float p = 1.061405429f;
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  return 0.5f * p * t * bell;
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void gelu_by_erf(const float* __restrict x, float* __restrict y, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float magnitude = x[j] < 0 ? -x[j] : x[j];
+    const float above = share_above(magnitude, exponential(-0.5f * x[j] * x[j]));
+    y[j] = x[j] * (x[j] < 0 ? above : 1.0f - above);
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void gelu_gradient_by_erf(const float* __restrict x, const float* __restrict dy, float* __restrict dx, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float magnitude = x[j] < 0 ? -x[j] : x[j];
+    const float bell = exponential(-0.5f * x[j] * x[j]);
+    const float above = share_above(magnitude, bell);
+    dx[j] = dy[j] * ((x[j] < 0 ? above : 1.0f - above) + x[j] * bell * 0.3989422804f);
   }
 }
 
@@ -145,6 +218,8 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
   }
 }
 
+CHORUS_END_OF_FAST_LOOPS
+
 }  // namespace
 
 void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
@@ -169,8 +244,11 @@ void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y) 
 }
 
 float residual_norm_row(const NormRow& row, const MaskRow& mask, std::int64_t width, double epsilon, float* scratch) {
-  if (mask.threshold > 0) {
-    fill_mask(mask, width, scratch);
+  if (mask.threshold > 0) fill_mask(mask, width, scratch);
+  if (row.x == nullptr) {
+    check(mask.threshold == 0, "a norm of one row drops nothing");
+    std::copy_n(row.f, width, row.normal);
+  } else if (mask.threshold > 0) {
     add_masked(row.f, row.x, scratch, row.normal, width);
   } else {
     add_rows(row.f, row.x, row.normal, width);
@@ -192,6 +270,25 @@ void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std
   if (mask.threshold == 0) return;
   fill_mask(mask, width, scratch);
   product(row.dx, scratch, row.df, width);
+}
+
+void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh) {
+  (by_tanh ? gelu_by_tanh : gelu_by_erf)(x, y, count);
+}
+
+void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t count, bool by_tanh) {
+  (by_tanh ? gelu_gradient_by_tanh : gelu_gradient_by_erf)(x, dy, dx, count);
+}
+
+float log_sum_exp_row(const float* x, std::int64_t count) {
+  const float top = greatest(x, count);
+  return top + std::log(sum_of_exponentials(x, top, count));
+}
+
+void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, float log_sum_exp, float factor,
+                                float* dx) {
+  scaled_exponentials(x, log_sum_exp, factor, dx, count);
+  dx[label] -= factor;
 }
 
 void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale) {

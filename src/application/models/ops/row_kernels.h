@@ -21,7 +21,7 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask);
 void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y);
 
 /// A layer normalisation of a sum: s = f * mask + x,  normal = (s - mean) / deviation,  y = normal * weight + bias.
-/// `scratch` has `width` floats. Returns 1 / deviation.
+/// `scratch` has `width` floats. Returns 1 / deviation. Without x (null) the norm is of f alone.
 struct NormRow {
   const float *f, *x, *weight, *bias;
   float *normal, *y;
@@ -36,6 +36,16 @@ struct NormGradRow {
   float *dweight, *dbias;  ///< null: not wanted
 };
 void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std::int64_t width, float* scratch);
+
+/// y = gelu(x): x times the normal distribution's share below x, or its approximation by a hyperbolic tangent. And the
+/// gradient of x from that of y.
+void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh);
+void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t count, bool by_tanh);
+
+/// log(sum_j exp(x_j)), for a cross entropy of lse - x[label]; and its gradient times `factor`.
+float log_sum_exp_row(const float* x, std::int64_t count);
+void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, float log_sum_exp, float factor,
+                                float* dx);
 
 /// x[0, count) becomes softmax(scale * x), what is beyond up to `width` 0.
 void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale);
