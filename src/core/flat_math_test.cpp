@@ -1,0 +1,48 @@
+#include "core/flat_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace chorus {
+namespace {
+
+TEST(FlatMath, SumsOneToFourVectors) {
+  const std::int64_t count = 200'003;
+  std::vector<std::vector<float>> x(4, std::vector<float>(count));
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    for (std::size_t i = 0; i < x[k].size(); ++i) x[k][i] = static_cast<float>((i * (k + 3)) % 101) - 50;
+  }
+  const std::vector<float> weights{0.5F, 2, -1, 0.25F};
+  for (std::size_t terms = 1; terms <= kMostTerms; ++terms) {
+    std::vector<Term> list;
+    for (std::size_t k = 0; k < terms; ++k) list.push_back({x[k].data(), weights[k]});
+    std::vector<float> out(count);
+    weighted_sum(out.data(), list, count);
+    for (const std::size_t i : {0U, 31U, 65'536U, 200'002U}) {
+      float expected = 0;
+      for (std::size_t k = 0; k < terms; ++k) expected += weights[k] * x[k][i];
+      EXPECT_FLOAT_EQ(out[i], expected) << terms << " " << i;
+    }
+  }
+  std::vector<float> sum = x[0];
+  add_to(sum.data(), x[1].data(), count);
+  EXPECT_EQ(sum[77], x[0][77] + x[1][77]);
+}
+
+TEST(FlatMath, FindsWhatIsNotFiniteWhereverItIs) {
+  std::vector<float> x(70'001, 3e38F);
+  EXPECT_TRUE(all_finite(x.data(), 70'001));
+  for (const std::size_t place : {0U, 31U, 65'535U, 70'000U}) {
+    for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      x[place] = bad;
+      EXPECT_FALSE(all_finite(x.data(), 70'001)) << place;
+    }
+    x[place] = 0;
+  }
+}
+
+}  // namespace
+}  // namespace chorus
