@@ -5,12 +5,10 @@
 #include "core/error.h"
 
 #ifdef CHORUS_HAS_CUDA
-#include <ATen/Context.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/nvrtc_stub/ATenNVRTC.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <map>
 #include <mutex>
@@ -22,36 +20,92 @@ namespace chorus {
 
 struct GpuKernel::Compiled {
   std::mutex mutex;
-  std::map<int, CUfunction> functions;  // one a device
+  std::map<int, void*> functions;  // one a device
 };
 
 namespace {
 
-const at::cuda::NVRTC& nvrtc() { return at::globalContext().getNVRTC(); }
-
-std::string assembly(const std::string& name, const std::string& source) {
-  const cudaDeviceProp* device = at::cuda::getCurrentDeviceProperties();
-  const std::string architecture = fmt::format("--gpu-architecture=compute_{}{}", device->major, device->minor);
-  const std::vector<const char*> options{architecture.c_str(), "--std=c++17"};
-  nvrtcProgram program = nullptr;
-  nvrtc().nvrtcCreateProgram(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr);
-  const nvrtcResult result = nvrtc().nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
-  std::size_t size = 0;
-  if (result != NVRTC_SUCCESS) {
-    nvrtc().nvrtcGetProgramLogSize(program, &size);
-    std::string log(size, ' ');
-    nvrtc().nvrtcGetProgramLog(program, log.data());
-    throw InternalError(fmt::format("the GPU kernel {} does not compile: {}", name, log));
+/// The compiler and the driver, from the library through which LibTorch itself reaches them, or where they are
+/// installed. Results are 0 for success.
+class Nvrtc {
+ public:
+  static const Nvrtc& get() {
+    static const Nvrtc library;
+    return library;
   }
-  nvrtc().nvrtcGetPTXSize(program, &size);
-  std::string text(size, ' ');
-  nvrtc().nvrtcGetPTX(program, text.data());
-  nvrtc().nvrtcDestroyProgram(&program);
-  return text;
+
+  int (*create)(void** program, const char* source, const char* name, int, const char* const*, const char* const*);
+  int (*compile)(void* program, int count, const char* const* options);
+  int (*log_size)(void* program, std::size_t*);
+  int (*log)(void* program, char*);
+  int (*assembly_size)(void* program, std::size_t*);
+  int (*assembly)(void* program, char*);
+  int (*destroy)(void** program);
+  int (*device_attribute)(int* value, int attribute, int device);
+  int (*load)(void** module, const void* image);
+  int (*find)(void** function, void* module, const char* name);
+  int (*launch)(void* function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y,
+                unsigned threads_z, unsigned shared, void* stream, void** arguments, void** more);
+
+ private:
+  Nvrtc() {
+    for (const char* name : {"libcaffe2_nvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "libcuda.so.1"}) {
+      if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) libraries_.push_back(library);
+    }
+    take(create, "nvrtcCreateProgram");
+    take(compile, "nvrtcCompileProgram");
+    take(log_size, "nvrtcGetProgramLogSize");
+    take(log, "nvrtcGetProgramLog");
+    take(assembly_size, "nvrtcGetPTXSize");
+    take(assembly, "nvrtcGetPTX");
+    take(destroy, "nvrtcDestroyProgram");
+    take(device_attribute, "cuDeviceGetAttribute");
+    take(load, "cuModuleLoadData");
+    take(find, "cuModuleGetFunction");
+    take(launch, "cuLaunchKernel");
+  }
+
+  template <typename Function>
+  void take(Function& function, const char* name) const {
+    for (void* library : libraries_) {
+      if (void* found = dlsym(library, name)) {
+        function = reinterpret_cast<Function>(found);
+        return;
+      }
+    }
+    throw InternalError(fmt::format("CUDA's {} is not found; is its runtime compiler (NVRTC) installed?", name));
+  }
+
+  std::vector<void*> libraries_;
+};
+
+void succeed(int result, const std::string& what) {
+  if (result != 0) throw InternalError(fmt::format("{}: CUDA error {}", what, result));
 }
 
-void succeed(CUresult result, const std::string& what) {
-  if (result != CUDA_SUCCESS) throw InternalError(fmt::format("{}: CUDA error {}", what, static_cast<int>(result)));
+std::string assembly_of(const std::string& name, const std::string& source, int device) {
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  const Nvrtc& nvrtc = Nvrtc::get();
+  int major = 0, minor = 0;
+  succeed(nvrtc.device_attribute(&major, kMajor, device), "asking for the GPU's kind");
+  succeed(nvrtc.device_attribute(&minor, kMinor, device), "asking for the GPU's kind");
+  const std::string architecture = fmt::format("--gpu-architecture=compute_{}{}", major, minor);
+  const std::vector<const char*> options{architecture.c_str(), "--std=c++17"};
+  void* program = nullptr;
+  succeed(nvrtc.create(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr), "compiling " + name);
+  const int result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
+  std::size_t size = 0;
+  if (result != 0) {
+    nvrtc.log_size(program, &size);
+    std::string log(size, ' ');
+    nvrtc.log(program, log.data());
+    throw InternalError(fmt::format("the GPU kernel {} does not compile: {}", name, log));
+  }
+  nvrtc.assembly_size(program, &size);
+  std::string text(size, ' ');
+  nvrtc.assembly(program, text.data());
+  nvrtc.destroy(&program);
+  return text;
 }
 
 }  // namespace
@@ -66,20 +120,21 @@ void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
   thread_local const bool ready = cudaFree(nullptr) == cudaSuccess;  // a thread's first call makes its context
   check(ready, "CUDA has no context");
   const int device = c10::cuda::current_device();
-  CUfunction function = nullptr;
+  const Nvrtc& nvrtc = Nvrtc::get();
+  void* function = nullptr;
   {
     const std::lock_guard lock(compiled_->mutex);
-    CUfunction& known = compiled_->functions[device];
+    void*& known = compiled_->functions[device];
     if (known == nullptr) {
-      CUmodule module = nullptr;
-      succeed(nvrtc().cuModuleLoadData(&module, assembly(name_, source_).c_str()), "loading the kernel " + name_);
-      succeed(nvrtc().cuModuleGetFunction(&known, module, name_.c_str()), "finding the kernel " + name_);
+      void* module = nullptr;
+      succeed(nvrtc.load(&module, assembly_of(name_, source_, device).c_str()), "loading the kernel " + name_);
+      succeed(nvrtc.find(&known, module, name_.c_str()), "finding the kernel " + name_);
     }
     function = known;
   }
-  succeed(nvrtc().cuLaunchKernel(function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows), 1,
-                                 static_cast<unsigned>(grid.threads), 1, 1, 0,
-                                 c10::cuda::getCurrentCUDAStream().stream(), arguments, nullptr),
+  succeed(nvrtc.launch(function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows), 1,
+                       static_cast<unsigned>(grid.threads), 1, 1, 0, c10::cuda::getCurrentCUDAStream().stream(),
+                       arguments, nullptr),
           "launching the kernel " + name_);
 }
 
