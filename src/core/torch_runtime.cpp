@@ -7,6 +7,7 @@
 #include <torch/version.h>
 #ifdef CHORUS_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 #endif
 
 #include <algorithm>
@@ -76,6 +77,14 @@ bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
+
+double free_gpu_memory() {
+#ifdef CHORUS_HAS_CUDA
+  std::size_t free = 0, all = 0;
+  if (cudaMemGetInfo(&free, &all) == cudaSuccess) return static_cast<double>(free);
+#endif
+  return 0;
 }
 
 void release_unused_memory() {

@@ -31,6 +31,8 @@ at::Tensor sent_to(at::Device device, const at::Tensor& here);
 
 /// Whether this is what LibTorch throws when memory, the machine's or a GPU's, is used up.
 bool is_out_of_memory(const std::exception& error);
+/// Bytes of the GPU that nobody uses; 0 without one.
+double free_gpu_memory();
 /// Gives what LibTorch keeps of a GPU's memory for later back.
 void release_unused_memory();
 

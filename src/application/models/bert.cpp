@@ -212,8 +212,9 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
                              Dropout& dropout) const {
   const AttentionSpec spec{
       .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
-  const at::Tensor mixed = attention(layer.query(params, x), layer.key(params, x), layer.value(params, x), packing,
-                                     packing, with_prefix(spec, params, layer.prefix), dropout);
+  const at::Tensor input = for_products(x);
+  const at::Tensor mixed = attention(layer.query(params, input), layer.key(params, input), layer.value(params, input),
+                                     packing, packing, with_prefix(spec, params, layer.prefix), dropout);
   const SublayerEnd after_attention{layer.attention_norm, layer.attention_adapter,
                                     kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
   const at::Tensor a = after_attention(params, layer.attention_out(params, mixed), x, dropout);

@@ -18,14 +18,15 @@ constexpr std::int64_t kGrain = 1 << 16;
 constexpr const char* kAdamWSource = R"(
 extern "C" __global__ void adamw(float* w, long long w_stride, const float* g, long long g_stride, float* m, float* v,
                                  long long stride, const float* mask, const float* numbers, const float* scale,
-                                 long long count, float beta1, float beta2, float epsilon) {
+                                 long long count, float beta1, float gain1, float beta2, float gain2,
+                                 float epsilon) {
   const unsigned c = blockIdx.y, clients = gridDim.y;
   const float size = numbers[c], root = numbers[clients + c], shrink = numbers[2 * clients + c];
   const float factor = scale == 0 ? 1.0f : scale[c];
   w += c * w_stride; g += c * g_stride; m += c * stride; v += c * stride;
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += (long long)gridDim.x * blockDim.x) {
     const float d = g[i] * factor;
-    const float a = beta1 * m[i] + (1 - beta1) * d, b = beta2 * v[i] + (1 - beta2) * d * d;
+    const float a = beta1 * m[i] + gain1 * d, b = beta2 * v[i] + gain2 * d * d;
     m[i] = a;
     v[i] = b;
     const float decay = mask == 0 ? shrink : shrink * mask[i];

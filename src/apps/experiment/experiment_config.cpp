@@ -1,5 +1,9 @@
 #include "apps/experiment/experiment_config.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
+
 namespace chorus {
 
 void NetworkConfig::describe(ConfigVisitor& visitor) {
@@ -43,8 +47,19 @@ void EvaluationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("clients", clients, "at most so many clients for that; 0: all").at_least(0);
 }
 
+std::size_t FederationConfig::batch_given() const {
+  std::size_t number = 0;
+  const char* end = cohort_batch.data() + cohort_batch.size();
+  const auto [stopped, error] = std::from_chars(cohort_batch.data(), end, number);
+  return error == std::errc() && stopped == end ? number : 0;
+}
+
 void FederationConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("cohort_batch", cohort_batch, "clients of one batched computation; 0: as memory allows").at_least(0);
+  visitor.field("cohort_batch", cohort_batch, "clients of one batched computation; auto: as memory allows");
+  visitor.check([this]() -> std::string {
+    if (cohort_batch == "auto" || batch_given() > 0) return "";
+    return fmt::format("cohort_batch is auto or a whole number of at least 1, not '{}'", cohort_batch);
+  });
   visitor.field("workers", workers, "such computations side by side; 0: one a core").at_least(0);
   visitor.field("threads", threads, "inside each of them; 0: one").at_least(0);
   visitor.field("state_memory", state_memory, "MiB of client states in memory; the rest is on disk").at_least(0);

@@ -67,12 +67,14 @@ struct EvaluationConfig {
 struct FederationConfig {
   enum class Transport { kLocal, kSerialised };
 
-  std::int64_t cohort_batch = 0;            ///< clients of one batched computation; 0: from the memory that is there
+  std::string cohort_batch = "auto";        ///< clients of one batched computation; auto: from the memory that is there
   std::int64_t workers = 0;                 ///< such computations side by side; 0: one a core (one on a GPU)
   std::int64_t threads = 0;                 ///< inside each of them; 0: 1 (on a GPU: all cores)
   std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
   Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
 
+  /// The number in cohort_batch; 0: it is none.
+  std::size_t batch_given() const;
   void describe(ConfigVisitor& visitor);
 };
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <thread>
 
+#include "core/torch_runtime.h"
+
 namespace chorus {
 namespace {
-
-constexpr double kGpuMemory = 20e9;
 
 /// A line "Key:  123 kB" of a file of /proc, in bytes; 0 when there is none.
 double proc_bytes(const char* path, const std::string& wanted) {
@@ -20,6 +20,12 @@ double proc_bytes(const char* path, const std::string& wanted) {
     if (line.starts_with(wanted)) return std::strtod(line.c_str() + wanted.size(), nullptr) * 1024;
   }
   return 0;
+}
+
+// What may be used of the GPU; of a usual one when there is none here and the question is what a run would take.
+double gpu_memory() {
+  const double free = free_gpu_memory();
+  return free > 0 ? 0.7 * free : 20e9;
 }
 
 }  // namespace
@@ -44,13 +50,13 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
   MachineShare share;
   share.workers = wanted.workers > 0 ? static_cast<std::size_t>(wanted.workers) : gpu ? 1 : cores;
   share.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : gpu ? static_cast<int>(cores) : 1;
-  if (wanted.cohort_batch > 0) {
-    share.cohort_batch = static_cast<std::size_t>(wanted.cohort_batch);
+  if (wanted.cohort_batch != "auto") {
+    share.cohort_batch = wanted.batch_given();
     return share;
   }
   // On a CPU a round should give eight cores something to do; on a GPU the largest batch is the fastest. The number of
   // workers does not enter: it must not change a bit.
-  const double memory = gpu ? kGpuMemory : available_memory() / 2 / static_cast<double>(cores);
+  const double memory = gpu ? gpu_memory() : available_memory() / 2 / static_cast<double>(cores);
   const double fits = std::floor(memory / client_bytes);
   const double most = gpu ? 64 : std::min(std::ceil(static_cast<double>(config.clients_per_round) / 8), 8.0);
   share.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, most));
