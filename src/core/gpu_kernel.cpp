@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 
 #ifdef CHORUS_HAS_CUDA
@@ -151,5 +153,14 @@ void GpuKernel::launch_with(const Grid&, void**) const { throw InternalError("th
 #endif
 
 GpuKernel::~GpuKernel() = default;
+
+void GpuKernel::check_count(std::size_t given) const {
+  const std::size_t begin = source_.find(name_ + "("), end = source_.find(')', begin);
+  check(begin != std::string::npos && end != std::string::npos, "the kernel " + name_ + " is not in its source");
+  const auto commas = std::count(source_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 source_.begin() + static_cast<std::ptrdiff_t>(end), ',');
+  check(static_cast<std::size_t>(commas) + 1 == given,
+        fmt::format("the kernel {} takes {} arguments, not {}", name_, commas + 1, given));
+}
 
 }  // namespace chorus

@@ -34,10 +34,13 @@ class GpuKernel {
   template <typename... Arguments>
   void launch(const Grid& grid, Arguments... arguments) const {
     void* places[] = {static_cast<void*>(&arguments)...};
+    check_count(sizeof...(arguments));
     launch_with(grid, places);
   }
 
  private:
+  // CUDA would read beyond the arguments.
+  void check_count(std::size_t given) const;
   void launch_with(const Grid& grid, void** arguments) const;
 
   struct Compiled;

@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "application/models/ops/row_kernels.h"
 
@@ -37,15 +38,16 @@ class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
                             const at::Tensor& labels) {
     const at::Tensor from = logits.contiguous();
     const std::int64_t clients = from.size(0), rows = from.size(1), width = from.size(2);
-    at::Tensor sums = torch::zeros({clients, rows}, from.options());  // log of the sum of exponentials
+    at::Tensor sums = torch::zeros({clients, rows, 2}, from.options());  // ExpSum
     at::Tensor losses = torch::zeros({clients, rows}, from.options());
     const auto* label = labels.data_ptr<std::int64_t>();
     const float* x = from.data_ptr<float>();
     for_rows(clients * rows, width, [&](std::int64_t r) {
       if (label[r] == kIgnore) return;
-      const float sum = log_sum_exp_row(x + r * width, width);
-      sums.data_ptr<float>()[r] = sum;
-      losses.data_ptr<float>()[r] = sum - x[r * width + label[r]];
+      const ExpSum sum = exp_sum_row(x + r * width, width);
+      sums.data_ptr<float>()[2 * r] = sum.top;
+      sums.data_ptr<float>()[2 * r + 1] = sum.sum;
+      losses.data_ptr<float>()[r] = std::log(sum.sum) + (sum.top - x[r * width + label[r]]);
     });
     const at::Tensor counts = labels.ne(kIgnore).sum(1).clamp_min(1).to(at::kFloat);
     context->save_for_backward({from, labels, sums, counts});
@@ -66,7 +68,8 @@ class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
         std::fill_n(dx, width, 0.0F);
         return;
       }
-      cross_entropy_gradient_row(from.data_ptr<float>() + r * width, width, label[r], sums.data_ptr<float>()[r],
+      const float* sum = sums.data_ptr<float>() + 2 * r;
+      cross_entropy_gradient_row(from.data_ptr<float>() + r * width, width, label[r], {sum[0], sum[1]},
                                  factors.data_ptr<float>()[r / rows], dx);
     });
     return {result, at::Tensor()};

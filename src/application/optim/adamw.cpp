@@ -95,7 +95,8 @@ void AdamW::update(const Rows& rows) {
         rows.values.stride(0), rows.gradients.data_ptr<float>(), rows.gradients.stride(0), first.data_ptr<float>(),
         second.data_ptr<float>(), first.stride(0), decay_mask().defined() ? decay_mask().data_ptr<float>() : nullptr,
         there.data_ptr<float>(), rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
-        static_cast<float>(config_.beta1), static_cast<float>(config_.beta2), static_cast<float>(config_.epsilon));
+        static_cast<float>(config_.beta1), static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2),
+        static_cast<float>(1 - config_.beta2), static_cast<float>(config_.epsilon));
     return;
   }
   for (double& number : size) number = -number;

@@ -280,14 +280,14 @@ void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t 
   (by_tanh ? gelu_gradient_by_tanh : gelu_gradient_by_erf)(x, dy, dx, count);
 }
 
-float log_sum_exp_row(const float* x, std::int64_t count) {
+ExpSum exp_sum_row(const float* x, std::int64_t count) {
   const float top = greatest(x, count);
-  return top + std::log(sum_of_exponentials(x, top, count));
+  return {top, sum_of_exponentials(x, top, count)};
 }
 
-void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, float log_sum_exp, float factor,
+void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,
                                 float* dx) {
-  scaled_exponentials(x, log_sum_exp, factor, dx, count);
+  scaled_exponentials(x, sum.top, factor / sum.sum, dx, count);
   dx[label] -= factor;
 }
 

@@ -42,9 +42,13 @@ void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std
 void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh);
 void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t count, bool by_tanh);
 
-/// log(sum_j exp(x_j)), for a cross entropy of lse - x[label]; and its gradient times `factor`.
-float log_sum_exp_row(const float* x, std::int64_t count);
-void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, float log_sum_exp, float factor,
+/// The largest of a row, and sum_j exp(x_j - top): a cross entropy is log(sum) + top - x[label].
+struct ExpSum {
+  float top, sum;
+};
+ExpSum exp_sum_row(const float* x, std::int64_t count);
+/// The gradient of that cross entropy, times `factor`.
+void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,
                                 float* dx);
 
 /// x[0, count) becomes softmax(scale * x), what is beyond up to `width` 0.
