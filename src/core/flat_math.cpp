@@ -37,6 +37,25 @@ void sum_of_four(float* out, const float* a, float wa, const float* b, float wb,
   for (std::int64_t i = 0; i < n; ++i) out[i] = (wa * a[i] + wb * b[i]) + (wc * c[i] + wd * d[i]);
 }
 
+CHORUS_BEST_INSTRUCTIONS
+float difference_of(float* __restrict x, const float* __restrict y, std::int64_t n) {
+  float lanes[32] = {};
+  std::int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    for (int k = 0; k < 32; ++k) {
+      x[i + k] -= y[i + k];
+      lanes[k] += x[i + k] - x[i + k];
+    }
+  }
+  for (; i < n; ++i) {
+    x[i] -= y[i];
+    lanes[0] += x[i] - x[i];
+  }
+  float sum = 0;
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
 // x - x is 0 for a number and not a number for anything else.
 CHORUS_BEST_INSTRUCTIONS
 float differences(const float* x, std::int64_t n) {
@@ -74,6 +93,14 @@ void weighted_sum(float* out, std::span<const Term> t, std::int64_t count) {
 void add_to(float* x, const float* y, std::int64_t count) {
   const Term terms[2] = {{x, 1.0F}, {y, 1.0F}};
   weighted_sum(x, terms, count);
+}
+
+bool subtract_from(float* x, const float* y, std::int64_t count) {
+  std::atomic<bool> finite = true;
+  at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    if (std::isnan(difference_of(x + begin, y + begin, end - begin))) finite = false;
+  });
+  return finite;
 }
 
 bool all_finite(const float* numbers, std::int64_t count) {

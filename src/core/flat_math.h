@@ -19,6 +19,8 @@ struct Term {
 void weighted_sum(float* out, std::span<const Term> terms, std::int64_t count);
 /// x += y
 void add_to(float* x, const float* y, std::int64_t count);
+/// x -= y; returns whether all differences are finite.
+bool subtract_from(float* x, const float* y, std::int64_t count);
 /// Whether all are numbers, none infinite.
 bool all_finite(const float* numbers, std::int64_t count);
 

@@ -32,6 +32,15 @@ TEST(FlatMath, SumsOneToFourVectors) {
   EXPECT_EQ(sum[77], x[0][77] + x[1][77]);
 }
 
+TEST(FlatMath, SubtractsAndLooks) {
+  std::vector<float> x(70'001, 5), y(70'001, 2);
+  EXPECT_TRUE(subtract_from(x.data(), y.data(), 70'001));
+  EXPECT_EQ(x[70'000], 3);
+  y[69'000] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(subtract_from(x.data(), y.data(), 70'001));
+  EXPECT_EQ(x[0], 1);
+}
+
 TEST(FlatMath, FindsWhatIsNotFiniteWhereverItIs) {
   std::vector<float> x(70'001, 3e38F);
   EXPECT_TRUE(all_finite(x.data(), 70'001));

@@ -36,7 +36,7 @@ bool finite(const at::Tensor& x) {
 std::string fault_of(const Reply& reply, std::span<const std::string> tensors, std::int64_t size) {
   for (const std::string& name : tensors) {
     const at::Tensor& tensor = reply.body.vector(name, size);
-    if (!finite(tensor)) return "its " + name + " has numbers that are not finite";
+    if (name != reply.finite && !finite(tensor)) return "its " + name + " has numbers that are not finite";
   }
   const double examples = reply.body.number("examples");
   if (!(examples > 0) || !std::isfinite(examples)) return "it says that it has no examples";
@@ -78,16 +78,37 @@ void join(RoundResult& sum, RoundResult part) {
   all.totals.client_bytes = std::max(all.totals.client_bytes, totals.client_bytes);
 }
 
+namespace {
+
+// rows [C, P] -= vector [P]; which of them are finite then.
+std::vector<bool> subtract_rows(const at::Tensor& rows, const at::Tensor& vector) {
+  std::vector<bool> finite_rows;
+  for (std::int64_t i = 0; i < rows.size(0); ++i) {
+    at::Tensor row = rows[i];
+    if (row.is_cpu() && row.scalar_type() == at::kFloat && row.is_contiguous() && vector.is_contiguous()) {
+      finite_rows.push_back(subtract_from(row.data_ptr<float>(), vector.data_ptr<float>(), row.numel()));
+    } else {
+      finite_rows.push_back(finite(row.sub_(vector)));
+    }
+  }
+  return finite_rows;
+}
+
+}  // namespace
+
 LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish) {
   const at::Tensor& model = request.body.vector("model", bench.parameters());
   LocalTraining local{bench.train(model, wish), {}};
   const TrainResult& result = local.result;
-  const at::Tensor updates = local.result.values.sub_(model.to(result.values.device()));  // the values go no further
+  const at::Tensor updates = result.values;  // less the model; the values go no further
+  const std::vector<bool> finite = subtract_rows(updates, model.to(updates.device()));
   const double seconds = result.seconds / static_cast<double>(bench.clients().size());
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
     Answer answer;
     answer.failure = result.failures[i];
+    if (answer.failure.empty() && !finite[i]) answer.failure = "its update has numbers that are not finite";
     answer.body.tensors["update"] = updates[static_cast<std::int64_t>(i)];
+    answer.finite = "update";
     answer.body.numbers = {
         {"examples", result.examples[i]}, {"batches", result.batches[i]}, {"steps", result.steps[i]},
         {"reach", result.normalizer[i]},  {"seconds", seconds},           {"rate_sum", result.rate_sum[i]},

@@ -29,6 +29,9 @@ struct Reply {
   std::string failure = {};  ///< empty: it answered
   Cost cost = {};            ///< on the client's device, where devices are emulated
   bool left_out = false;     ///< it failed because the emulation says so: late, vanished, not among the first
+  /// A tensor of the body that this very process has seen to have finite numbers only; what came from elsewhere has
+  /// none.
+  std::string finite = {};
 
   bool ok() const { return failure.empty(); }
 };

@@ -13,6 +13,7 @@ namespace chorus {
 struct Answer {
   Message body = {};
   std::string failure = {};
+  std::string finite = {};  ///< a tensor of the body that was seen to have finite numbers only
 };
 
 /// What clients can be asked to do: the client half of an algorithm, by name. Everything it needs to know comes with

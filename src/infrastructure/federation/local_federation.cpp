@@ -131,8 +131,10 @@ class LocalFederation::Work {
         const ClientId id = bench->clients()[i];
         const auto place = std::find(cohort_.begin() + static_cast<std::ptrdiff_t>(begin), cohort_.end(), id);
         if (answers[i].failure.empty()) bench->keep_state(i);
-        replies.push_back({id, static_cast<std::size_t>(place - cohort_.begin()), std::move(answers[i].body),
-                           std::move(answers[i].failure)});
+        Reply reply{id, static_cast<std::size_t>(place - cohort_.begin()), std::move(answers[i].body),
+                    std::move(answers[i].failure)};
+        if (input_.gate == nullptr) reply.finite = std::move(answers[i].finite);  // a gate may have changed it
+        replies.push_back(std::move(reply));
       }
     }
     std::sort(replies.begin(), replies.end(), [](const Reply& a, const Reply& b) { return a.slot < b.slot; });
