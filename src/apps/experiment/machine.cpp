@@ -58,7 +58,7 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
   // workers does not enter: it must not change a bit.
   const double memory = gpu ? gpu_memory() : available_memory() / 2 / static_cast<double>(cores);
   const double fits = std::floor(memory / client_bytes);
-  const double most = gpu ? 64 : std::min(std::ceil(static_cast<double>(config.clients_per_round) / 8), 8.0);
+  const double most = gpu ? 64 : std::min(std::ceil(static_cast<double>(config.clients_per_round) / 8), 4.0);
   share.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, most));
   return share;
 }

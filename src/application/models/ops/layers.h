@@ -58,8 +58,8 @@ struct Norm {
   at::Tensor operator()(const Params& params, const at::Tensor& x) const;
 };
 
-/// x as products see it: where they are computed in half precision (autocast), in it. For an x that several read, so that
-/// it is converted once.
+/// x as products see it: where they are computed in half precision (autocast), in it. For an x that several read, so
+/// that it is converted once.
 at::Tensor for_products(const at::Tensor& x);
 
 /// x [C, T, H] times the transpose of an embedding table: the logits of a language model with tied weights.
