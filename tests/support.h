@@ -8,6 +8,9 @@
 
 namespace chorus {
 
+/// What message_of says when there is none.
+inline constexpr const char* kNothingThrown = "nothing of this kind was thrown";
+
 /// What an error of kind E says that `call` throws.
 ///
 ///     EXPECT_THAT(message_of<ConfigError>([&] { read(config); }), HasSubstr("rounds"));
@@ -18,7 +21,7 @@ std::string message_of(Call&& call) {
   } catch (const E& error) {
     return error.what();
   }
-  return "nothing of this kind was thrown";
+  return kNothingThrown;
 }
 
 /// A new empty folder that goes with this object.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -19,29 +20,13 @@ using ::testing::HasSubstr;
 
 class FilesTest : public ::testing::Test {
  protected:
-  FilesTest() {
-    std::string pattern = (fs::temp_directory_path() / "chorus_files_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~FilesTest() override { fs::remove_all(folder_); }
-
   std::size_t entries() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
-
-template <typename Exception, typename Function>
-std::string message_of(Function&& function) {
-  try {
-    function();
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing of the expected kind was thrown";
-  return "";
-}
 
 TEST_F(FilesTest, WhatIsWrittenIsRead) {
   const std::string bytes("a\0b\r\n\xff", 6);

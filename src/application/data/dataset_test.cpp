@@ -10,6 +10,7 @@
 #include "application/data/example_text.h"
 #include "core/error.h"
 #include "core/fingerprint.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -29,15 +30,6 @@ Record tagged(std::vector<std::string> words, std::vector<std::string> tags) {
   record.words = std::move(words);
   record.tags = std::move(tags);
   return record;
-}
-
-std::string error_of(auto&& action) {
-  try {
-    action();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Fingerprint, EqualsThePublishedMurmur3Vectors) {
@@ -122,7 +114,8 @@ TEST(Dataset, NamesALabelThatOnlyTheTestSetHas) {
     builder.add(labelled("b", "strange"), Split::kTest, "test.csv:17");
     return std::move(builder).finish();
   };
-  EXPECT_THAT(error_of([&] { build(false); }), testing::AllOf(HasSubstr("test.csv:17"), HasSubstr("'strange'")));
+  EXPECT_THAT(message_of<DataError>([&] { build(false); }),
+              testing::AllOf(HasSubstr("test.csv:17"), HasSubstr("'strange'")));
   EXPECT_EQ(build(true).labels().size(), 2U);
 }
 
@@ -130,7 +123,7 @@ TEST(Dataset, AGivenVocabularyIsAuthoritative) {
   DatasetBuilder builder({.formulation = Formulation::kTextClassification, .label_vocabulary = {"x", "y", "z"}});
   builder.add(labelled("a", "z"), Split::kTrain);
   builder.add(labelled("b", "y"), Split::kTest);
-  EXPECT_THAT(error_of([&] { builder.add(labelled("c", "w"), Split::kTrain, "f:3"); }),
+  EXPECT_THAT(message_of<DataError>([&] { builder.add(labelled("c", "w"), Split::kTrain, "f:3"); }),
               HasSubstr("f:3: the label 'w'"));
   const Dataset data = std::move(builder).finish();
   EXPECT_THAT(data.label_ids(), ElementsAre(2, 1));
@@ -142,7 +135,7 @@ TEST(Dataset, WordsAndTagsAndTheirMismatch) {
   builder.add(tagged({"New", "York"}, {"B-LOC", "I-LOC"}), Split::kTrain);
   builder.add(tagged({}, {}), Split::kTrain);
   builder.add(tagged({"York", "is", "old"}, {"B-LOC", "O", "O"}), Split::kTrain);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(message_of<DataError>([&] {
                 builder.add(tagged({"a", "b"}, {"O"}), Split::kTrain, "x.conll:9");
               }),
               testing::AllOf(HasSubstr("x.conll:9"), HasSubstr("2 words but 1 tags")));
@@ -158,8 +151,8 @@ TEST(Dataset, EmptyTextIsSkippedKeptOrRefused) {
   for (const EmptyText policy : {EmptyText::kSkip, EmptyText::kKeep, EmptyText::kError}) {
     DatasetBuilder builder({.formulation = Formulation::kTextClassification, .empty = policy});
     builder.add(labelled("a", "x"), Split::kTrain);
-    const std::string error = error_of([&] { builder.add(labelled(" \n", "x"), Split::kTrain, "f:2"); });
-    EXPECT_EQ(error, policy == EmptyText::kError ? "f:2: the example has no text" : "no error");
+    const std::string error = message_of<DataError>([&] { builder.add(labelled(" \n", "x"), Split::kTrain, "f:2"); });
+    EXPECT_EQ(error, policy == EmptyText::kError ? "f:2: the example has no text" : kNothingThrown);
     const Dataset data = std::move(builder).finish();
     EXPECT_EQ(data.size(), policy == EmptyText::kKeep ? 2U : 1U);
     EXPECT_EQ(data.report().empty, 1U);

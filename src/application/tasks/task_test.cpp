@@ -19,6 +19,7 @@
 #include "application/tasks/tiny_world_test.h"
 #include "application/text/vocabulary_trainer.h"
 #include "core/error.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -27,16 +28,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const EncodeConfig kInMemory{.cache = "none"};
-
-template <typename Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 struct Case {
   std::string task;
@@ -170,16 +161,17 @@ TEST(Tasks, RefuseWhatDoesNotFit) {
   const auto task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
   // Another formulation.
   const Dataset tags = tiny::dataset(Formulation::kSequenceTagging, 4, 0);
-  EXPECT_THAT(message_of([&] { encode_split(*task, tags, Split::kTrain, kInMemory); }),
+  EXPECT_THAT(message_of<Error>([&] { encode_split(*task, tags, Split::kTrain, kInMemory); }),
               HasSubstr("text_classification cannot read seq_tagging data"));
   // A label the task does not know.
   TaskInput fewer{.tokenizer = tokenizer, .labels = {"sport", "money"}};
   const auto narrow = Tasks::make("text_classification", fewer);
-  EXPECT_THAT(message_of([&] { encode_split(*narrow, data, Split::kTest, kInMemory); }),
+  EXPECT_THAT(message_of<Error>([&] { encode_split(*narrow, data, Split::kTest, kInMemory); }),
               HasSubstr("example 14 (e14) of the test split has the label 'sky', which the task does not know"));
   // Models with other labels, another order, another head, another length, another vocabulary.
   const auto check = [&](Head head, const std::vector<std::string>& labels) {
-    return message_of([&] { task->check_model(*make_model(tiny::model_config(head, *tokenizer, labels), head)); });
+    return message_of<Error>(
+        [&] { task->check_model(*make_model(tiny::model_config(head, *tokenizer, labels), head)); });
   };
   EXPECT_THAT(check(Head::kSequenceClassification, {"a", "b"}), HasSubstr("2 labels (a, b)"));
   EXPECT_THAT(check(Head::kSequenceClassification, {"money", "sport", "sky"}), HasSubstr("another order"));
@@ -189,12 +181,12 @@ TEST(Tasks, RefuseWhatDoesNotFit) {
                                    TaskInput::of(data, tokenizer));
   const auto model = make_model(tiny::model_config(Head::kSequenceClassification, *tokenizer, shorter.labels()),
                                 Head::kSequenceClassification);
-  EXPECT_EQ(message_of([&] { shorter.check_model(*model); }), "");
+  EXPECT_EQ(message_of<Error>([&] { shorter.check_model(*model); }), kNothingThrown);
   // No mask token.
   text::VocabularyTrainer bytes(text::ModelSpec::Kind::kBpe, {.vocabulary_size = 300});
   bytes.add("some text");
   const TaskInput gpt{.tokenizer = std::make_shared<Tokenizer>(bytes.train())};
-  EXPECT_THAT(message_of([&] { Tasks::make("masked_lm", gpt); }), HasSubstr("mask token"));
+  EXPECT_THAT(message_of<Error>([&] { Tasks::make("masked_lm", gpt); }), HasSubstr("mask token"));
 }
 
 TEST(Tasks, UnlabelledExamplesAreAnsweredAndNotMeasured) {

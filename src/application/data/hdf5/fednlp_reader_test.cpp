@@ -10,6 +10,7 @@
 #include "application/data/readers/format.h"
 #include "application/data/readers/open_dataset.h"
 #include "core/error.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -21,15 +22,6 @@ const std::string kFixtures = std::string(CHORUS_SOURCE_DIR) + "/tests/fixtures/
 Dataset read(const std::string& path, DataConfig config = {}) {
   config.train = {path};
   return open_dataset(config);
-}
-
-std::string error_of(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
@@ -116,14 +108,14 @@ TEST(FednlpReader, RefusesWhatIsNotOne) {
   };
   DataConfig config;
   config.format = "fednlp";
-  EXPECT_HAS(error_of([&] { read(write("a.h5", "no HDF5 here"), config); }), "is not an HDF5 file");
-  EXPECT_HAS(error_of([&] { read((folder / "none.h5").string(), config); }), "there is no file");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.h5", "no HDF5 here"), config); }), "is not an HDF5 file");
+  EXPECT_HAS(message_of<Error>([&] { read((folder / "none.h5").string(), config); }), "there is no file");
   std::ifstream whole(kFixtures + "classes_data.h5", std::ios::binary);
   std::stringstream bytes;
   bytes << whole.rdbuf();
   const std::string good = bytes.str();
   for (std::size_t size = 8; size < good.size(); size += good.size() / 37) {
-    const std::string error = error_of([&] { read(write("cut.h5", good.substr(0, size))); });
+    const std::string error = message_of<Error>([&] { read(write("cut.h5", good.substr(0, size))); });
     EXPECT_HAS(error, "cut.h5");
   }
   fs::remove_all(folder);

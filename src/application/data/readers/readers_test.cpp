@@ -12,6 +12,7 @@
 #include "application/data/readers/line_reader.h"
 #include "application/data/readers/open_dataset.h"
 #include "core/error.h"
+#include "tests/support.h"
 
 namespace chorus {
 namespace {
@@ -45,15 +46,6 @@ Dataset read(const std::string& path, DataConfig config = {}) {
 }
 
 Dataset fixture(const std::string& name, DataConfig config = {}) { return read(kFixtures + name, std::move(config)); }
-
-std::string error_of(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
@@ -117,7 +109,7 @@ TEST_F(Readers, JsonlFieldsByNameAndPointer) {
   EXPECT_EQ(data.at(0).text, "title body");
   EXPECT_EQ(label(data, 0), "3");
   config.columns.label = "nope";
-  const std::string error = error_of([&] { read(path, config); });
+  const std::string error = message_of<Error>([&] { read(path, config); });
   EXPECT_HAS(error, "no column 'nope'");
   EXPECT_HAS(error, "a, b, k");
 }
@@ -144,15 +136,16 @@ TEST_F(Readers, Csv) {
 }
 
 TEST_F(Readers, CsvMistakes) {
-  EXPECT_HAS(error_of([&] { read(write("a.csv", "text,label\nx,1\ny\n")); }),
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\ny\n")); }),
              "a.csv:3: 1 fields where the header has 2");
-  EXPECT_HAS(error_of([&] { read(write("a.csv", "text,label\nx,1\n\"y,2\nz,3\n")); }), "a.csv:3: a quote that opens");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n\"y,2\nz,3\n")); }),
+             "a.csv:3: a quote that opens");
   DataConfig config;
   config.columns.text = "title";
-  const std::string error = error_of([&] { read(write("a.csv", "text,label\nx,1\n"), config); });
+  const std::string error = message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n"), config); });
   EXPECT_HAS(error, "a.csv:1: there is no column 'title'");
   EXPECT_HAS(error, "text, label");
-  EXPECT_HAS(error_of([&] { read(write("a.csv", "a,b\nc,d\n")); }), "no header");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "a,b\nc,d\n")); }), "no header");
 }
 
 TEST_F(Readers, AllNineGlueTasks) {
@@ -178,13 +171,13 @@ TEST_F(Readers, AllNineGlueTasks) {
   EXPECT_EQ(label(fixture("glue/RTE/train.tsv"), 0), "entailment");
   EXPECT_EQ(label(fixture("glue/WNLI/train.tsv"), 0), "1");
 
-  EXPECT_HAS(error_of([&] { read(write("RTE/dev.tsv", "index\tsentence1\tlabel\n0\ta\t1\n")); }),
+  EXPECT_HAS(message_of<Error>([&] { read(write("RTE/dev.tsv", "index\tsentence1\tlabel\n0\ta\t1\n")); }),
              "no column 'sentence2', which GLUE's rte needs; the columns are index, sentence1, label");
-  EXPECT_HAS(error_of([&] { read(write("RTE/dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\n")); }),
+  EXPECT_HAS(message_of<Error>([&] { read(write("RTE/dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\n")); }),
              "dev.tsv:2: 2 fields");
   DataConfig config;
   config.format = "glue";
-  EXPECT_HAS(error_of([&] { read(write("dev.tsv", "sentence\tlabel\n"), config); }), "which GLUE task");
+  EXPECT_HAS(message_of<Error>([&] { read(write("dev.tsv", "sentence\tlabel\n"), config); }), "which GLUE task");
 }
 
 TEST_F(Readers, Conll) {
@@ -199,7 +192,7 @@ TEST_F(Readers, Conll) {
   const Dataset tweets = fixture("tweets.conll");
   ASSERT_EQ(tweets.size(), 2U);
   EXPECT_EQ(tweets.at(0).words[1], "New York");
-  EXPECT_HAS(error_of([&] { read(write("a.conll", "a O\nb\n\n")); }), "a.conll:2: the line has 1 column");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.conll", "a O\nb\n\n")); }), "a.conll:2: the line has 1 column");
 }
 
 TEST_F(Readers, Slots) {
@@ -211,7 +204,8 @@ TEST_F(Readers, Slots) {
   DataConfig config;
   config.formulation = "text_classification";
   EXPECT_EQ(fixture("slots.iob", config).at(0).text, "add this song");
-  EXPECT_HAS(error_of([&] { read(write("a.iob", "BOS a EOS\tO O x\nBOS a b EOS\tO O x\n")); }), "a.iob:2: 4 words");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.iob", "BOS a EOS\tO O x\nBOS a b EOS\tO O x\n")); }),
+             "a.iob:2: 4 words");
 }
 
 TEST_F(Readers, Semeval) {
@@ -239,9 +233,10 @@ TEST_F(Readers, SquadAndMrqa) {
   EXPECT_EQ(mrqa.at(1).answers[0].end, 4);
   EXPECT_EQ(mrqa.sources().at(mrqa.at(0).source), "NewsQA");
 
-  EXPECT_HAS(error_of([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"context": "a", "qas": [)")); }),
-             "not closed before the end");
-  EXPECT_HAS(error_of([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"qas": [{}]}]}]})")); }),
+  EXPECT_HAS(
+      message_of<Error>([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"context": "a", "qas": [)")); }),
+      "not closed before the end");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"qas": [{}]}]}]})")); }),
              "no \"context\"");
 }
 
@@ -250,7 +245,8 @@ TEST_F(Readers, MisalignedAnswersByPolicy) {
     {"id": "1", "question": "q", "answers": [{"text": " cat ", "answer_start": 12}]},
     {"id": "2", "question": "q", "answers": [{"text": "dog", "answer_start": 99}]},
     {"id": "3", "question": "q", "answers": [{"text": "dog", "answer_start": -5}, {"text": "sat", "answer_start": 4}]}]}]}]})");
-  EXPECT_HAS(error_of([&] { read(path); }), "(question 1): the answer \" cat \" does not stand at character 12");
+  EXPECT_HAS(message_of<Error>([&] { read(path); }),
+             "(question 1): the answer \" cat \" does not stand at character 12");
   DataConfig config;
   config.misaligned = Misaligned::kRealign;
   const Dataset moved = read(path, config);
@@ -277,7 +273,8 @@ TEST_F(Readers, PlainAndParallelText) {
   config.format = "parallel";
   const std::string both = kFixtures + "corpus.en," + kFixtures + "corpus.de";
   EXPECT_EQ(read(both, config).at(1).second, "zwei");
-  const std::string error = error_of([&] { read(write("a.txt", "1\n2\n3\n") + "," + write("b.txt", "1\n"), config); });
+  const std::string error =
+      message_of<Error>([&] { read(write("a.txt", "1\n2\n3\n") + "," + write("b.txt", "1\n"), config); });
   EXPECT_HAS(error, "b.txt ends after 1 lines");
 }
 
@@ -290,13 +287,13 @@ TEST_F(Readers, LeafClincAndClientFolder) {
   DataConfig config;
   config.formulation = "language_model";
   EXPECT_EQ(fixture("leaf.json", config).at(1).text, "or notb");
-  EXPECT_HAS(error_of([&] {
+  EXPECT_HAS(message_of<Error>([&] {
                read(write("l.json",
                           R"({"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": ["a", "b"], "y": [1]}}})"));
              }),
              "the user u has 2 texts but 1 labels");
   EXPECT_HAS(
-      error_of([&] {
+      message_of<Error>([&] {
         read(write("l.json", R"({"users": ["u"], "num_samples": [9], "user_data": {"u": {"x": ["a"], "y": [1]}}})"));
       }),
       "num_samples says 9");
@@ -320,10 +317,11 @@ TEST_F(Readers, GzipByContentWholeBrokenAndCutShort) {
   EXPECT_EQ(read(write("no_gz_in_name.jsonl", packed)).size(), 2U);
   EXPECT_EQ(read(write("twice.jsonl", packed + packed)).size(), 4U);
   EXPECT_EQ(read(write("plain.jsonl.gz", text)).size(), 2U);
-  EXPECT_HAS(error_of([&] { read(write("cut.jsonl.gz", packed.substr(0, packed.size() - 12))); }), "ends too early");
+  EXPECT_HAS(message_of<Error>([&] { read(write("cut.jsonl.gz", packed.substr(0, packed.size() - 12))); }),
+             "ends too early");
   std::string damaged = packed;
   damaged[packed.size() - 6] = static_cast<char>(damaged[packed.size() - 6] ^ 0x55);
-  EXPECT_HAS(error_of([&] { read(write("bad.jsonl.gz", damaged)); }), "damaged");
+  EXPECT_HAS(message_of<Error>([&] { read(write("bad.jsonl.gz", damaged)); }), "damaged");
 }
 
 TEST_F(Readers, MixedEncodings) {
@@ -334,8 +332,9 @@ TEST_F(Readers, MixedEncodings) {
   EXPECT_EQ(data.report().replaced_bytes, 3U);
   ASSERT_EQ(data.report().notes.size(), 1U);
   EXPECT_HAS(data.report().notes[0], "latin.jsonl: 3 invalid UTF-8 sequences were replaced");
-  EXPECT_HAS(error_of([&] { read(write("wide.csv", std::string("\xFF\xFEt\0e\0", 6))); }), "UTF-16");
-  EXPECT_HAS(error_of([&] { read(write("binary.csv", std::string("text\na\0b\n", 9))); }), "binary.csv:2: a zero byte");
+  EXPECT_HAS(message_of<Error>([&] { read(write("wide.csv", std::string("\xFF\xFEt\0e\0", 6))); }), "UTF-16");
+  EXPECT_HAS(message_of<Error>([&] { read(write("binary.csv", std::string("text\na\0b\n", 9))); }),
+             "binary.csv:2: a zero byte");
 }
 
 TEST_F(Readers, ATenMegabyteLineAndNoText) {
@@ -347,28 +346,30 @@ TEST_F(Readers, ATenMegabyteLineAndNoText) {
   EXPECT_EQ(data.report().empty, 1U);
   DataConfig config;
   config.empty = EmptyText::kError;
-  EXPECT_HAS(error_of([&] { read(write("e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n"), config); }), "e.jsonl:2");
+  EXPECT_HAS(message_of<Error>([&] { read(write("e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n"), config); }),
+             "e.jsonl:2");
 }
 
 TEST_F(Readers, UnknownLabelInTheTestSet) {
   DataConfig config;
   config.train = {write("train.csv", "text,label\na,x\n")};
   config.test = {write("test.csv", "text,label\nb,x\nc,new\n")};
-  EXPECT_HAS(error_of([&] { open_dataset(config); }), "test.csv:3: the label 'new' does not occur");
+  EXPECT_HAS(message_of<Error>([&] { open_dataset(config); }), "test.csv:3: the label 'new' does not occur");
   config.labels = {"new", "x"};
   EXPECT_EQ(open_dataset(config).at(0).label, 1);
   config.labels = {"x"};
-  EXPECT_HAS(error_of([&] { open_dataset(config); }), "test.csv:3: the label 'new' is not in the given vocabulary");
+  EXPECT_HAS(message_of<Error>([&] { open_dataset(config); }),
+             "test.csv:3: the label 'new' is not in the given vocabulary");
 }
 
 TEST_F(Readers, WrongFiles) {
-  EXPECT_HAS(error_of([&] { read(write("empty.jsonl", "")); }), "is empty");
-  EXPECT_HAS(error_of([&] { read("/no/such/file"); }), "there is no file");
-  EXPECT_HAS(error_of([&] { read(write("x.jsonl", "{\"text\": \"a\"}\n{\"text\": \n")); }),
+  EXPECT_HAS(message_of<Error>([&] { read(write("empty.jsonl", "")); }), "is empty");
+  EXPECT_HAS(message_of<Error>([&] { read("/no/such/file"); }), "there is no file");
+  EXPECT_HAS(message_of<Error>([&] { read(write("x.jsonl", "{\"text\": \"a\"}\n{\"text\": \n")); }),
              "x.jsonl:2: malformed JSON");
-  EXPECT_HAS(error_of([&] { read(write("x.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n")); }),
+  EXPECT_HAS(message_of<Error>([&] { read(write("x.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n")); }),
              "x.jsonl:2: the field 'label' is missing; the fields are text");
-  EXPECT_HAS(error_of([&] {
+  EXPECT_HAS(message_of<Error>([&] {
                read(write("x.bin", std::string("\x7f"
                                                "ELF\0\1",
                                                6)));
@@ -377,9 +378,9 @@ TEST_F(Readers, WrongFiles) {
   DataConfig config;
   config.train = {kFixtures + "squad.json"};
   config.test = {kFixtures + "news.conll"};
-  EXPECT_HAS(error_of([&] { open_dataset(config); }), "squad.json is span_extraction");
-  EXPECT_HAS(error_of([] { open_dataset({}); }), "no data was named");
-  EXPECT_HAS(error_of([] { format_named("nope"); }), "the formats are clients, clinc, conll, csv");
+  EXPECT_HAS(message_of<Error>([&] { open_dataset(config); }), "squad.json is span_extraction");
+  EXPECT_HAS(message_of<Error>([] { open_dataset({}); }), "no data was named");
+  EXPECT_HAS(message_of<Error>([] { format_named("nope"); }), "the formats are clients, clinc, conll, csv");
 }
 
 TEST_F(Readers, SplitsFromNames) {
@@ -422,7 +423,7 @@ TEST_F(Readers, Times) {
   EXPECT_EQ(parse_time("2004-11-15 01:00:00.75", ""), 1100480400);
   EXPECT_EQ(parse_time("17.9", ""), 17);
   for (const char* wrong : {"", "soon", "2004-13-01", "2004-02-30", "2004-11-15T25:00", "1e99", "nan"}) {
-    EXPECT_HAS(error_of([&] { parse_time(wrong, "f:1"); }), "f:1: '") << wrong;
+    EXPECT_HAS(message_of<Error>([&] { parse_time(wrong, "f:1"); }), "f:1: '") << wrong;
   }
 }
 
