@@ -70,6 +70,12 @@ Head head_named(const std::string& name) {
 }
 
 ModelConfig ModelConfig::read(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) {
+    throw DataError(
+        fmt::format("{}: no such file; a model is a folder with config.json and model.safetensors, as "
+                    "Hugging Face writes it",
+                    file.string()));
+  }
   return parse(read_file(file, kLargestConfig), file.string());
 }
 
