@@ -87,7 +87,8 @@ void add_sweep(CLI::App& app) {
   command->add_option("CONFIG", options.config, "The configuration file")->required();
   command->add_option("settings", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
   command->add_option("--case", arguments->cases, "NAME: key=value; key=value: settings that go together; repeat it")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_option("--seeds", options.seeds, "Runs of each combination")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();
