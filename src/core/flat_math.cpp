@@ -17,23 +17,27 @@ constexpr std::int64_t kGrain = 1 << 16;
 
 CHORUS_BEST_INSTRUCTIONS
 void sum_of_one(float* out, const float* a, float wa, std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) out[i] = wa * a[i];
 }
 
 CHORUS_BEST_INSTRUCTIONS
 void sum_of_two(float* out, const float* a, float wa, const float* b, float wb, std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) out[i] = wa * a[i] + wb * b[i];
 }
 
 CHORUS_BEST_INSTRUCTIONS
 void sum_of_three(float* out, const float* a, float wa, const float* b, float wb, const float* c, float wc,
                   std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) out[i] = (wa * a[i] + wb * b[i]) + wc * c[i];
 }
 
 CHORUS_BEST_INSTRUCTIONS
 void sum_of_four(float* out, const float* a, float wa, const float* b, float wb, const float* c, float wc,
                  const float* d, float wd, std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) out[i] = (wa * a[i] + wb * b[i]) + (wc * c[i] + wd * d[i]);
 }
 

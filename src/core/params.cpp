@@ -50,6 +50,17 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
                 base.frozen_);
 }
 
+Params Params::cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start) {
+  const std::int64_t size = base.layout().trainable_size();
+  check(start.size(-1) == size, "the start is of another model");
+  return Params(base.layout_, (start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}),
+                empty_rows(clients, size, base.device()), base.frozen_);
+}
+
+Params Params::with_own_values() const {
+  return Params(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_);
+}
+
 Params Params::on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen) {
   check(frozen.size(0) == layout->frozen_size(), "the frozen vector is of another model");
   const at::Tensor values = empty_rows(clients, layout->trainable_size(), frozen.device());

@@ -35,6 +35,11 @@ class Params {
   /// The same with values that begin at `start`, [P] for all or [C, P]. Here the gradients are not zeroed yet.
   static Params cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
 
+  /// The same whose values are `start` itself, to be read and not written, [P] for all or [C, P].
+  static Params cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start);
+  /// The same layout, gradients and frozen vector with values in another memory, not set yet.
+  Params with_own_values() const;
+
   /// A cohort whose values and gradients are not set yet, on a frozen vector that another layout with the same frozen
   /// parameters has.
   static Params on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen);

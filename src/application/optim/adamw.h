@@ -21,7 +21,7 @@ class AdamW : public Optimizer {
 
  private:
   void update(const Rows& rows) override;
-  bool scales(const at::Tensor& values) const override;
+  bool fused(const at::Tensor& values) const override;
 
   AdamWConfig config_;
   at::Tensor first_, second_;  // [C, P] moments

@@ -14,24 +14,26 @@ struct Constants {
 };
 
 CHORUS_BEST_INSTRUCTIONS
-void adamw_everywhere(float* __restrict w, const float* __restrict g, float* __restrict m, float* __restrict v,
-                      std::int64_t count, const Constants c) {
+void adamw_everywhere(float* w, const float* before, const float* __restrict g, float* __restrict m,
+                      float* __restrict v, std::int64_t count, const Constants c) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const float d = g[i] * c.scale;
     m[i] = c.beta1 * m[i] + c.gain1 * d;
     v[i] = c.beta2 * v[i] + c.gain2 * d * d;
-    w[i] = w[i] - c.shrink * w[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
+    w[i] = before[i] - c.shrink * before[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
   }
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void adamw_masked(float* __restrict w, const float* __restrict g, float* __restrict m, float* __restrict v,
+void adamw_masked(float* w, const float* before, const float* __restrict g, float* __restrict m, float* __restrict v,
                   const float* __restrict mask, std::int64_t count, const Constants c) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const float d = g[i] * c.scale;
     m[i] = c.beta1 * m[i] + c.gain1 * d;
     v[i] = c.beta2 * v[i] + c.gain2 * d * d;
-    w[i] = w[i] - c.shrink * mask[i] * w[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
+    w[i] = before[i] - c.shrink * mask[i] * before[i] - c.size * m[i] / (__builtin_sqrtf(v[i]) * c.root + c.epsilon);
   }
 }
 
@@ -54,10 +56,11 @@ void adamw_step(const AdamWRow& row, std::int64_t begin, std::int64_t end, const
       static_cast<float>(1 - step.beta2), static_cast<float>(step.epsilon),   static_cast<float>(step.size),
       static_cast<float>(step.root),      static_cast<float>(step.shrink),    static_cast<float>(step.scale)};
   if (row.decay == nullptr || step.shrink == 0) {
-    adamw_everywhere(row.values + begin, row.gradients + begin, row.first + begin, row.second + begin, end - begin, c);
+    adamw_everywhere(row.values + begin, row.before + begin, row.gradients + begin, row.first + begin,
+                     row.second + begin, end - begin, c);
   } else {
-    adamw_masked(row.values + begin, row.gradients + begin, row.first + begin, row.second + begin, row.decay + begin,
-                 end - begin, c);
+    adamw_masked(row.values + begin, row.before + begin, row.gradients + begin, row.first + begin, row.second + begin,
+                 row.decay + begin, end - begin, c);
   }
 }
 

@@ -10,6 +10,7 @@ namespace chorus {
 /// One client's vectors.
 struct AdamWRow {
   float* values;
+  const float* before;  ///< the step; may be the values
   const float* gradients;
   float* first;  ///< moments
   float* second;

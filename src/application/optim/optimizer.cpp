@@ -52,14 +52,18 @@ Optimizer::Optimizer(const OptimizerInput& input)
 }
 
 void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
-                     const at::Tensor& scale) {
+                     const at::Tensor& scale, const at::Tensor& before) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
   check(values.size(0) == count && gradients.size(0) == count && count <= input_.clients, "one rate a client");
   for (std::int64_t c = 0; c < count; ++c) steps_[static_cast<std::size_t>(c)] += 1;
-  const bool scaled = scale.defined() && !scales(values);
-  if (scaled) gradients.mul_(scale);
-  update({values, gradients, rates, count, scaled ? at::Tensor() : scale});
+  if (fused(values)) {
+    update({values, gradients, rates, count, scale, before.defined() ? before : values});
+    return;
+  }
+  if (scale.defined()) gradients.mul_(scale);
+  if (before.defined()) values.copy_(before);
+  update({values, gradients, rates, count, {}, values});
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) const {
@@ -112,9 +116,9 @@ void Optimizer::decay_values(const Rows& rows) const {
 void Optimizer::decay_gradients(const Rows& rows) const {
   if (input_.weight_decay == 0) return;
   if (decay_.defined()) {
-    rows.gradients.addcmul_(rows.values, decay_, input_.weight_decay);
+    rows.gradients.addcmul_(rows.before, decay_, input_.weight_decay);
   } else {
-    rows.gradients.add_(rows.values, input_.weight_decay);
+    rows.gradients.add_(rows.before, input_.weight_decay);
   }
 }
 

@@ -39,9 +39,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// values, gradients [A, P], rates: the learning rate of each of the A clients. `scale`: factors [A, 1] of the
-  /// gradients (clip_scales), undefined for 1. May change the gradients.
+  /// gradients (clip_scales), undefined for 1. `before` [A, P]: what the values were, where that is another memory,
+  /// which is left as it is; undefined: themselves. May change the gradients.
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
-            const at::Tensor& scale = {});
+            const at::Tensor& scale = {}, const at::Tensor& before = {});
 
   /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
   /// decay.
@@ -60,11 +61,12 @@ class Optimizer {
     at::Tensor values, gradients;
     std::span<const double> rates;
     std::int64_t count = 0;
-    at::Tensor scale = {};  // of the gradients, where scales() is true; undefined: 1
+    at::Tensor scale = {};   // of the gradients, where fused() is true; undefined: 1
+    at::Tensor before = {};  // what the values were, where fused() is true; else the values themselves
   };
   virtual void update(const Rows& rows) = 0;
-  /// Whether `update` multiplies by the scale itself, which saves a pass over the gradients.
-  virtual bool scales(const at::Tensor& /*values*/) const { return false; }
+  /// Whether `update` multiplies by the scale and begins at `before` itself, which saves passes over memory.
+  virtual bool fused(const at::Tensor& /*values*/) const { return false; }
 
   /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.
   at::Tensor& buffer(const std::string& name, std::int64_t size);

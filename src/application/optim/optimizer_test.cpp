@@ -130,6 +130,22 @@ TEST(AdamW, IsTheSameOnAGpu) {
   EXPECT_TRUE(torch::allclose(here, there.cpu(), 1e-5, 1e-6));
 }
 
+TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {
+  for (const char* name : {"sgd", "adamw", "adafactor"}) {
+    auto layout = std::make_shared<Layout>();
+    layout->add("table", {5, 7}, Init::zeros());
+    torch::manual_seed(4);
+    const at::Tensor start = torch::randn({1, 35}), gradients = torch::randn({2, 35}), scale = torch::ones({2, 1}) / 3;
+    const at::Tensor kept = start.clone(), in_place = start.repeat({2, 1}), elsewhere = torch::full({2, 35}, NAN);
+    const std::vector<double> rates{0.1, 0.2};
+    const auto make = [&] { return Optimizers::make(name, OptimizerInput{layout, 2, at::kCPU, 0.1}); };
+    make()->step(in_place, gradients.clone(), rates, scale);
+    make()->step(elsewhere, gradients.clone(), rates, scale, start.expand({2, 35}));
+    EXPECT_TRUE(elsewhere.equal(in_place)) << name;
+    EXPECT_TRUE(start.equal(kept)) << name;
+  }
+}
+
 TEST(Optimizer, AScaleIsThatOfTheGradients) {
   for (const char* name : {"sgd", "adamw", "adafactor"}) {
     auto layout = std::make_shared<Layout>();

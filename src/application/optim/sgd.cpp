@@ -22,6 +22,7 @@ double Sgd::reach(double steps) const {
 }
 
 void Sgd::update(const Rows& rows) {
+  if (rows.scale.defined()) rows.gradients.mul_(rows.scale);
   decay_gradients(rows);
   at::Tensor direction = rows.gradients;
   if (config_.momentum > 0) {
@@ -30,10 +31,11 @@ void Sgd::update(const Rows& rows) {
     direction = config_.nesterov ? rows.gradients.add(momentum, config_.momentum) : momentum;
   }
   const at::Tensor rates = column(rows.rates);
+  at::Tensor values = rows.values;
   if (rates.dim() == 0) {
-    rows.values.sub_(direction, rows.rates[0]);
+    at::sub_out(values, rows.before, direction, rows.rates[0]);
   } else {
-    rows.values.sub_(direction * rates);
+    at::sub_out(values, rows.before, direction * rates);
   }
 }
 

@@ -22,6 +22,7 @@ class Sgd : public Optimizer {
 
  private:
   void update(const Rows& rows) override;
+  bool fused(const at::Tensor& /*values*/) const override { return true; }
 
   SgdConfig config_;
   at::Tensor momentum_;  // [C, P]

@@ -71,8 +71,8 @@ class CohortTrainer::Session {
         start_(start.to(trainer.input_.base.device())),
         words_(used_words ? words_of(trainer.input_, clients) : std::nullopt),
         params_(words_ ? words_->params(trainer.input_.base.frozen(), start_)
-                       : Params::cohort_from(trainer.input_.base, static_cast<std::int64_t>(clients.size()), true,
-                                             start_)) {
+                       : Params::cohort_at(trainer.input_.base, static_cast<std::int64_t>(clients.size()), start_)),
+        at_start_(!words_) {
     for (const TrainClient& client : clients) {
       check(!client.data.rows.empty(), "a client without data cannot train");
       batches_.emplace_back(client, trainer.config_.batch_size, moment);
@@ -82,6 +82,20 @@ class CohortTrainer::Session {
   const Params& params() const { return params_; }
   /// [C, P], whole. The session's own values, which go no further, where nothing was left out.
   at::Tensor values() const { return words_ ? words_->spread(params_.values(), start_) : params_.values(); }
+  /// One step of the first `count` clients. The first one of all reads the start and writes the cohort's own values,
+  /// which saves a copy; it must be of all clients.
+  void step(std::int64_t count, Optimizer& optimizer, std::span<const double> rates, const at::Tensor& scale) {
+    if (!at_start_) {
+      optimizer.step(active(count).values(), active(count).grads(), rates, scale);
+      return;
+    }
+    check(count == params_.clients(), "all clients make the first step");
+    const Params own = params_.with_own_values();
+    optimizer.step(own.values(), own.grads(), rates, scale, params_.values());
+    params_ = own;
+    active_.reset();
+    at_start_ = false;
+  }
   /// gradients += mu (values - start)
   void add_proximal(std::int64_t count, double mu) {
     if (!begun_.defined()) begun_ = words_ ? words_->params(params_.frozen(), start_).values() : start_;
@@ -131,6 +145,7 @@ class CohortTrainer::Session {
   at::Tensor start_;
   std::optional<UsedWords> words_;
   Params params_;
+  bool at_start_;     // the values are the start's own memory, not to be written
   at::Tensor begun_;  // the values at first, where a proximal term asks for them
   std::optional<Params> active_;
   std::vector<Batches> batches_;
@@ -207,7 +222,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
       rate_sum[c] += rates.back();
     }
-    optimizer->step(active.values(), active.grads(), rates, scale);
+    session.step(count, *optimizer, rates, scale);
   }
 
   TrainResult result;
