@@ -113,7 +113,10 @@ std::string assembly_of(const std::string& name, const std::string& source, int 
 }  // namespace
 
 GpuKernel::GpuKernel(std::string name, std::string source)
-    : name_(std::move(name)), source_(std::move(source)), compiled_(std::make_unique<Compiled>()) {}
+    : name_(std::move(name)),
+      source_(std::move(source)),
+      parameters_(parameters_of(name_, source_)),
+      compiled_(std::make_unique<Compiled>()) {}
 
 bool GpuKernel::works_on(const at::Tensor& tensor) { return tensor.is_cuda(); }
 
@@ -144,7 +147,8 @@ void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
 
 struct GpuKernel::Compiled {};
 
-GpuKernel::GpuKernel(std::string name, std::string source) : name_(std::move(name)), source_(std::move(source)) {}
+GpuKernel::GpuKernel(std::string name, std::string source)
+    : name_(std::move(name)), source_(std::move(source)), parameters_(parameters_of(name_, source_)) {}
 
 bool GpuKernel::works_on(const at::Tensor&) { return false; }
 
@@ -155,12 +159,15 @@ void GpuKernel::launch_with(const Grid&, void**) const { throw InternalError("th
 GpuKernel::~GpuKernel() = default;
 
 void GpuKernel::check_count(std::size_t given) const {
-  const std::size_t begin = source_.find(name_ + "("), end = source_.find(')', begin);
-  check(begin != std::string::npos && end != std::string::npos, "the kernel " + name_ + " is not in its source");
-  const auto commas = std::count(source_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                 source_.begin() + static_cast<std::ptrdiff_t>(end), ',');
-  check(static_cast<std::size_t>(commas) + 1 == given,
-        fmt::format("the kernel {} takes {} arguments, not {}", name_, commas + 1, given));
+  if (given == parameters_) return;
+  throw InternalError(fmt::format("the kernel {} takes {} arguments, not {}", name_, parameters_, given));
+}
+
+std::size_t GpuKernel::parameters_of(const std::string& name, const std::string& source) {
+  const std::size_t begin = source.find(name + "("), end = source.find(')', begin);
+  check(begin != std::string::npos && end != std::string::npos, "the kernel " + name + " is not in its source");
+  const auto text = [&](std::size_t at) { return source.begin() + static_cast<std::ptrdiff_t>(at); };
+  return static_cast<std::size_t>(std::count(text(begin), text(end), ',')) + 1;
 }
 
 }  // namespace chorus

@@ -41,10 +41,12 @@ class GpuKernel {
  private:
   // CUDA would read beyond the arguments.
   void check_count(std::size_t given) const;
+  static std::size_t parameters_of(const std::string& name, const std::string& source);
   void launch_with(const Grid& grid, void** arguments) const;
 
   struct Compiled;
   std::string name_, source_;
+  std::size_t parameters_;
   std::unique_ptr<Compiled> compiled_;
 };
 

@@ -8,9 +8,9 @@ namespace chorus {
 namespace {
 
 // Rows start at multiples of 64 bytes, whatever P is.
-at::Tensor empty_rows(std::int64_t clients, std::int64_t size, at::Device device) {
+at::Tensor empty_rows(std::int64_t clients, std::int64_t size, at::Device device, at::ScalarType type = at::kFloat) {
   const std::int64_t stride = (size + 15) / 16 * 16;
-  return torch::empty({clients, stride}, at::TensorOptions(device).dtype(at::kFloat)).narrow(1, 0, size);
+  return torch::empty({clients, stride}, at::TensorOptions(device).dtype(type)).narrow(1, 0, size);
 }
 
 at::Tensor zero_rows(std::int64_t clients, std::int64_t size, at::Device device) {
@@ -27,10 +27,16 @@ at::Tensor slice(const at::Tensor& rows, const ParamSpec& spec) {
 Params::Params(const Layout& layout, const Options& options)
     : Params(std::make_shared<Layout>(layout), zero_rows(options.clients, layout.trainable_size(), options.device),
              options.gradients ? zero_rows(options.clients, layout.trainable_size(), options.device) : at::Tensor(),
-             torch::zeros({layout.frozen_size()}, at::TensorOptions(options.device).dtype(at::kFloat))) {}
+             torch::zeros({layout.frozen_size()}, at::TensorOptions(options.device).dtype(at::kFloat)),
+             std::make_shared<FrozenHalf>()) {}
 
-Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen)
-    : layout_(std::move(layout)), values_(std::move(values)), grads_(std::move(grads)), frozen_(std::move(frozen)) {
+Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
+               std::shared_ptr<FrozenHalf> frozen_half)
+    : layout_(std::move(layout)),
+      values_(std::move(values)),
+      grads_(std::move(grads)),
+      frozen_(std::move(frozen)),
+      frozen_half_(std::move(frozen_half)) {
   prepare_torch();
   make_leaves();
 }
@@ -46,32 +52,35 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
   check(start.size(-1) == size, "the start is of another model");
   const at::Tensor values = empty_rows(clients, size, base.device());
   values.copy_((start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}));
-  return Params(base.layout_, values, gradients ? empty_rows(clients, size, base.device()) : at::Tensor(),
-                base.frozen_);
+  return Params(base.layout_, values, gradients ? empty_rows(clients, size, base.device()) : at::Tensor(), base.frozen_,
+                base.frozen_half_);
 }
 
 Params Params::cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start) {
   const std::int64_t size = base.layout().trainable_size();
   check(start.size(-1) == size, "the start is of another model");
   return Params(base.layout_, (start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}),
-                empty_rows(clients, size, base.device()), base.frozen_);
+                empty_rows(clients, size, base.device()), base.frozen_, base.frozen_half_);
 }
 
 Params Params::with_own_values() const {
-  return Params(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_);
+  Params result(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_, frozen_half_);
+  result.halves_ = halves_;
+  result.half_leaves_ = half_leaves_;
+  return result;
 }
 
-Params Params::on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen) {
-  check(frozen.size(0) == layout->frozen_size(), "the frozen vector is of another model");
-  const at::Tensor values = empty_rows(clients, layout->trainable_size(), frozen.device());
-  const at::Tensor gradients = empty_rows(clients, layout->trainable_size(), frozen.device());
-  return Params(std::move(layout), values, gradients, frozen);
+Params Params::on(std::shared_ptr<const Layout> layout, std::int64_t clients, const Params& base) {
+  check(base.frozen_.size(0) == layout->frozen_size(), "the frozen vector is of another model");
+  const at::Tensor values = empty_rows(clients, layout->trainable_size(), base.device());
+  const at::Tensor gradients = empty_rows(clients, layout->trainable_size(), base.device());
+  return Params(std::move(layout), values, gradients, base.frozen_, base.frozen_half_);
 }
 
 Params Params::over(const Layout& layout, const at::Tensor& frozen) {
   check(frozen.size(0) == layout.frozen_size(), "the frozen vector is of another model");
   return Params(std::make_shared<Layout>(layout), zero_rows(1, layout.trainable_size(), frozen.device()), at::Tensor(),
-                frozen);
+                frozen, std::make_shared<FrozenHalf>());
 }
 
 void Params::make_leaves() {
@@ -91,16 +100,53 @@ void Params::make_leaves() {
   }
 }
 
-Params Params::client(std::int64_t index) const {
-  check(index >= 0 && index < clients(), "no such client in the cohort");
-  return Params(layout_, values_.narrow(0, index, 1), grads_.defined() ? grads_.narrow(0, index, 1) : at::Tensor(),
-                frozen_);
+Params Params::client(std::int64_t index) const { return rows(index, 1); }
+
+Params Params::first(std::int64_t count) const { return rows(0, count); }
+
+Params Params::rows(std::int64_t begin, std::int64_t count) const {
+  check(begin >= 0 && count >= 1 && begin + count <= clients(), "no such clients in the cohort");
+  Params result(layout_, values_.narrow(0, begin, count),
+                grads_.defined() ? grads_.narrow(0, begin, count) : at::Tensor(), frozen_, frozen_half_);
+  if (halves_.defined()) result.take_halves(halves_.narrow(0, begin, count));
+  return result;
 }
 
-Params Params::first(std::int64_t count) const {
-  check(count >= 1 && count <= clients(), "no such clients in the cohort");
-  return Params(layout_, values_.narrow(0, 0, count), grads_.defined() ? grads_.narrow(0, 0, count) : at::Tensor(),
-                frozen_);
+// With what lies between the rows, too, so that it is one stretch of memory.
+void Params::zero_grads() {
+  if (grads_.size(0) == 1 || !grads_.is_cuda()) {
+    grads_.zero_();
+  } else {
+    grads_.as_strided({grads_.size(0), grads_.stride(0)}, {grads_.stride(0), 1}).zero_();
+  }
+}
+
+Params Params::with_halves() const {
+  Params result = *this;
+  const at::NoGradGuard no_grad;
+  {
+    const std::lock_guard lock(frozen_half_->mutex);
+    if (!frozen_half_->numbers.defined() || frozen_half_->version != frozen_._version()) {
+      frozen_half_->numbers = frozen_.to(at::kBFloat16);
+      frozen_half_->version = static_cast<std::uint32_t>(frozen_._version());
+    }
+  }
+  result.take_halves(empty_rows(clients(), values_.size(1), device(), at::kBFloat16).copy_(values_));
+  return result;
+}
+
+void Params::take_halves(const at::Tensor& halves) {
+  halves_ = halves;
+  half_leaves_.clear();
+  for (const ParamSpec& spec : layout_->specs()) {
+    half_leaves_.push_back(spec.trainable ? slice(halves_, spec)
+                                          : frozen_half_->numbers.narrow(0, spec.offset, spec.count).view(spec.shape));
+  }
+}
+
+const at::Tensor& Params::half(ParamId id) const {
+  static const at::Tensor none;
+  return halves_.defined() ? half_leaves_[static_cast<std::size_t>(id.index)] : none;
 }
 
 at::Tensor Params::tensor(ParamId id, std::int64_t client) const {

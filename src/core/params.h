@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/layout.h"
@@ -40,9 +41,8 @@ class Params {
   /// The same layout, gradients and frozen vector with values in another memory, not set yet.
   Params with_own_values() const;
 
-  /// A cohort whose values and gradients are not set yet, on a frozen vector that another layout with the same frozen
-  /// parameters has.
-  static Params on(std::shared_ptr<const Layout> layout, std::int64_t clients, const at::Tensor& frozen);
+  /// A cohort whose values and gradients are not set yet, of another layout with the frozen parameters of `base`.
+  static Params on(std::shared_ptr<const Layout> layout, std::int64_t clients, const Params& base);
   /// C = 1, values of zero, on a frozen vector that another layout with the same frozen parameters has.
   static Params over(const Layout& layout, const at::Tensor& frozen);
 
@@ -59,7 +59,15 @@ class Params {
   const at::Tensor& operator[](ParamId id) const { return leaves_[static_cast<std::size_t>(id.index)]; }
   bool trainable(ParamId id) const { return (*layout_)[id].trainable; }
 
-  void zero_grads() { grads_.zero_(); }
+  void zero_grads();
+
+  /// The same with a bfloat16 copy of every parameter beside it, for products on a GPU (mixed precision). Whoever
+  /// changes the values brings halves() up to date.
+  Params with_halves() const;
+  /// [C, P]; undefined when made without.
+  const at::Tensor& halves() const { return halves_; }
+  /// As params[id], without autograd; undefined when made without halves.
+  const at::Tensor& half(ParamId id) const;
 
   /// One client alone: a Params with C = 1 on the same memory.
   Params client(std::int64_t index) const;
@@ -75,14 +83,27 @@ class Params {
   void initialise(ParamId id, std::uint64_t seed);
 
  private:
-  Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen);
+  // The bfloat16 copy of a frozen vector, made when first asked for and shared by all who share the vector.
+  struct FrozenHalf {
+    std::mutex mutex;
+    at::Tensor numbers;
+    std::uint32_t version = 0;  ///< of the vector it was copied from
+  };
+
+  Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
+         std::shared_ptr<FrozenHalf> frozen_half);
   void make_leaves();
+  void take_halves(const at::Tensor& halves);
+  Params rows(std::int64_t begin, std::int64_t count) const;
 
   std::shared_ptr<const Layout> layout_;
   at::Tensor values_;
   at::Tensor grads_;
   at::Tensor frozen_;
   std::vector<at::Tensor> leaves_;
+  std::shared_ptr<FrozenHalf> frozen_half_;
+  at::Tensor halves_;
+  std::vector<at::Tensor> half_leaves_;
 };
 
 }  // namespace chorus

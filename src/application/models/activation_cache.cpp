@@ -60,6 +60,7 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
                                                         : batch.types.cpu().contiguous();
   std::optional<Params> one;
   std::vector<at::Tensor> pieces;  // [L, H] of each sequence, and what is beyond a client's last
+  at::Tensor tail;
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t begin = 0;
     for (const std::int64_t length : packing.lengths()[static_cast<std::size_t>(c)]) {
@@ -81,10 +82,14 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
       begin += length;
     }
     if (begin < packing.tokens()) {
-      pieces.push_back(torch::zeros({packing.tokens() - begin, pieces[0].size(1)}, pieces[0].options()));
+      if (!tail.defined() || tail.size(0) < packing.tokens() - begin) {
+        tail = torch::zeros({packing.tokens() - begin, pieces[0].size(1)}, pieces[0].options());
+      }
+      pieces.push_back(tail.narrow(0, 0, packing.tokens() - begin));
     }
   }
-  batch.bottom = torch::cat(pieces).view({packing.clients(), packing.tokens(), -1}).to(at::kFloat);
+  batch.bottom = torch::cat(pieces).view({packing.clients(), packing.tokens(), -1});
+  if (batch.bottom.scalar_type() == at::kHalf) batch.bottom = batch.bottom.to(at::kFloat);
   batch.bottom_layers = layers;
 }
 
@@ -135,7 +140,7 @@ void ActivationCache::keep(int layers, const Fingerprint& key, const at::Tensor&
   const std::lock_guard lock(mutex_);
   Level& here = level(layers);
   if (here.entries.contains(key)) return;
-  const auto bytes = static_cast<std::uint64_t>(value.numel()) * static_cast<std::uint64_t>(value.element_size());
+  auto bytes = static_cast<std::uint64_t>(value.numel()) * static_cast<std::uint64_t>(value.element_size());
   Entry entry;
   entry.tokens = value.size(0);
   if (stats_.memory_bytes + bytes <= static_cast<std::uint64_t>(config_.memory) * kMiB) {
@@ -145,9 +150,11 @@ void ActivationCache::keep(int layers, const Fingerprint& key, const at::Tensor&
     here.entries.emplace(key, std::move(entry));
     return;
   }
+  // In a file there are two kinds of numbers; bfloat16 is float32 there.
+  const at::Tensor flat = (value.scalar_type() == at::kBFloat16 ? value.to(at::kFloat) : value).cpu().contiguous();
+  bytes = static_cast<std::uint64_t>(flat.numel()) * static_cast<std::uint64_t>(flat.element_size());
   if (folder_.empty() || stats_.disk_bytes + bytes > static_cast<std::uint64_t>(config_.disk) * kMiB) return;
   if (!here.spill) here.spill = std::make_unique<SpillFile>(folder_ / fmt::format("layer_{}.bin", layers));
-  const at::Tensor flat = value.cpu().contiguous();
   const auto place = here.spill->append({static_cast<const std::byte*>(flat.data_ptr()), bytes});
   if (!place) {
     if (!here.warned) Log("cache").warning("{}; what does not fit is computed again each time", here.spill->trouble());

@@ -119,8 +119,8 @@ at::Tensor Bart::embed(const Stack& stack, const Params& params, const at::Tenso
 }
 
 at::Tensor Bart::feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const {
-  const at::Tensor inner = dropout.hidden(activate(activation_, layer.up(params, x)), activation_dropout_);
-  return SublayerEnd{layer.norm, layer.output_adapter, dropout_}(params, layer.down(params, inner), x, dropout);
+  const at::Tensor inner = dropout.hidden(activate(activation_, params, layer.up, x), activation_dropout_);
+  return SublayerEnd{layer.norm, layer.output_adapter, dropout_}(params, layer.down, inner, x, dropout);
 }
 
 at::Tensor Bart::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
@@ -144,8 +144,7 @@ at::Tensor Bart::run_encoder(const Params& params, at::Tensor x, Range range, co
     const at::Tensor mixed =
         attention(layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x), packing, packing,
                   with_prefix(attention_spec(encoder_.heads), params, layer.prefix), dropout);
-    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out(params, mixed), x,
-                                                                        dropout);
+    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out, mixed, x, dropout);
     x = feed_forward(layer, params, x, dropout);
   }
   return x;
@@ -164,8 +163,7 @@ at::Tensor Bart::decode(const Params& params, const at::Tensor& ids, const at::T
     const Layer& layer = decoder_.layers[i];
     const at::Tensor mixed =
         mixers.self(i, layer.self.query(params, x), layer.self.key(params, x), layer.self.value(params, x));
-    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out(params, mixed), x,
-                                                                        dropout);
+    x = SublayerEnd{layer.self.norm, layer.attention_adapter, dropout_}(params, layer.self.out, mixed, x, dropout);
     const at::Tensor read = mixers.cross(i, layer.cross.query(params, x));
     x = residual_norm(params, layer.cross.norm, layer.cross.out(params, read), x, dropout, dropout_);
     x = feed_forward(layer, params, x, dropout);

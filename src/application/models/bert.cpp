@@ -212,14 +212,14 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
                              Dropout& dropout) const {
   const AttentionSpec spec{
       .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
-  const at::Tensor input = for_products(x);
+  const at::Tensor input = for_products(params, x);
   const at::Tensor mixed = attention(layer.query(params, input), layer.key(params, input), layer.value(params, input),
                                      packing, packing, with_prefix(spec, params, layer.prefix), dropout);
   const SublayerEnd after_attention{layer.attention_norm, layer.attention_adapter,
                                     kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
-  const at::Tensor a = after_attention(params, layer.attention_out(params, mixed), x, dropout);
-  const at::Tensor f = layer.down(params, activate(activation_, layer.up(params, a)));
-  return SublayerEnd{layer.output_norm, layer.output_adapter, hidden_dropout_}(params, f, a, dropout);
+  const at::Tensor a = after_attention(params, layer.attention_out, mixed, x, dropout);
+  const at::Tensor inner = activate(activation_, params, layer.up, a);
+  return SublayerEnd{layer.output_norm, layer.output_adapter, hidden_dropout_}(params, layer.down, inner, a, dropout);
 }
 
 at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
@@ -241,7 +241,7 @@ at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, cons
     default: {
       at::Tensor x = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
       x = transform_norm_(params,
-                          activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, transform_(params, x)));
+                          activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, params, transform_, x));
       return project_to_table(params, lm_table_, x) + over_tokens(params, lm_bias_);
     }
   }

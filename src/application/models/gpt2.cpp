@@ -102,7 +102,7 @@ at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixe
     mixed = dropout.hidden(mixed, residual_dropout_);
     if (layer.attention_adapter.exists()) mixed = layer.attention_adapter(params, mixed, x, nullptr);
     x = x + mixed;
-    const at::Tensor inner = activate(activation_, layer.up(params, layer.output_norm(params, x)));
+    const at::Tensor inner = activate(activation_, params, layer.up, layer.output_norm(params, x));
     at::Tensor f = dropout.hidden(layer.down(params, inner), residual_dropout_);
     if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, x, nullptr);
     x = x + f;

@@ -96,7 +96,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
 at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor counted = labels.ne(kIgnore);
   const at::Tensor safe = labels.masked_fill(counted.logical_not(), 0);
-  const at::Tensor chosen = torch::log_softmax(logits, -1).gather(-1, safe.unsqueeze(-1)).squeeze(-1);
+  const at::Tensor chosen = torch::log_softmax(logits.to(at::kFloat), -1).gather(-1, safe.unsqueeze(-1)).squeeze(-1);
   return mean_where(chosen.neg(), counted);
 }
 
@@ -112,7 +112,7 @@ at::Tensor span_loss(const at::Tensor& logits, const at::Tensor& starts, const a
                                  .flatten()
                                  .index_select(0, packing.client_of() * packing.sequences() + packing.sequence_of());
   const at::Tensor beyond = place.ge(lengths.unsqueeze(1)).unsqueeze(-1);  // [N, L, 1]
-  const at::Tensor scores = packing.unpack(logits).masked_fill(beyond, kHiddenScore);
+  const at::Tensor scores = packing.unpack(logits).to(at::kFloat).masked_fill(beyond, kHiddenScore);
   return (place_loss(scores.select(2, 0), starts, packing) + place_loss(scores.select(2, 1), ends, packing)) / 2;
 }
 

@@ -162,7 +162,7 @@ at::Tensor T5::self_bias(const Params& params, std::int64_t first, std::int64_t 
 
 at::Tensor T5::feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const {
   const at::Tensor normal = layer.norm(params, x);
-  at::Tensor inner = activate(activation_, layer.up(params, normal));
+  at::Tensor inner = activate(activation_, params, layer.up, normal);
   if (gated_) inner = inner * layer.gate(params, normal);
   at::Tensor f = dropout.hidden(layer.down(params, dropout.hidden(inner, dropout_)), dropout_);
   if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, x, nullptr);

@@ -14,27 +14,55 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
 
-// flat_kernels.h for a GPU, all clients at once. numbers [3, A]: size, root and shrink of each.
+// flat_kernels.h for a GPU, all clients at once, four neighbours a thread. numbers [3, A]: size, root and shrink of
+// each. `half`: a bfloat16 copy of the values, or null. `quads`: how many groups of four lie at multiples of four.
 constexpr const char* kAdamWSource = R"(
-extern "C" __global__ void adamw(float* w, long long w_stride, const float* before, long long before_stride,
-                                 const float* g, long long g_stride, float* m, float* v,
-                                 long long stride, const float* mask, const float* numbers, const float* scale,
-                                 long long count, float beta1, float gain1, float beta2, float gain2,
-                                 float epsilon) {
+__device__ inline float adamw_of(float before, float g, float& m, float& v, float decay, float size, float root,
+                                 float beta1, float gain1, float beta2, float gain2, float epsilon) {
+  m = beta1 * m + gain1 * g;
+  v = beta2 * v + gain2 * g * g;
+  return before - decay * before - size * m / (sqrtf(v) * root + epsilon);
+}
+__device__ inline unsigned pair(float low, float high) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+extern "C" __global__ void __launch_bounds__(256)
+adamw(float* w, long long w_stride, const float* before, long long before_stride, const float* g, long long g_stride,
+      float* m, float* v, long long stride, unsigned short* half, long long half_stride, const float* mask,
+      const float* numbers, const float* scale, long long count, long long quads, float beta1, float gain1, float beta2, float gain2,
+      float epsilon) {
   const unsigned c = blockIdx.y, clients = gridDim.y;
   const float size = numbers[c], root = numbers[clients + c], shrink = numbers[2 * clients + c];
   const float factor = scale == 0 ? 1.0f : scale[c];
   w += c * w_stride; before += c * before_stride; g += c * g_stride; m += c * stride; v += c * stride;
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += (long long)gridDim.x * blockDim.x) {
-    const float d = g[i] * factor;
-    const float a = beta1 * m[i] + gain1 * d, b = beta2 * v[i] + gain2 * d * d;
-    m[i] = a;
-    v[i] = b;
+  if (half != 0) half += c * half_stride;
+  const long long step = (long long)gridDim.x * blockDim.x, start = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  for (long long i = start; i < quads; i += step) {
+    float4 a = ((const float4*)before)[i], d = ((const float4*)g)[i], p = ((float4*)m)[i], q = ((float4*)v)[i];
+    float4 k = make_float4(shrink, shrink, shrink, shrink);
+    if (mask != 0) k = make_float4(shrink * mask[4 * i], shrink * mask[4 * i + 1], shrink * mask[4 * i + 2], shrink * mask[4 * i + 3]);
+    a.x = adamw_of(a.x, d.x * factor, p.x, q.x, k.x, size, root, beta1, gain1, beta2, gain2, epsilon);
+    a.y = adamw_of(a.y, d.y * factor, p.y, q.y, k.y, size, root, beta1, gain1, beta2, gain2, epsilon);
+    a.z = adamw_of(a.z, d.z * factor, p.z, q.z, k.z, size, root, beta1, gain1, beta2, gain2, epsilon);
+    a.w = adamw_of(a.w, d.w * factor, p.w, q.w, k.w, size, root, beta1, gain1, beta2, gain2, epsilon);
+    ((float4*)w)[i] = a;
+    ((float4*)m)[i] = p;
+    ((float4*)v)[i] = q;
+    if (half != 0) ((uint2*)half)[i] = make_uint2(pair(a.x, a.y), pair(a.z, a.w));
+  }
+  for (long long i = 4 * quads + start; i < count; i += step) {
     const float decay = mask == 0 ? shrink : shrink * mask[i];
-    w[i] = before[i] - decay * before[i] - size * a / (sqrtf(b) * root + epsilon);
+    w[i] = adamw_of(before[i], g[i] * factor, m[i], v[i], decay, size, root, beta1, gain1, beta2, gain2, epsilon);
+    if (half != 0) half[i] = (unsigned short)pair(w[i], 0);
   }
 }
 )";
+// Whether groups of four can be read at once.
+bool in_quads(const at::Tensor& rows) {
+  return !rows.defined() || (reinterpret_cast<std::uintptr_t>(rows.data_ptr()) % 16 == 0 && rows.stride(0) % 4 == 0);
+}
 
 const GpuKernel& gpu_adamw() {
   static const GpuKernel kernel("adamw", kAdamWSource);
@@ -83,6 +111,7 @@ void AdamW::update(const Rows& rows) {
       at::parallel_for(0, rows.values.size(1), kGrain,
                        [&](std::int64_t begin, std::int64_t end) { adamw_step(row, begin, end, step); });
     }
+    if (rows.half.defined()) at::Tensor(rows.half).copy_(rows.values);
     return;
   }
   if (GpuKernel::works_on(rows.values)) {
@@ -91,14 +120,18 @@ void AdamW::update(const Rows& rows) {
     for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
     const at::Tensor there = sent_to(rows.values.device(), torch::tensor(numbers));
     const std::int64_t count = rows.values.size(1);
-    gpu_adamw().launch(
-        {std::min<std::int64_t>((count + 255) / 256, 4096), 256, rows.count}, rows.values.data_ptr<float>(),
-        rows.values.stride(0), rows.before.data_ptr<float>(), rows.before.stride(0), rows.gradients.data_ptr<float>(),
-        rows.gradients.stride(0), first.data_ptr<float>(), second.data_ptr<float>(), first.stride(0),
-        decay_mask().defined() ? decay_mask().data_ptr<float>() : nullptr, there.data_ptr<float>(),
-        rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count, static_cast<float>(config_.beta1),
-        static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2), static_cast<float>(1 - config_.beta2),
-        static_cast<float>(config_.epsilon));
+    const at::Tensor &values = rows.values, &before = rows.before, &half = rows.half, &mask = decay_mask();
+    const bool quads =
+        in_quads(values) && in_quads(before) && in_quads(half) && in_quads(rows.gradients) && in_quads(first);
+    gpu_adamw().launch({std::min<std::int64_t>((count + 1023) / 1024, 16384), 256, rows.count},
+                       values.data_ptr<float>(), values.stride(0), before.data_ptr<float>(), before.stride(0),
+                       rows.gradients.data_ptr<float>(), rows.gradients.stride(0), first.data_ptr<float>(),
+                       second.data_ptr<float>(), first.stride(0), half.defined() ? half.data_ptr() : nullptr,
+                       half.defined() ? half.stride(0) : 0, mask.defined() ? mask.data_ptr<float>() : nullptr,
+                       there.data_ptr<float>(), rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
+                       quads ? count / 4 : std::int64_t{0}, static_cast<float>(config_.beta1),
+                       static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2),
+                       static_cast<float>(1 - config_.beta2), static_cast<float>(config_.epsilon));
     return;
   }
   for (double& number : size) number = -number;

@@ -52,18 +52,19 @@ Optimizer::Optimizer(const OptimizerInput& input)
 }
 
 void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
-                     const at::Tensor& scale, const at::Tensor& before) {
+                     const at::Tensor& scale, const StepMemory& memory) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
   check(values.size(0) == count && gradients.size(0) == count && count <= input_.clients, "one rate a client");
   for (std::int64_t c = 0; c < count; ++c) steps_[static_cast<std::size_t>(c)] += 1;
   if (fused(values)) {
-    update({values, gradients, rates, count, scale, before.defined() ? before : values});
+    update({values, gradients, rates, count, scale, memory.before.defined() ? memory.before : values, memory.half});
     return;
   }
   if (scale.defined()) gradients.mul_(scale);
-  if (before.defined()) values.copy_(before);
-  update({values, gradients, rates, count, {}, values});
+  if (memory.before.defined()) values.copy_(memory.before);
+  update({values, gradients, rates, count, {}, values, {}});
+  if (memory.half.defined()) at::Tensor(memory.half).copy_(values);
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) const {
@@ -89,7 +90,11 @@ void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Ten
 
 at::Tensor& Optimizer::buffer(const std::string& name, std::int64_t size) {
   at::Tensor& rows = buffers_[name];
-  if (!rows.defined()) rows = torch::zeros({input_.clients, size}, at::TensorOptions(input_.device).dtype(at::kFloat));
+  if (!rows.defined()) {
+    const std::int64_t stride = (size + 15) / 16 * 16;  // rows begin at multiples of 64 bytes, as those of Params
+    rows =
+        torch::zeros({input_.clients, stride}, at::TensorOptions(input_.device).dtype(at::kFloat)).narrow(1, 0, size);
+  }
   return rows;
 }
 

@@ -25,6 +25,12 @@ struct OptimizerInput {
   bool decay_matrices_only = true;
 };
 
+/// What else a step reads and writes.
+struct StepMemory {
+  at::Tensor before = {};  ///< [A, P] what the values were, if not what they are; is left as it is
+  at::Tensor half = {};    ///< [A, P] becomes a bfloat16 copy of the values
+};
+
 /// A gradient method on the flat buffers of a cohort. Each client has a state and a step count of its own; a step is a
 /// handful of operations on [A, P], whatever the number of parameters and clients. Clients that have finished are the
 /// last rows, so a step is always of the first A.
@@ -39,10 +45,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// values, gradients [A, P], rates: the learning rate of each of the A clients. `scale`: factors [A, 1] of the
-  /// gradients (clip_scales), undefined for 1. `before` [A, P]: what the values were, where that is another memory,
-  /// which is left as it is; undefined: themselves. May change the gradients.
+  /// gradients (clip_scales), undefined for 1. May change the gradients.
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
-            const at::Tensor& scale = {}, const at::Tensor& before = {});
+            const at::Tensor& scale = {}, const StepMemory& memory = {});
 
   /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
   /// decay.
@@ -63,9 +68,10 @@ class Optimizer {
     std::int64_t count = 0;
     at::Tensor scale = {};   // of the gradients, where fused() is true; undefined: 1
     at::Tensor before = {};  // what the values were, where fused() is true; else the values themselves
+    at::Tensor half = {};    // a copy to be made, where fused() is true; undefined: none
   };
   virtual void update(const Rows& rows) = 0;
-  /// Whether `update` multiplies by the scale and begins at `before` itself, which saves passes over memory.
+  /// Whether `update` multiplies by the scale, begins at `before` and makes the copy, which saves passes over memory.
   virtual bool fused(const at::Tensor& /*values*/) const { return false; }
 
   /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.

@@ -140,7 +140,7 @@ TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {
     const std::vector<double> rates{0.1, 0.2};
     const auto make = [&] { return Optimizers::make(name, OptimizerInput{layout, 2, at::kCPU, 0.1}); };
     make()->step(in_place, gradients.clone(), rates, scale);
-    make()->step(elsewhere, gradients.clone(), rates, scale, start.expand({2, 35}));
+    make()->step(elsewhere, gradients.clone(), rates, scale, {.before = start.expand({2, 35})});
     EXPECT_TRUE(elsewhere.equal(in_place)) << name;
     EXPECT_TRUE(start.equal(kept)) << name;
   }

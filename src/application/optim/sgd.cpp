@@ -37,6 +37,7 @@ void Sgd::update(const Rows& rows) {
   } else {
     at::sub_out(values, rows.before, direction * rates);
   }
+  if (rows.half.defined()) at::Tensor(rows.half).copy_(values);
 }
 
 namespace {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <numeric>
 
-#include "application/trainer/mixed_precision.h"
 #include "application/trainer/used_words.h"
 #include "core/error.h"
 #include "core/rng.h"
@@ -70,9 +69,10 @@ class CohortTrainer::Session {
         moment_(moment),
         start_(start.to(trainer.input_.base.device())),
         words_(used_words ? words_of(trainer.input_, clients) : std::nullopt),
-        params_(words_ ? words_->params(trainer.input_.base.frozen(), start_)
+        params_(words_ ? words_->params(trainer.input_.base, start_)
                        : Params::cohort_at(trainer.input_.base, static_cast<std::int64_t>(clients.size()), start_)),
         at_start_(!words_) {
+    if (trainer.config_.precision == TrainerConfig::Precision::kBFloat16) params_ = params_.with_halves();
     for (const TrainClient& client : clients) {
       check(!client.data.rows.empty(), "a client without data cannot train");
       batches_.emplace_back(client, trainer.config_.batch_size, moment);
@@ -86,19 +86,19 @@ class CohortTrainer::Session {
   /// which saves a copy; it must be of all clients.
   void step(std::int64_t count, Optimizer& optimizer, std::span<const double> rates, const at::Tensor& scale) {
     if (!at_start_) {
-      optimizer.step(active(count).values(), active(count).grads(), rates, scale);
+      optimizer.step(active(count).values(), active(count).grads(), rates, scale, {.half = active(count).halves()});
       return;
     }
     check(count == params_.clients(), "all clients make the first step");
     const Params own = params_.with_own_values();
-    optimizer.step(own.values(), own.grads(), rates, scale, params_.values());
+    optimizer.step(own.values(), own.grads(), rates, scale, {.before = params_.values(), .half = params_.halves()});
     params_ = own;
     active_.reset();
     at_start_ = false;
   }
   /// gradients += mu (values - start)
   void add_proximal(std::int64_t count, double mu) {
-    if (!begun_.defined()) begun_ = words_ ? words_->params(params_.frozen(), start_).values() : start_;
+    if (!begun_.defined()) begun_ = words_ ? words_->params(params_, start_).values() : start_;
     const Params& now = active(count);
     now.grads().add_(now.values(), mu).sub_(begun_.dim() == 1 ? begun_ : begun_.narrow(0, 0, count), mu);
   }
@@ -125,7 +125,6 @@ class CohortTrainer::Session {
     if (words_) batch.batch.ids = words_->rename(batch.batch.ids);
     if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
     Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(seeds)) : Dropout();
-    const MixedPrecision mixed(trainer_.config_.precision == TrainerConfig::Precision::kBFloat16, params_.device());
     const Output output = input.model.forward(active(count), batch.batch, dropout);
     return {input.task.loss(output, batch), batch.counted};
   }

@@ -50,12 +50,12 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<con
   layout_ = std::make_shared<Layout>(layout.with_rows(words.table, most));
 }
 
-Params UsedWords::params(const at::Tensor& frozen, const at::Tensor& start) const {
+Params UsedWords::params(const Params& base, const at::Tensor& start) const {
   const at::NoGradGuard no_grad;
   const std::int64_t cohort = rows_.size(0), part = rows_.size(1) * width_;
   const at::Tensor whole = one_or_each(start);
   check(whole.size(1) == layout_->trainable_size() - part + size_, "the start is of another model");
-  Params params = Params::on(layout_, cohort, frozen);
+  Params params = Params::on(layout_, cohort, base);
   const at::Tensor& values = params.values();
   const std::int64_t rest = whole.size(1) - begin_ - size_;
   values.narrow(1, 0, begin_).copy_(whole.narrow(1, 0, begin_).expand({cohort, begin_}));

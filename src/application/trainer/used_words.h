@@ -19,7 +19,7 @@ namespace chorus {
 /// words renamed to match: less memory to fill, clip and step over, and the same results.
 ///
 ///     UsedWords used(model.layout(), *model.words(), clients, device);
-///     Params params = used.params(base.frozen(), start);      // [C, Pu]
+///     Params params = used.params(base, start);      // [C, Pu]
 ///     batch.ids = used.rename(batch.ids);
 ///     at::Tensor values = used.spread(params.values(), start);  // [C, P]
 class UsedWords {
@@ -31,7 +31,7 @@ class UsedWords {
   static bool possible(const Layout& layout, const Embedding& words);
 
   /// Values that begin at `start`, [P] for all or [C, P].
-  Params params(const at::Tensor& frozen, const at::Tensor& start) const;
+  Params params(const Params& base, const at::Tensor& start) const;
   /// ids [A, T] of the first A clients, as rows of their tables.
   at::Tensor rename(const at::Tensor& ids) const;
   /// The values [C, P] of the whole, where rows nobody used are those of `start`.

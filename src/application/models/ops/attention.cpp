@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "application/models/ops/gpu_attention.h"
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/packed_attention.h"
 #include "core/error.h"
@@ -34,10 +35,10 @@ at::Tensor for_sequences(const at::Tensor& prefix, const Packing& packing) {
 
 // Scores of one product, scaled, biased and masked; then weights.
 at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, const AttentionSpec& spec) {
-  at::Tensor scores = torch::matmul(q * spec.scale, k.transpose(-1, -2));
+  at::Tensor scores = torch::matmul(q * spec.scale, k.transpose(-1, -2)).to(at::kFloat);
   if (spec.bias.defined()) scores = scores + with_prefix_bias(spec);
   if (hidden.defined()) scores = scores.masked_fill(hidden, kHiddenScore);
-  return torch::softmax(scores, -1);
+  return torch::softmax(scores, -1).to(q.scalar_type());
 }
 
 // Which scores nobody may see: [N, 1, 1 or Lq, prefix + Lk].
@@ -90,6 +91,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   check(queries.total_sequences() == keys.total_sequences(), "queries and keys belong to the same sequences");
   if (packed_attention_can(q, keys, spec)) {
     return packed_attention(q, k, v, queries, keys, spec, dropout.site(spec.dropout, q.device()));
+  }
+  if (gpu_attention_can(q, keys, spec)) {
+    return gpu_attention(q, k, v, queries, keys, spec, dropout.site(spec.dropout, q.device()));
   }
   return padded_attention(q, k, v, queries, keys, spec, dropout);
 }

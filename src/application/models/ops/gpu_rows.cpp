@@ -2,39 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <limits>
+#include <map>
+#include <mutex>
 
+#include "application/models/ops/gpu_source.h"
 #include "core/error.h"
 #include "core/gpu_kernel.h"
 
 namespace chorus {
 namespace {
-
-constexpr const char* kPrelude = R"(
-typedef unsigned long long u64;
-struct bf16 { unsigned short bits; };
-__device__ inline float load(const float* p, u64 i) { return p[i]; }
-__device__ inline float load(const bf16* p, u64 i) { return __uint_as_float((unsigned)p[i].bits << 16); }
-__device__ inline void store(float* p, u64 i, float x) { p[i] = x; }
-__device__ inline void store(bf16* p, u64 i, float x) {
-  unsigned u = __float_as_uint(x);
-  // to the nearest, ties to even; what is no number stays one
-  p[i].bits = x != x ? 0x7FC0 : (unsigned short)((u + 0x7FFF + ((u >> 16) & 1)) >> 16);
-}
-__device__ inline u64 mask_hash(u64 key, u64 group) {
-  u64 z = key + 0x9E3779B97F4A7C15ULL * group;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
-}
-__device__ inline u64 key_of(const long long* seeds, unsigned client, u64 call) {
-  return mask_hash((u64)seeds[client], call + 1);
-}
-__device__ inline float kept(u64 bits, unsigned j, unsigned threshold, float scale) {
-  return (unsigned)((bits >> (16 * j)) & 0xFFFF) < threshold ? 0.0f : scale;
-}
-)";
 
 constexpr const char* kMasks = R"(
 __device__ inline void mask_group(const T* x, T* y, u64 row, unsigned g, unsigned width, u64 bits, unsigned threshold,
@@ -143,118 +120,277 @@ extern "C" __global__ void attention_softmax_gradient(const T* d, const T* p, T*
 }
 )";
 
-// A block takes a row, a thread every blockDim.x-th element.
+// A warp takes a row, a lane every 32nd group of four neighbours; G is how many groups a lane has at most. Types: F of
+// f, X of x, Y of the results.
 constexpr const char* kNorm = R"(
-#define MOST 16
-__device__ inline float2 block_sum(float a, float b) {
-  __shared__ float2 parts[32];
-  for (int d = 16; d > 0; d /= 2) {
-    a += __shfl_down_sync(0xffffffffu, a, d);
-    b += __shfl_down_sync(0xffffffffu, b, d);
-  }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = make_float2(a, b);
-  __syncthreads();
-  float2 total = make_float2(0, 0);
-  for (unsigned w = 0; w < blockDim.x / 32; ++w) { total.x += parts[w].x; total.y += parts[w].y; }
-  return total;
+__device__ inline float warp_sum(float x) {
+  for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+  return x;
 }
-extern "C" __global__ void residual_norm(const F* f, const X* x, const float* weight, const float* bias,
-                                         long long weight_stride, float* normal, float* y, float* inverse,
-                                         const long long* seeds, u64 call, unsigned rows, unsigned width,
-                                         unsigned threshold, float scale, float epsilon) {
-  u64 row = blockIdx.x;
-  unsigned client = row / rows, groups = (width + 3) / 4;
-  u64 key = threshold > 0 ? key_of(seeds, client, call) : 0, first = (u64)(row % rows) * groups;
-  float s[MOST], sum = 0;
-  for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-    float part = load(f, row * width + j);
-    if (threshold > 0) part *= kept(mask_hash(key, first + j / 4), j % 4, threshold, scale);
-    s[i] = x == 0 ? part : part + load(x, row * width + j);
-    sum += s[i];
-  }
-  float mean = block_sum(sum, 0).x / width, squares = 0;
-  for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-    s[i] -= mean;
-    squares += s[i] * s[i];
-  }
-  float factor = 1.0f / sqrtf(block_sum(squares, 0).x / width + epsilon);
-  if (threadIdx.x == 0) inverse[row] = factor;
-  for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-    float n = s[i] * factor;
-    normal[row * width + j] = n;
-    y[row * width + j] = n * weight[client * weight_stride + j] + bias[client * weight_stride + j];
-  }
-}
-extern "C" __global__ void residual_norm_gradient(const float* dy, const float* normal, const float* inverse,
-                                                  const float* weight, long long weight_stride, F* df, X* dx,
-                                                  float* sums, const long long* seeds, u64 call, unsigned clients,
-                                                  unsigned rows, unsigned width, unsigned block_rows,
-                                                  unsigned threshold, float scale) {
-  unsigned client = blockIdx.y, groups = (width + 3) / 4, begin = blockIdx.x * block_rows;
-  unsigned end = begin + block_rows < rows ? begin + block_rows : rows;
-  u64 key = threshold > 0 ? key_of(seeds, client, call) : 0;
-  float dweight[MOST] = {}, dbias[MOST] = {}, g[MOST], n[MOST];
-  for (unsigned r = begin; r < end; ++r) {
-    u64 row = (u64)client * rows + r;
-    float sum = 0, slope = 0;
-    for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-      float d = dy[row * width + j];
-      n[i] = normal[row * width + j];
-      g[i] = d * weight[client * weight_stride + j];
-      dweight[i] += d * n[i];
-      dbias[i] += d;
-      sum += g[i];
-      slope += g[i] * n[i];
+extern "C" __global__ void __launch_bounds__(256)
+residual_norm(const F* f, const float* f_bias, long long f_bias_stride, const X* x, const float* weight,
+              const float* bias, long long weight_stride, Y* normal, Y* y, float* inverse, const long long* seeds,
+              u64 call, unsigned rows, unsigned width, unsigned total, unsigned threshold, float scale,
+              float epsilon) {
+  unsigned row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= total) return;
+  unsigned client = row / rows, groups = width / 4;
+  u64 key = threshold > 0 ? key_of(seeds, client, call) : 0, first = (u64)(row % rows) * groups, at = (u64)row * width;
+  float s[G][4], sum = 0;
+#pragma unroll
+  for (unsigned i = 0; i < G; ++i) {
+    unsigned g = lane + 32 * i;
+    if (g >= groups) continue;
+    load4(f, at + 4 * g, s[i]);
+    u64 bits = threshold > 0 ? mask_hash(key, first + g) : 0;
+    float others[4] = {};
+    if (x != 0) load4(x, at + 4 * g, others);
+    for (unsigned j = 0; j < 4; ++j) {
+      if (f_bias != 0) s[i][j] += f_bias[client * f_bias_stride + 4 * g + j];
+      if (threshold > 0) s[i][j] *= kept(bits, j, threshold, scale);
+      s[i][j] += others[j];
+      sum += s[i][j];
     }
-    float2 totals = block_sum(sum, slope);
+  }
+  float mean = warp_sum(sum) / width, squares = 0;
+#pragma unroll
+  for (unsigned i = 0; i < G; ++i) {
+    if (lane + 32 * i >= groups) continue;
+    for (unsigned j = 0; j < 4; ++j) {
+      s[i][j] -= mean;
+      squares += s[i][j] * s[i][j];
+    }
+  }
+  float factor = 1.0f / sqrtf(warp_sum(squares) / width + epsilon);
+  if (lane == 0) inverse[row] = factor;
+  weight += client * weight_stride;
+  bias += client * weight_stride;
+#pragma unroll
+  for (unsigned i = 0; i < G; ++i) {
+    unsigned g = lane + 32 * i;
+    if (g >= groups) continue;
+    for (unsigned j = 0; j < 4; ++j) s[i][j] *= factor;
+    store4(normal, at + 4 * g, s[i]);
+    for (unsigned j = 0; j < 4; ++j) s[i][j] = s[i][j] * weight[4 * g + j] + bias[4 * g + j];
+    store4(y, at + 4 * g, s[i]);
+  }
+}
+// sums [3, clients, blocks, width] of weight, bias and f's bias.
+extern "C" __global__ void __launch_bounds__(256)
+residual_norm_gradient(const Y* dy, const Y* normal, const float* inverse, const float* weight,
+                       long long weight_stride, F* df, X* dx, float* sums, const long long* seeds, u64 call,
+                       unsigned clients, unsigned rows, unsigned width, unsigned block_rows, unsigned threshold,
+                       float scale) {
+  __shared__ float shared[3][128 * G];
+  unsigned client = blockIdx.y, groups = width / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  unsigned begin = blockIdx.x * block_rows, end = begin + block_rows < rows ? begin + block_rows : rows;
+  u64 key = threshold > 0 ? key_of(seeds, client, call) : 0;
+  weight += client * weight_stride;
+  float dweight[G][4] = {}, dbias[G][4] = {}, df_bias[G][4] = {};
+  for (unsigned r = begin + warp; r < end; r += 8) {
+    u64 row = (u64)client * rows + r, at = row * width;
+    float d[G][4], n[G][4], sum = 0, slope = 0;
+#pragma unroll
+    for (unsigned i = 0; i < G; ++i) {
+      unsigned g = lane + 32 * i;
+      if (g >= groups) continue;
+      load4(dy, at + 4 * g, d[i]);
+      load4(normal, at + 4 * g, n[i]);
+      for (unsigned j = 0; j < 4; ++j) {
+        dweight[i][j] += d[i][j] * n[i][j];
+        dbias[i][j] += d[i][j];
+        d[i][j] *= weight[4 * g + j];
+        sum += d[i][j];
+        slope += d[i][j] * n[i][j];
+      }
+    }
+    sum = warp_sum(sum) / width;
+    slope = warp_sum(slope) / width;
     float factor = inverse[row];
-    for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-      float d = factor * (g[i] - totals.x / width - n[i] * totals.y / width);
-      store(dx, row * width + j, d);
-      if (threshold > 0) d *= kept(mask_hash(key, (u64)r * groups + j / 4), j % 4, threshold, scale);
-      store(df, row * width + j, d);
+#pragma unroll
+    for (unsigned i = 0; i < G; ++i) {
+      unsigned g = lane + 32 * i;
+      if (g >= groups) continue;
+      for (unsigned j = 0; j < 4; ++j) d[i][j] = factor * (d[i][j] - sum - n[i][j] * slope);
+      if (dx != 0) store4(dx, at + 4 * g, d[i]);
+      u64 bits = threshold > 0 ? mask_hash(key, (u64)r * groups + g) : 0;
+      for (unsigned j = 0; j < 4; ++j) {
+        if (threshold > 0) d[i][j] *= kept(bits, j, threshold, scale);
+        df_bias[i][j] += d[i][j];
+      }
+      if (df != 0) store4(df, at + 4 * g, d[i]);
     }
   }
   if (sums == 0) return;
-  u64 at = ((u64)client * gridDim.x + blockIdx.x) * width, half = (u64)clients * gridDim.x * width;
-  for (unsigned i = 0, j = threadIdx.x; j < width; ++i, j += blockDim.x) {
-    sums[at + j] = dweight[i];
-    sums[half + at + j] = dbias[i];
+  // One warp after the other, so that the sum is always the same.
+  for (unsigned w = 0; w < 8; ++w) {
+    if (w == warp) {
+#pragma unroll
+      for (unsigned i = 0; i < G; ++i)
+        for (unsigned j = 0; j < 4; ++j) {
+          unsigned k = 4 * (lane + 32 * i) + j;
+          shared[0][k] = (w == 0 ? 0 : shared[0][k]) + dweight[i][j];
+          shared[1][k] = (w == 0 ? 0 : shared[1][k]) + dbias[i][j];
+          shared[2][k] = (w == 0 ? 0 : shared[2][k]) + df_bias[i][j];
+        }
+    }
+    __syncthreads();
+  }
+  u64 at = ((u64)client * gridDim.x + blockIdx.x) * width, third = (u64)clients * gridDim.x * width;
+  for (unsigned k = threadIdx.x; k < width; k += 256)
+    for (unsigned part = 0; part < 3; ++part) sums[part * third + at + k] = shared[part][k];
+}
+)";
+
+// Gradients of small parameters, added to what is there; a client's lie `stride` after the one before.
+constexpr const char* kSums = R"(
+extern "C" __global__ void fold_sums(const float* sums, float* out, long long stride, unsigned blocks,
+                                     unsigned width) {
+  unsigned k = blockIdx.x * blockDim.x + threadIdx.x, client = blockIdx.y;
+  if (k >= width) return;
+  float sum = 0;
+  for (unsigned b = 0; b < blocks; ++b) sum += sums[((u64)client * blocks + b) * width + k];
+  out[client * stride + k] += sum;
+}
+// A block takes 64 columns, a warp every 8th row.
+extern "C" __global__ void column_sums(const T* x, float* out, long long stride, unsigned rows, unsigned width) {
+  __shared__ float shared[8][64];
+  unsigned client = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 64 + lane;
+  float low = 0, high = 0;
+  const T* from = x + (u64)client * rows * width;
+#pragma unroll 4
+  for (unsigned r = warp; r < rows; r += 8) {
+    if (column < width) low += load(from, (u64)r * width + column);
+    if (column + 32 < width) high += load(from, (u64)r * width + column + 32);
+  }
+  shared[warp][lane] = low;
+  shared[warp][lane + 32] = high;
+  __syncthreads();
+  if (threadIdx.x >= 64 || blockIdx.x * 64 + threadIdx.x >= width) return;
+  float sum = 0;
+  for (unsigned w = 0; w < 8; ++w) sum += shared[w][threadIdx.x];
+  out[client * stride + blockIdx.x * 64 + threadIdx.x] += sum;
+}
+// The rows of tables that tokens looked up. A thread adds neighbouring tokens of one row before it writes.
+extern "C" __global__ void lookup_gradient(const T* dy, const long long* ids, float* tables, long long stride,
+                                           long long padding, unsigned tokens, unsigned width) {
+  unsigned client = blockIdx.y, begin = blockIdx.x * 32, end = begin + 32 < tokens ? begin + 32 : tokens;
+  ids += (u64)client * tokens;
+  dy += (u64)client * tokens * width;
+  tables += client * stride;
+  for (unsigned k = threadIdx.x; k < width; k += blockDim.x) {
+    float sum = 0;
+    for (unsigned t = begin; t < end; ++t) {
+      sum += load(dy, (u64)t * width + k);
+      if (t + 1 < end && ids[t + 1] == ids[t]) continue;
+      if (ids[t] != padding && sum != 0) atomicAdd(tables + ids[t] * width + k, sum);
+      sum = 0;
+    }
   }
 }
 )";
 
+// gelu(x + bias), and back; `count` are groups of four neighbours.
+constexpr const char* kGelu = R"(
+__device__ inline float gelu(float x) {
+  if (BY_TANH) return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+  return 0.5f * x * (1 + erff(x * 0.7071067811865476f));
+}
+__device__ inline float slope(float x) {
+  if (BY_TANH) {
+    float t = tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x));
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+  }
+  return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * 0.3989422804014327f * expf(-0.5f * x * x);
+}
+extern "C" __global__ void bias_gelu(const T* x, const float* bias, long long stride, T* y, unsigned rows,
+                                     unsigned width, unsigned count) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    unsigned groups = width / 4, row = i / groups, g = i % groups;
+    float v[4];
+    load4(x, 4 * (u64)i, v);
+    for (unsigned j = 0; j < 4; ++j) v[j] = gelu(v[j] + (bias == 0 ? 0 : bias[row / rows * stride + 4 * g + j]));
+    store4(y, 4 * (u64)i, v);
+  }
+}
+extern "C" __global__ void bias_gelu_gradient(const T* x, const float* bias, long long stride, const T* dy, T* dx,
+                                              unsigned rows, unsigned width, unsigned count) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    unsigned groups = width / 4, row = i / groups, g = i % groups;
+    float v[4], d[4];
+    load4(x, 4 * (u64)i, v);
+    load4(dy, 4 * (u64)i, d);
+    for (unsigned j = 0; j < 4; ++j) d[j] *= slope(v[j] + (bias == 0 ? 0 : bias[row / rows * stride + 4 * g + j]));
+    store4(dx, 4 * (u64)i, d);
+  }
+}
+)";
 constexpr int kThreads = 256;
 constexpr std::int64_t kMostWidth = 16 * kThreads;
-constexpr std::int64_t kBlockRows = 16;
+constexpr std::int64_t kNormRows = 8;  // of a block: a warp each
+constexpr std::int64_t kWidestNorm = 2048;
+constexpr std::int64_t kBlockRows = 64;  // of a block of the gradient
 
 constexpr const char* kTypes[2] = {"float", "bf16"};
 std::size_t type_of(at::ScalarType type) { return type == at::kBFloat16 ? 1 : 0; }
 
 const GpuKernel& mask_kernel(at::ScalarType type, const char* name) {
   const auto make = [](std::size_t t, const char* of) {
-    return GpuKernel(of, fmt::format("{}typedef {} T;\n{}", kPrelude, kTypes[t], kMasks));
+    return GpuKernel(of, fmt::format("{}typedef {} T;\n{}", kGpuPrelude, kTypes[t], kMasks));
   };
   static const GpuKernel hidden[2] = {make(0, "mask_hidden"), make(1, "mask_hidden")};
   static const GpuKernel weights[2] = {make(0, "mask_weights"), make(1, "mask_weights")};
   return (std::string_view(name) == "mask_hidden" ? hidden : weights)[type_of(type)];
 }
 
-const GpuKernel& norm_kernel(at::ScalarType f, at::ScalarType x, bool gradient) {
-  const auto make = [](std::size_t tf, std::size_t tx, const char* name) {
-    return GpuKernel(name, fmt::format("{}typedef {} F;\ntypedef {} X;\n{}", kPrelude, kTypes[tf], kTypes[tx], kNorm));
-  };
-  const auto all = [&](const char* name) {
-    return std::array<GpuKernel, 4>{make(0, 0, name), make(0, 1, name), make(1, 0, name), make(1, 1, name)};
-  };
-  static const std::array<GpuKernel, 4> forward = all("residual_norm"), backward = all("residual_norm_gradient");
-  return (gradient ? backward : forward)[type_of(f) * 2 + type_of(x)];
+// G of a row's width, so that few are compiled.
+std::size_t groups_for(std::int64_t width) {
+  for (const std::size_t groups : {1, 2, 4, 6, 8, 16}) {
+    if (width <= 128 * static_cast<std::int64_t>(groups)) return groups;
+  }
+  throw InternalError("a row too wide for a norm's kernel");
 }
+
+// Kernels by what is defined for their source.
+const GpuKernel& kernel_for(const char* name, const std::string& defined, const char* source) {
+  static std::mutex mutex;
+  static std::map<std::string, GpuKernel> known;
+  const std::lock_guard lock(mutex);
+  const std::string key = name + defined;
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.try_emplace(key, name, fmt::format("{}{}{}", kGpuPrelude, defined, source)).first->second;
+}
+
+const GpuKernel& norm_kernel(const char* name, at::ScalarType f, at::ScalarType x, at::ScalarType y,
+                             std::int64_t width) {
+  return kernel_for(name,
+                    fmt::format("#define G {}\ntypedef {} F;\ntypedef {} X;\ntypedef {} Y;\n", groups_for(width),
+                                kTypes[type_of(f)], kTypes[type_of(x)], kTypes[type_of(y)]),
+                    kNorm);
+}
+
+const GpuKernel& sum_kernel(const char* name, at::ScalarType type) {
+  return kernel_for(name, fmt::format("typedef {} T;\n", kTypes[type_of(type)]), kSums);
+}
+
+const GpuKernel& gelu_kernel(const char* name, at::ScalarType type, bool by_tanh) {
+  return kernel_for(name, fmt::format("#define BY_TANH {}\ntypedef {} T;\n", by_tanh ? 1 : 0, kTypes[type_of(type)]),
+                    kGelu);
+}
+
+// A small parameter [H] of all, or [C, H].
+struct OfClient {
+  explicit OfClient(const at::Tensor& tensor)
+      : data(tensor.defined() ? tensor.data_ptr<float>() : nullptr),
+        stride(tensor.defined() && tensor.dim() == 2 ? tensor.stride(0) : 0) {}
+  float* data;
+  std::int64_t stride;
+};
 
 const GpuKernel& softmax_kernel(at::ScalarType type, bool gradient) {
   const auto make = [](std::size_t t, const char* name) {
-    return GpuKernel(name, fmt::format("{}typedef {} T;\n{}", kPrelude, kTypes[t], kSoftmax));
+    return GpuKernel(name, fmt::format("{}typedef {} T;\n{}", kGpuPrelude, kTypes[t], kSoftmax));
   };
   static const GpuKernel forward[2] = {make(0, "attention_softmax"), make(1, "attention_softmax")};
   static const GpuKernel backward[2] = {make(0, "attention_softmax_gradient"), make(1, "attention_softmax_gradient")};
@@ -337,39 +473,94 @@ at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::
   return result;
 }
 
-GpuNorm gpu_residual_norm(const at::Tensor& f, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          const Dropout::Site& site, double epsilon) {
-  const at::Tensor part = f.contiguous(), rest = x.defined() ? x.contiguous() : at::Tensor();
-  const std::int64_t all = f.size(0) * f.size(1);
-  const auto options = f.options().dtype(at::kFloat);
-  GpuNorm result{torch::empty(f.sizes(), options), torch::empty(f.sizes(), options), torch::empty({all}, options)};
-  const std::int64_t stride = weight.dim() == 2 ? weight.stride(0) : 0;
-  norm_kernel(f.scalar_type(), (x.defined() ? x : f).scalar_type(), false)
-      .launch({all, kThreads}, part.data_ptr(), rest.defined() ? rest.data_ptr() : nullptr, weight.data_ptr<float>(),
-              bias.data_ptr<float>(), stride, result.normal.data_ptr<float>(), result.y.data_ptr<float>(),
-              result.inverse.data_ptr<float>(), seeds_of(site), site.call, static_cast<unsigned>(f.size(1)),
-              static_cast<unsigned>(f.size(2)), static_cast<unsigned>(site.threshold), site.scale,
-              static_cast<float>(epsilon));
+bool gpu_norm_can(const at::Tensor& f) { return gpu_rows_can(f) && f.size(-1) % 4 == 0 && f.size(-1) <= kWidestNorm; }
+
+GpuNorm gpu_residual_norm(const GpuNormInput& input, at::ScalarType type) {
+  const at::Tensor f = input.f.contiguous(), x = input.x.defined() ? input.x.contiguous() : at::Tensor();
+  const std::int64_t all = f.size(0) * f.size(1), width = f.size(2);
+  const auto options = f.options().dtype(type);
+  GpuNorm result{torch::empty(f.sizes(), options), torch::empty(f.sizes(), options),
+                 torch::empty({all}, f.options().dtype(at::kFloat))};
+  const OfClient weight(input.weight), bias(input.bias), f_bias(input.f_bias);
+  check(weight.stride == bias.stride, "weight and bias of a norm train alike");
+  norm_kernel("residual_norm", f.scalar_type(), (x.defined() ? x : f).scalar_type(), type, width)
+      .launch({(all + kNormRows - 1) / kNormRows, kThreads}, f.data_ptr(), f_bias.data, f_bias.stride,
+              x.defined() ? x.data_ptr() : nullptr, weight.data, bias.data, weight.stride, result.normal.data_ptr(),
+              result.y.data_ptr(), result.inverse.data_ptr<float>(), seeds_of(input.site), input.site.call,
+              static_cast<unsigned>(f.size(1)), static_cast<unsigned>(width), static_cast<unsigned>(all),
+              static_cast<unsigned>(input.site.threshold), input.site.scale, static_cast<float>(input.epsilon));
   return result;
 }
 
 GpuNormGradient gpu_residual_norm_gradient(const at::Tensor& dy, const GpuNorm& forward, const at::Tensor& weight,
-                                           const Dropout::Site& site, bool want_weights, at::ScalarType type_f,
-                                           at::ScalarType type_x) {
-  const at::Tensor up = dy.to(at::kFloat).contiguous();
+                                           const Dropout::Site& site, const GpuNormWish& wish) {
+  const at::ScalarType type = forward.normal.scalar_type();
+  const at::Tensor up = dy.to(type).contiguous();
   const std::int64_t clients = dy.size(0), rows = dy.size(1), width = dy.size(2);
   const std::int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-  GpuNormGradient result{torch::empty(dy.sizes(), up.options().dtype(type_f)),
-                         torch::empty(dy.sizes(), up.options().dtype(type_x)),
-                         want_weights ? torch::empty({2, clients, blocks, width}, up.options()) : at::Tensor()};
-  const std::int64_t stride = weight.dim() == 2 ? weight.stride(0) : 0;
-  norm_kernel(type_f, type_x, true)
-      .launch({blocks, kThreads, clients}, up.data_ptr<float>(), forward.normal.data_ptr<float>(),
-              forward.inverse.data_ptr<float>(), weight.data_ptr<float>(), stride, result.df.data_ptr(),
-              result.dx.data_ptr(), want_weights ? result.sums.data_ptr<float>() : nullptr, seeds_of(site), site.call,
-              static_cast<unsigned>(clients), static_cast<unsigned>(rows), static_cast<unsigned>(width),
-              static_cast<unsigned>(kBlockRows), static_cast<unsigned>(site.threshold), site.scale);
+  const auto made = [&](const std::optional<at::ScalarType>& of) {
+    return of ? torch::empty(dy.sizes(), up.options().dtype(*of)) : at::Tensor();
+  };
+  GpuNormGradient result{made(wish.f), made(wish.x), {}};
+  // Without dropout both are the same numbers.
+  const bool same = site.threshold == 0 && wish.f && wish.f == wish.x;
+  if (same) result.dx = result.df;
+  if (wish.sums) result.sums = torch::empty({3, clients, blocks, width}, up.options().dtype(at::kFloat));
+  const OfClient weights(weight);
+  norm_kernel("residual_norm_gradient", wish.f.value_or(type), wish.x.value_or(type), type, width)
+      .launch({blocks, kThreads, clients}, up.data_ptr(), forward.normal.data_ptr(), forward.inverse.data_ptr<float>(),
+              weights.data, weights.stride, wish.f ? result.df.data_ptr() : nullptr,
+              wish.x && !same ? result.dx.data_ptr() : nullptr, wish.sums ? result.sums.data_ptr<float>() : nullptr,
+              seeds_of(site), site.call, static_cast<unsigned>(clients), static_cast<unsigned>(rows),
+              static_cast<unsigned>(width), static_cast<unsigned>(kBlockRows), static_cast<unsigned>(site.threshold),
+              site.scale);
   return result;
+}
+
+void gpu_fold_sums(const at::Tensor& sums, const at::Tensor& gradients) {
+  const std::int64_t width = sums.size(2);
+  sum_kernel("fold_sums", at::kFloat)
+      .launch({(width + kThreads - 1) / kThreads, kThreads, sums.size(0)}, sums.data_ptr<float>(),
+              gradients.data_ptr<float>(), gradients.stride(0), static_cast<unsigned>(sums.size(1)),
+              static_cast<unsigned>(width));
+}
+
+void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients) {
+  const at::Tensor from = rows.contiguous();
+  sum_kernel("column_sums", from.scalar_type())
+      .launch({(from.size(2) + 63) / 64, kThreads, from.size(0)}, from.data_ptr(), gradients.data_ptr<float>(),
+              gradients.stride(0), static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)));
+}
+
+void gpu_lookup_gradient(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& gradients,
+                         std::int64_t padding) {
+  const at::Tensor from = rows.contiguous(), names = ids.contiguous();
+  sum_kernel("lookup_gradient", from.scalar_type())
+      .launch({(from.size(1) + 31) / 32, kThreads, from.size(0)}, from.data_ptr(), names.data_ptr<std::int64_t>(),
+              gradients.data_ptr<float>(), gradients.stride(0), padding, static_cast<unsigned>(from.size(1)),
+              static_cast<unsigned>(from.size(2)));
+}
+
+at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh) {
+  const at::Tensor from = x.contiguous();
+  at::Tensor y = torch::empty_like(from);
+  const OfClient biases(bias);
+  const std::int64_t count = from.numel() / 4;
+  gelu_kernel("bias_gelu", from.scalar_type(), by_tanh)
+      .launch({blocks_for(count), kThreads}, from.data_ptr(), biases.data, biases.stride, y.data_ptr(),
+              static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)), static_cast<unsigned>(count));
+  return y;
+}
+
+at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh) {
+  const at::Tensor from = x.contiguous(), up = dy.to(x.scalar_type()).contiguous();
+  at::Tensor dx = torch::empty_like(from);
+  const OfClient biases(bias);
+  const std::int64_t count = from.numel() / 4;
+  gelu_kernel("bias_gelu_gradient", from.scalar_type(), by_tanh)
+      .launch({blocks_for(count), kThreads}, from.data_ptr(), biases.data, biases.stride, up.data_ptr(), dx.data_ptr(),
+              static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)), static_cast<unsigned>(count));
+  return dx;
 }
 
 }  // namespace chorus

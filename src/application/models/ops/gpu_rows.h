@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
+
 #include "application/models/ops/dropout.h"
 
 namespace chorus {
 
 /// The kernels of row_kernels.h for a GPU: the same masks to the bit, sums in another order. Activations are float32 or
-/// bfloat16 (under MixedPrecision), sums and norms float32.
+/// bfloat16 (Params::with_halves), sums float32.
 
 /// Whether x can be given to them.
 bool gpu_rows_can(const at::Tensor& x);
@@ -32,20 +34,44 @@ GpuSoftmax gpu_attention_softmax(const at::Tensor& scores, const GpuSoftmaxCall&
 at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::Tensor& weights,
                                           const GpuSoftmaxCall& call);
 
-struct GpuNorm {
-  at::Tensor y, normal, inverse;  ///< float32: [C, T, H] twice, [C * T]
+/// What a normalisation is of: norm((f + f_bias) * mask + x) with weight and bias [H] or [C, H].
+struct GpuNormInput {
+  at::Tensor f;
+  at::Tensor f_bias;  ///< [H] or [C, H], or undefined
+  at::Tensor x;       ///< undefined: f alone
+  at::Tensor weight, bias;
+  Dropout::Site site = {};
+  double epsilon = 0;
 };
-/// norm(f * mask + x) with weight and bias [H] or [C, H]; norm(f) where x is undefined.
-GpuNorm gpu_residual_norm(const at::Tensor& f, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          const Dropout::Site& site, double epsilon);
+struct GpuNorm {
+  at::Tensor y, normal;  ///< [C, T, H]
+  at::Tensor inverse;    ///< [C * T] float32
+};
+/// Whether kernels take rows so wide.
+bool gpu_norm_can(const at::Tensor& f);
+GpuNorm gpu_residual_norm(const GpuNormInput& input, at::ScalarType type);
 
 struct GpuNormGradient {
   at::Tensor df, dx;
-  at::Tensor sums;  ///< [2, C, blocks, H]: of weight and bias, to be summed over the blocks; undefined if not wanted
+  at::Tensor sums;  ///< [3, C, blocks, H]: of weight, bias and f_bias; undefined if not wanted
 };
-/// `type_f`, `type_x`: what the gradients are to be.
+/// What the gradients are to be; undefined types are not wanted.
+struct GpuNormWish {
+  std::optional<at::ScalarType> f, x;
+  bool sums = false;
+};
 GpuNormGradient gpu_residual_norm_gradient(const at::Tensor& dy, const GpuNorm& forward, const at::Tensor& weight,
-                                           const Dropout::Site& site, bool want_weights, at::ScalarType type_f,
-                                           at::ScalarType type_x);
+                                           const Dropout::Site& site, const GpuNormWish& wish);
+
+/// Gradients [C, H], added to what is there: of sums [C, blocks, H], and of rows [C, T, H].
+void gpu_fold_sums(const at::Tensor& sums, const at::Tensor& gradients);
+void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients);
+/// Gradients [C, V, H] of tables from those of the rows [C, T, H] that ids [C, T] looked up, but for row `padding`.
+void gpu_lookup_gradient(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& gradients,
+                         std::int64_t padding);
+
+/// gelu(x + bias): x [C, T, H] with H a multiple of 4, bias [H], [C, H] or undefined.
+at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
+at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh);
 
 }  // namespace chorus

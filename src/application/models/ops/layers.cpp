@@ -1,14 +1,14 @@
 #include "application/models/ops/layers.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <torch/autograd.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
 
+#include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/error.h"
@@ -21,11 +21,11 @@ class CohortLookup : public torch::autograd::Function<CohortLookup> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tables, const at::Tensor& ids,
                             std::int64_t padding) {
-    context->save_for_backward({ids});
-    context->saved_data["rows"] = tables.size(1);
+    context->save_for_backward({ids, tables});
     context->saved_data["padding"] = padding;
     // One launch for all clients; on a CPU whole rows are copied faster.
     if (!tables.is_cpu()) return tables.gather(1, ids.unsqueeze(2).expand({-1, -1, tables.size(2)}));
+    if (tables.size(0) == 1) return tables[0].index_select(0, ids[0]).unsqueeze(0);
     std::vector<at::Tensor> parts;
     for (std::int64_t c = 0; c < tables.size(0); ++c) parts.push_back(tables[c].index_select(0, ids[c]));
     return torch::stack(parts);
@@ -33,18 +33,36 @@ class CohortLookup : public torch::autograd::Function<CohortLookup> {
 
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list outputs) {
-    const at::Tensor ids = context->get_saved_variables()[0];
-    const at::Tensor& gradient = outputs[0];
-    at::Tensor result =
-        torch::zeros({gradient.size(0), context->saved_data["rows"].toInt(), gradient.size(2)}, gradient.options());
-    if (!gradient.is_cpu()) {
-      result.scatter_add_(1, ids.unsqueeze(2).expand({-1, -1, gradient.size(2)}), gradient);
+    const auto saved = context->get_saved_variables();
+    const at::NoGradGuard no_grad;
+    add_gradient(outputs[0], saved[0], saved[1].grad(), context->saved_data["padding"].toInt());
+    return {at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  // sums [C, V, H] += rows [C, T, H], where ids [C, T] say
+  static void add_gradient(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& sums,
+                           std::int64_t padding) {
+    if (gpu_rows_can(rows)) {
+      gpu_lookup_gradient(rows, ids, sums, padding);
+    } else if (rows.is_cpu()) {
+      add_rows(rows.contiguous(), ids.contiguous(), sums, padding);
     } else {
-      for (std::int64_t c = 0; c < gradient.size(0); ++c) result[c].index_add_(0, ids[c], gradient[c]);
+      const at::Tensor where = ids.unsqueeze(2).expand({-1, -1, rows.size(2)});
+      sums.scatter_add_(1, where, padding < 0 ? rows : rows.masked_fill(ids.eq(padding).unsqueeze(2), 0));
     }
-    const std::int64_t padding = context->saved_data["padding"].toInt();
-    if (padding >= 0) result.select(1, padding).zero_();
-    return {result, at::Tensor(), at::Tensor()};
+  }
+
+  static void add_rows(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& sums, std::int64_t padding) {
+    const std::int64_t tokens = ids.size(1), width = rows.size(2);
+    const auto* id = ids.data_ptr<std::int64_t>();
+    const float* from = rows.data_ptr<float>();
+    for (std::int64_t c = 0; c < ids.size(0); ++c) {
+      float* table = sums[c].data_ptr<float>();
+      for (std::int64_t t = 0; t < tokens; ++t, ++id, from += width) {
+        if (*id != padding) add_row(table + *id * width, from, width);
+      }
+    }
   }
 };
 
@@ -82,25 +100,6 @@ class GeluRows : public torch::autograd::Function<GeluRows> {
   }
 };
 
-// x [C, T, in] times the transpose of w [C, out, in] or [out, in], plus b.
-at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (weight.dim() == 2) {
-    at::Tensor y = torch::matmul(x, weight.t());
-    if (!bias.defined()) return y;
-    return y + (bias.dim() == 2 ? bias.unsqueeze(1) : bias);
-  }
-  if (weight.size(0) == 1) {
-    const at::Tensor rows = x.squeeze(0);
-    const at::Tensor matrix = weight.squeeze(0).t();
-    const at::Tensor y =
-        bias.defined() ? torch::addmm(bias.dim() == 2 ? bias.squeeze(0) : bias, rows, matrix) : torch::mm(rows, matrix);
-    return y.unsqueeze(0);
-  }
-  const at::Tensor matrix = weight.transpose(1, 2);
-  if (!bias.defined()) return torch::bmm(x, matrix);
-  return torch::baddbmm(bias.dim() == 2 ? bias.unsqueeze(1) : bias, x, matrix);
-}
-
 }  // namespace
 
 Linear Linear::add(Layout& layout, const std::string& name, const Shape& shape, Init init) {
@@ -122,24 +121,24 @@ Linear Linear::attach(Layout& layout, const std::string& name, const Shape& shap
 }
 
 at::Tensor Linear::operator()(const Params& params, const at::Tensor& x) const {
-  const at::Tensor& stored = params[weight];
-  const at::Tensor y =
-      affine(x, transposed ? stored.transpose(-1, -2) : stored, bias.exists() ? params[bias] : at::Tensor());
-  if (!update.a.exists()) return y;
-  return y + affine(affine(x, params[update.a], {}), params[update.b], {}) * update.scale;
+  return with_update(params, x, product(params, {weight, bias, transposed}, x));
 }
 
-at::Tensor for_products(const at::Tensor& x) {
-  if (!x.is_cuda()) return x;
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
-  return at::autocast::is_autocast_enabled(at::kCUDA) ? x.to(at::autocast::get_autocast_dtype(at::kCUDA)) : x;
-#else
-  return at::autocast::is_enabled() ? x.to(at::autocast::get_autocast_gpu_dtype()) : x;
-#endif
+at::Tensor Linear::without_bias(const Params& params, const at::Tensor& x) const {
+  return with_update(params, x, product(params, {weight, {}, transposed}, x));
+}
+
+at::Tensor Linear::with_update(const Params& params, const at::Tensor& x, const at::Tensor& y) const {
+  if (!update.a.exists()) return y;
+  return y + product(params, {update.b}, product(params, {update.a}, x) * update.scale);
+}
+
+at::Tensor for_products(const Params& params, const at::Tensor& x) {
+  return params.halves().defined() ? x.to(at::kBFloat16) : x;
 }
 
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x) {
-  return affine(x, params[table], at::Tensor());
+  return product(params, {table}, x);
 }
 
 at::Tensor over_tokens(const Params& params, ParamId id) {
@@ -154,7 +153,6 @@ Embedding Embedding::add(Layout& layout, const std::string& name, std::int64_t r
 at::Tensor Embedding::operator()(const Params& params, const at::Tensor& ids) const {
   const at::Tensor& value = params[table];
   if (!params.trainable(table)) return torch::embedding(value, ids);
-  if (value.size(0) == 1) return torch::embedding(value.squeeze(0), ids, padding);
   return CohortLookup::apply(value, ids, padding);
 }
 
@@ -173,6 +171,9 @@ at::Tensor Norm::operator()(const Params& params, const at::Tensor& x) const {
     return x * inverse * over_tokens(params, weight);
   }
   const std::int64_t width = x.size(-1);
+  if (!x.is_cpu()) {
+    if (const at::Tensor y = cohort_norm(params, *this, x); y.defined()) return y;
+  }
   const bool shared = params.clients() == 1 || (!params.trainable(weight) && !params.trainable(bias));
   if (shared) return torch::layer_norm(x, {width}, params[weight].view({width}), params[bias].view({width}), epsilon);
   if (const at::Tensor y = cohort_norm(params, *this, x); y.defined()) return y;
@@ -199,6 +200,12 @@ Activation activation_named(const std::string& name) {
 at::Tensor gelu(const at::Tensor& x, bool by_tanh) {
   if (x.is_cpu() && x.scalar_type() == at::kFloat) return GeluRows::apply(x, by_tanh);
   return torch::gelu(x, by_tanh ? "tanh" : "none");
+}
+
+at::Tensor activate(Activation activation, const Params& params, const Linear& linear, const at::Tensor& x) {
+  const bool is_gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+  if (!is_gelu || linear.update.a.exists()) return activate(activation, linear(params, x));
+  return gelu_product(params, {linear.weight, linear.bias, linear.transposed}, x, activation == Activation::kGeluTanh);
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {

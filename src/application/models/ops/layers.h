@@ -39,6 +39,11 @@ struct Linear {
   static Linear attach(Layout& layout, const std::string& name, const Shape& shape, Init init);
 
   at::Tensor operator()(const Params& params, const at::Tensor& x) const;
+  /// y - b: where what follows adds the bias.
+  at::Tensor without_bias(const Params& params, const at::Tensor& x) const;
+
+ private:
+  at::Tensor with_update(const Params& params, const at::Tensor& x, const at::Tensor& y) const;
 };
 
 /// Rows of a table [V, H] by id [C, T]. The row `padding` gets no gradient from here, as in PyTorch.
@@ -58,9 +63,9 @@ struct Norm {
   at::Tensor operator()(const Params& params, const at::Tensor& x) const;
 };
 
-/// x as products see it: where they are computed in half precision (autocast), in it. For an x that several read, so
-/// that it is converted once.
-at::Tensor for_products(const at::Tensor& x);
+/// x as products see it: where they are computed in bfloat16, in it. For an x that several read, so that it is
+/// converted once.
+at::Tensor for_products(const Params& params, const at::Tensor& x);
 
 /// x [C, T, H] times the transpose of an embedding table: the logits of a language model with tied weights.
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x);
@@ -72,6 +77,8 @@ at::Tensor over_tokens(const Params& params, ParamId id);
 enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kSilu };
 Activation activation_named(const std::string& name);
 at::Tensor activate(Activation activation, const at::Tensor& x);
+/// activate(activation, linear(params, x)), in fewer passes where there is a kernel for it.
+at::Tensor activate(Activation activation, const Params& params, const Linear& linear, const at::Tensor& x);
 /// x times the normal distribution's share below x, or its approximation by a hyperbolic tangent.
 at::Tensor gelu(const at::Tensor& x, bool by_tanh);
 

@@ -84,9 +84,16 @@ struct Inputs {
     for (const auto& shape : shapes) inputs.tensors.push_back(torch::randn(shape).to(device).requires_grad_());
     return inputs;
   }
+  // Those of parameters are added to what is there (Params), so all begin at 0.
   std::vector<at::Tensor> gradients(const at::Tensor& result) {
     if (!weights.defined()) weights = torch::randn(result.sizes()).to(result.device());
-    return torch::autograd::grad({(result * weights).sum()}, tensors);
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& x : tensors) {
+      if (x.grad().defined()) x.grad().zero_();
+    }
+    (result * weights).sum().backward();
+    for (const at::Tensor& x : tensors) all.push_back(x.grad().clone());
+    return all;
   }
 };
 
@@ -110,12 +117,12 @@ TEST(Attention, PackedEqualsPaddedWithItsGradients) {
 
 void check_residual_norm(at::Device device, bool trained, double probability) {
   Layout layout;
-  const Norm norm = Norm::add(layout, "norm", 37, 1e-5);
+  const Norm norm = Norm::add(layout, "norm", 36, 1e-5);
   if (!trained) layout.freeze([](const ParamSpec&) { return true; });
   Params params(layout, {.clients = 2, .gradients = true, .device = device});
   const at::Tensor& numbers = trained ? params.values() : params.frozen();
   numbers.copy_(torch::randn(numbers.sizes()));
-  Inputs inputs = Inputs::random({{2, 70, 37}, {2, 70, 37}}, device);
+  Inputs inputs = Inputs::random({{2, 70, 36}, {2, 70, 36}}, device);
   if (trained) inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
   Dropout first({8, 9}), second({8, 9});
   const at::Tensor fast = residual_norm(params, norm, inputs.tensors[0], inputs.tensors[1], first, probability);
@@ -131,6 +138,98 @@ TEST(Residual, NormOfASumEqualsItsPartsWithItsGradients) {
     for (const double probability : {0.0, 0.3}) {
       check_residual_norm(device, true, probability);
       check_residual_norm(device, false, probability);
+    }
+  }
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
+// A linear layer, a gelu and the end of a sub-layer against the operators they are made of; `halves`: in bfloat16.
+void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool frozen_weight) {
+  Layout layout;
+  const Linear up = Linear::add(layout, "up", {32, 48}, Init::zeros());
+  const Linear down =
+      Linear::add(layout, "down", {.in = 48, .out = 32, .with_bias = true, .transposed = true}, Init::zeros());
+  const Norm norm = Norm::add(layout, "norm", 32, 1e-5);
+  if (frozen_weight) layout.freeze([](const ParamSpec& spec) { return spec.name == "up.weight"; });
+  Params params(layout, {.clients = clients, .gradients = true, .device = device});
+  params.values().copy_(torch::randn(params.values().sizes()) * 0.5);
+  params.frozen().copy_(torch::randn(params.frozen().sizes()) * 0.5);
+  if (halves) params = params.with_halves();
+  Inputs inputs = Inputs::random({{clients, 70, 32}}, device);
+  const at::Tensor x = inputs.tensors[0];
+  for (const ParamId id : {up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias}) {
+    if (params.trainable(id)) inputs.tensors.push_back(params[id]);
+  }
+  Dropout first(std::vector<std::uint64_t>(static_cast<std::size_t>(clients), 8)), second = first;
+  const Adapter none;
+  const at::Tensor fast =
+      SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, first);
+  const auto turned = [&](ParamId id) { return params[id].transpose(-1, -2); };
+  const auto row = [&](ParamId id) { return params[id].unsqueeze(1); };
+  const at::Tensor inner = torch::gelu(torch::matmul(x, turned(up.weight)) + row(up.bias));
+  const at::Tensor sum = second.hidden(torch::matmul(inner, params[down.weight]) + row(down.bias), 0.2) + x;
+  const at::Tensor plain = torch::layer_norm(sum, {32}, {}, {}, 1e-5) * row(norm.weight) + row(norm.bias);
+  EXPECT_LT(distance(fast, plain), halves ? 1e-2 : 1e-6);
+  const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), halves ? 2e-2 : 1e-5) << i;
+}
+
+TEST(Sublayer, EqualsTheOperatorsItIsMadeOf) {
+  torch::manual_seed(5);
+  for (const at::Device device : devices()) {
+    for (const std::int64_t clients : {1, 3}) {
+      for (const bool frozen : {false, true}) {
+        check_sublayer(device, clients, false, frozen);
+        if (device.is_cuda()) check_sublayer(device, clients, true, frozen);
+      }
+    }
+  }
+}
+
+TEST(Embedding, AddsToTheRowsItReadButThePaddings) {
+  for (const at::Device device : devices()) {
+    Layout layout;
+    Embedding words = Embedding::add(layout, "words", 9, 5, Init::zeros());
+    words.padding = 2;
+    Params params(layout, {.clients = 2, .gradients = true, .device = device});
+    params.values().copy_(torch::randn(params.values().sizes()));
+    const at::Tensor ids = torch::tensor({1, 1, 2, 8, 1, 0, 3, 2, 2, 3}, at::kLong).view({2, 5}).to(device);
+    const at::Tensor weights = torch::randn({2, 5, 5}).to(device);
+    const at::Tensor rows = words(params, ids);
+    (rows * weights).sum().backward();
+    for (std::int64_t c = 0; c < 2; ++c) {
+      EXPECT_TRUE(torch::equal(rows[c], params.tensor(words.table, c).index_select(0, ids[c])));
+      at::Tensor wanted = torch::zeros({9, 5}, weights.options()).index_add_(0, ids[c], weights[c]);
+      wanted[2].zero_();
+      EXPECT_TRUE(torch::allclose(params.gradient(words.table, c), wanted, 1e-5, 1e-6));
+    }
+  }
+}
+
+TEST(Attention, OnAGpuInBfloat16IsCloseToFloat32) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  torch::manual_seed(6);
+  const at::Device gpu(at::kCUDA, 0);
+  const Packing queries({{3, 150, 9}, {64, 65}, {1}}, gpu), keys({{5, 1, 90}, {130, 7}, {4}}, gpu);
+  for (const std::int64_t width : {16, 32, 64}) {
+    for (const bool cross : {false, true}) {
+      const Packing& others = cross ? keys : queries;
+      const AttentionSpec spec{.heads = 3, .scale = 0.2, .causal = !cross, .dropout = 0.2};
+      Inputs inputs = Inputs::random(
+          {{3, queries.tokens(), 3 * width}, {3, others.tokens(), 3 * width}, {3, others.tokens(), 3 * width}}, gpu);
+      const auto half = [&](std::size_t i) { return inputs.tensors[i].to(at::kBFloat16); };
+      Dropout first({5, 6, 7}), second({5, 6, 7});
+      const at::Tensor valid = queries.token_valid().unsqueeze(2).to(at::kFloat);
+      const at::Tensor fast = attention(half(0), half(1), half(2), queries, others, spec, first) * valid;
+      const at::Tensor plain =
+          padded_attention(inputs.tensors[0], inputs.tensors[1], inputs.tensors[2], queries, others, spec, second) *
+          valid;
+      EXPECT_LT(distance(fast, plain), 1e-2);
+      const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), 2e-2) << i;
     }
   }
 }

@@ -8,6 +8,9 @@ namespace {
 
 using Pieces = std::vector<std::pair<at::Tensor*, std::vector<std::int64_t>>>;
 
+// T is a multiple of this on a GPU.
+constexpr std::int64_t kGpuTokens = 64;
+
 // Makes each piece a view of `buffer`, one after the other.
 void cut(const at::Tensor& buffer, const Pieces& pieces) {
   std::int64_t begin = 0;
@@ -43,17 +46,15 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     sequences_ = std::max(sequences_, static_cast<std::int64_t>(row.size()));
     total_ += static_cast<std::int64_t>(row.size());
   }
+  // Every new shape costs a GPU's products a search for the best way; so shapes are few. Not where rows are full.
+  const bool even = total_ * longest_ == clients_ * tokens_;
+  if (!device.is_cpu() && !even) tokens_ = (tokens_ + kGpuTokens - 1) / kGpuTokens * kGpuTokens;
 
   // All numbers in one buffer and all flags in another, so that a GPU gets them in two copies.
-  const Pieces numbers{{&positions_, {clients_, tokens_}},
-                       {&owner_, {clients_, tokens_}},
-                       {&first_, {clients_, sequences_}},
-                       {&last_, {clients_, sequences_}},
-                       {&client_of_, {total_}},
-                       {&sequence_of_, {total_}},
-                       {&length_of_, {total_}},
-                       {&token_at_, {total_ * longest_}},
-                       {&slot_of_, {clients_ * tokens_}}};
+  const Pieces numbers{
+      {&positions_, {clients_, tokens_}}, {&owner_, {clients_, tokens_}}, {&first_, {clients_, sequences_}},
+      {&last_, {clients_, sequences_}},   {&places_, {6, total_}},        {&token_at_, {total_ * longest_}},
+      {&slot_of_, {clients_ * tokens_}}};
   const Pieces flags{{&token_valid_, {clients_, tokens_}},
                      {&sequence_valid_, {clients_, sequences_}},
                      {&attendable_, {total_, longest_}}};
@@ -66,9 +67,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
   auto* first = first_.data_ptr<std::int64_t>();
   auto* last = last_.data_ptr<std::int64_t>();
   auto* sequence_valid = sequence_valid_.data_ptr<bool>();
-  auto* client_of = client_of_.data_ptr<std::int64_t>();
-  auto* sequence_of = sequence_of_.data_ptr<std::int64_t>();
-  auto* length_of = length_of_.data_ptr<std::int64_t>();
+  auto* places = places_.data_ptr<std::int64_t>();
   auto* token_at = token_at_.data_ptr<std::int64_t>();
   auto* slot_of = slot_of_.data_ptr<std::int64_t>();
   std::int64_t n = 0;
@@ -80,9 +79,9 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
       first[c * sequences_ + b] = column;
       last[c * sequences_ + b] = column + length - 1;
       sequence_valid[c * sequences_ + b] = true;
-      client_of[n] = c;
-      sequence_of[n] = b;
-      length_of[n] = length;
+      const std::int64_t begin = c * tokens_ + column;
+      const std::int64_t place[6] = {c, b, begin, begin, length, length};
+      for (std::int64_t k = 0; k < 6; ++k) places[k * total_ + n] = place[k];
       for (std::int64_t i = 0; i < longest_; ++i) {
         const std::int64_t token = c * tokens_ + column + std::min(i, length - 1);
         token_at[n * longest_ + i] = token;
@@ -99,11 +98,21 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     const std::int64_t own = slot_of[c * tokens_];
     for (; column < tokens_; ++column) slot_of[c * tokens_ + column] = own;
   }
-  dense_ = total_ * longest_ == clients_ * tokens_ && token_valid_.all().item<bool>();
+  dense_ = even && total_ * longest_ == clients_ * tokens_ && token_valid_.all().item<bool>();
 
-  if (device.is_cpu()) return;
-  cut(sent_to(device, all_numbers), numbers);
-  cut(sent_to(device, all_flags), flags);
+  if (!device.is_cpu()) {
+    cut(sent_to(device, all_numbers), numbers);
+    cut(sent_to(device, all_flags), flags);
+  }
+  client_of_ = places_[0];
+  sequence_of_ = places_[1];
+  length_of_ = places_[4];
+}
+
+at::Tensor Packing::places(const Packing& queries, const Packing& keys) {
+  if (&queries == &keys || queries.places_.is_same(keys.places_)) return queries.places_;
+  const at::Tensor &q = queries.places_, &k = keys.places_;
+  return torch::stack({q[0], q[1], q[2], k[2], q[4], k[4]});
 }
 
 Packing Packing::with_visible(const at::Tensor& visible) const {

@@ -24,17 +24,19 @@ struct PerClient {
 
 // What ResidualNorm and CohortNorm share; the latter has no x.
 struct NormRows {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& bias, const Dropout::Site& site,
-                            double epsilon) {
+  // `type`: of the result on a GPU. `f_bias` is empty on a CPU.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
+                            const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const Dropout::Site& site, double epsilon, at::ScalarType type) {
     site.save(*context);
-    context->saved_data["weights"] = weight.requires_grad() || bias.requires_grad();
+    context->saved_data["f"] = f.requires_grad();
+    context->saved_data["x"] = x.defined() && x.requires_grad();
     context->saved_data["type f"] = f.scalar_type();
     context->saved_data["type x"] = (x.defined() ? x : f).scalar_type();
-    context->saved_data["sum"] = x.defined();
     if (!f.is_cpu()) {
-      const GpuNorm result = gpu_residual_norm(f, x, weight, bias, site, epsilon);
-      context->save_for_backward({result.normal, result.inverse, weight});
+      const GpuNorm result =
+          gpu_residual_norm({f, f_bias.numel() > 0 ? f_bias : at::Tensor(), x, weight, bias, site, epsilon}, type);
+      context->save_for_backward({result.normal, result.inverse, weight, bias, f_bias});
       return result.y;
     }
     const at::Tensor part = f.contiguous(), rest = x.defined() ? x.contiguous() : at::Tensor();
@@ -58,23 +60,30 @@ struct NormRows {
             inverse.data_ptr<float>()[r] = residual_norm_row(row, mask, width, epsilon, scratch.data());
           }
         });
-    context->save_for_backward({normal, inverse, weight});
+    context->save_for_backward({normal, inverse, weight, bias, f_bias});
     return y;
   }
 
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
-                                               torch::autograd::tensor_list gradients) {
+  // The gradients of f and x; those of the parameters are added where they belong.
+  static std::pair<at::Tensor, at::Tensor> backward(torch::autograd::AutogradContext* context,
+                                                    const at::Tensor& gradient) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &normal = saved[0], &inverse = saved[1], &weight = saved[2];
+    const at::Tensor &normal = saved[0], &inverse = saved[1], &weight = saved[2], &bias = saved[3], &f_bias = saved[4];
     const Dropout::Site site = Dropout::Site::saved(*context);
-    const bool wanted = context->saved_data["weights"].toBool(), sum = context->saved_data["sum"].toBool();
+    const bool wanted = weight.requires_grad() || f_bias.requires_grad();
+    const at::NoGradGuard no_grad;
     if (!normal.is_cpu()) {
-      const GpuNormGradient result = gpu_residual_norm_gradient(
-          gradients[0], {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wanted,
-          context->saved_data["type f"].toScalarType(), context->saved_data["type x"].toScalarType());
-      return with_weights(result.df, sum ? result.dx : at::Tensor(), result.sums, weight);
+      GpuNormWish wish{.f = {}, .x = {}, .sums = wanted};
+      if (context->saved_data["f"].toBool()) wish.f = context->saved_data["type f"].toScalarType();
+      if (context->saved_data["x"].toBool()) wish.x = context->saved_data["type x"].toScalarType();
+      const GpuNormGradient result =
+          gpu_residual_norm_gradient(gradient, {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wish);
+      if (weight.requires_grad()) gpu_fold_sums(result.sums[0], weight.grad());
+      if (weight.requires_grad()) gpu_fold_sums(result.sums[1], bias.grad());
+      if (f_bias.requires_grad()) gpu_fold_sums(result.sums[2], f_bias.grad());
+      return {result.df, result.dx};
     }
-    const at::Tensor dy = gradients[0].contiguous();
+    const at::Tensor dy = gradient.contiguous();
     const std::int64_t clients = dy.size(0), rows = dy.size(1), width = dy.size(2);
     const std::int64_t blocks = (rows + kBlock - 1) / kBlock;
     at::Tensor dx = torch::empty_like(dy);
@@ -102,33 +111,28 @@ struct NormRows {
         }
       }
     });
-    return with_weights(df, sum ? dx : at::Tensor(), sums, weight);
-  }
-
-  // sums [2, C, blocks, H] of weight and bias, or undefined
-  static torch::autograd::tensor_list with_weights(const at::Tensor& df, const at::Tensor& dx, const at::Tensor& sums,
-                                                   const at::Tensor& weight) {
-    at::Tensor dweight, dbias;
-    if (sums.defined()) {
+    if (wanted) {
       const at::Tensor totals = sums.sum(2);  // [2, C, H]
-      dweight = weight.dim() == 2 ? totals[0] : totals[0].sum(0);
-      dbias = weight.dim() == 2 ? totals[1] : totals[1].sum(0);
+      weight.grad().add_(totals[0]);
+      bias.grad().add_(totals[1]);
     }
-    return {df, dx, dweight, dbias};
+    return {df, dx};
   }
 };
 
 class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& bias, const Dropout::Site& site,
-                            double epsilon) {
-    return NormRows::forward(context, f, x, weight, bias, site, epsilon);
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
+                            const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const Dropout::Site& site, double epsilon, at::ScalarType type) {
+    return NormRows::forward(context, f, f_bias, x, weight, bias, site, epsilon, type);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    torch::autograd::tensor_list result = NormRows::backward(context, std::move(gradients));
-    result.resize(6);
+    const auto [df, dx] = NormRows::backward(context, gradients[0]);
+    torch::autograd::tensor_list result(8);
+    result[0] = df;
+    result[2] = dx;
     return result;
   }
 };
@@ -136,20 +140,30 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
 class CohortNorm : public torch::autograd::Function<CohortNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, double epsilon) {
-    return NormRows::forward(context, x, {}, weight, bias, {}, epsilon);
+                            const at::Tensor& bias, double epsilon, at::ScalarType type) {
+    return NormRows::forward(context, x, torch::empty({0}), {}, weight, bias, {}, epsilon, type);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    const auto all = NormRows::backward(context, std::move(gradients));
-    return {all[0], all[2], all[3], at::Tensor()};
+    torch::autograd::tensor_list result(5);
+    result[0] = NormRows::backward(context, gradients[0]).first;
+    return result;
   }
 };
 
-bool has_norm_kernels(const at::Tensor& x) { return x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_rows_can(x); }
+bool has_norm_kernels(const at::Tensor& x) { return x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_norm_can(x); }
 
 bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
   return norm.bias.exists() && has_norm_kernels(x) && params.trainable(norm.weight) == params.trainable(norm.bias);
+}
+
+at::ScalarType result_type(const Params& params) { return params.halves().defined() ? at::kBFloat16 : at::kFloat; }
+
+// norm(dropout(f + f_bias) + x), f_bias empty on a CPU.
+at::Tensor fused(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& f_bias,
+                 const at::Tensor& x, const Dropout::Site& site) {
+  return ResidualNorm::apply(f, f_bias, x, params[norm.weight], params[norm.bias], site, norm.epsilon,
+                             result_type(params));
 }
 
 }  // namespace
@@ -157,20 +171,26 @@ bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability) {
   if (!kernels_fit(params, norm, f) || !has_norm_kernels(x)) return norm(params, dropout.hidden(f, probability) + x);
-  return ResidualNorm::apply(f, x, params[norm.weight], params[norm.bias], dropout.site(probability, f.device()),
-                             norm.epsilon);
+  return fused(params, norm, f, torch::empty({0}), x, dropout.site(probability, f.device()));
 }
 
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x) {
   if (!kernels_fit(params, norm, x)) return {};
-  return CohortNorm::apply(x, params[norm.weight], params[norm.bias], norm.epsilon);
+  return CohortNorm::apply(x, params[norm.weight], params[norm.bias], norm.epsilon, result_type(params));
 }
 
-at::Tensor SublayerEnd::operator()(const Params& params, const at::Tensor& f, const at::Tensor& x,
-                                   Dropout& masks) const {
-  if (!adapter.exists()) return residual_norm(params, norm, f, x, masks, dropout);
-  Dropout none;
-  return residual_norm(params, norm, adapter(params, masks.hidden(f, dropout), x, &norm), x, none, 0);
+at::Tensor SublayerEnd::operator()(const Params& params, const Linear& linear, const at::Tensor& input,
+                                   const at::Tensor& x, Dropout& masks) const {
+  if (adapter.exists()) {
+    Dropout none;
+    const at::Tensor f = masks.hidden(linear(params, input), dropout);
+    return residual_norm(params, norm, adapter(params, f, x, &norm), x, none, 0);
+  }
+  if (x.is_cpu() || !linear.bias.exists() || !kernels_fit(params, norm, x)) {
+    return residual_norm(params, norm, linear(params, input), x, masks, dropout);
+  }
+  return fused(params, norm, linear.without_bias(params, input), params[linear.bias], x,
+               masks.site(dropout, x.device()));
 }
 
 }  // namespace chorus

@@ -16,13 +16,15 @@ at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tenso
 /// A layer normalisation whose weights are each client's own, by the same kernels; undefined where there are none.
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x);
 
-/// How a sub-layer of a post-norm network ends: norm(dropout(f) + x), with an adapter where one is attached.
+/// How a sub-layer of a post-norm network ends: norm(dropout(f) + x) for f = linear(input), with an adapter where one
+/// is attached.
 struct SublayerEnd {
   const Norm& norm;
   const Adapter& adapter;
   double dropout;
 
-  at::Tensor operator()(const Params& params, const at::Tensor& f, const at::Tensor& x, Dropout& masks) const;
+  at::Tensor operator()(const Params& params, const Linear& linear, const at::Tensor& input, const at::Tensor& x,
+                        Dropout& masks) const;
 };
 
 }  // namespace chorus

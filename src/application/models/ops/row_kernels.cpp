@@ -218,6 +218,11 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
   }
 }
 
+CHORUS_BEST_INSTRUCTIONS
+void add(float* __restrict y, const float* __restrict x, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) y[j] += x[j];
+}
+
 CHORUS_END_OF_FAST_LOOPS
 
 }  // namespace
@@ -230,6 +235,8 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
   fill_groups(row.key, row.start / 4 + static_cast<std::uint64_t>(groups), 1, row.threshold, row.scale, last);
   std::copy(last, last + width % 4, mask + groups * 4);
 }
+
+void add_row(float* y, const float* x, std::int64_t count) { add(y, x, count); }
 
 void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y) {
   constexpr std::int64_t kPiece = 1024;

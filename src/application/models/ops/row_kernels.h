@@ -20,6 +20,9 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask);
 /// y = x * mask; the two are different rows.
 void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y);
 
+/// y += x; two rows.
+void add_row(float* y, const float* x, std::int64_t count);
+
 /// A layer normalisation of a sum: s = f * mask + x,  normal = (s - mean) / deviation,  y = normal * weight + bias.
 /// `scratch` has `width` floats. Returns 1 / deviation. Without x (null) the norm is of f alone.
 struct NormRow {

@@ -1,0 +1,439 @@
+#include "application/models/ops/gpu_attention.h"
+
+#include <fmt/format.h>
+#include <torch/autograd.h>
+
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "application/models/ops/gpu_source.h"
+#include "core/error.h"
+#include "core/gpu_kernel.h"
+
+namespace chorus {
+namespace {
+
+// After FlashAttention-2 (Dao, 2023): scores live in registers, tile by tile, and no sequence is padded. A block takes
+// 64 rows of one sequence and head, a warp 16 of them; columns pass by in tiles of shared memory. D is a head's width.
+//
+// Fragments of mma.m16n8k16, for lane = 4 g + t: an A (16 x 16) has rows g and g + 8, columns 2t, 2t + 1 and those + 8;
+// a B (16 x 8) has rows 2t, 2t + 1 and those + 8, column g; a sum (16 x 8) has rows g and g + 8, columns 2t, 2t + 1. So
+// the sums of two neighbouring tiles of 8 columns are the A of the next product.
+constexpr const char* kAttention = R"(
+#define ROWS 64
+#define STRIDE (D + 8)
+struct Sequence {
+  u64 q_row, k_row;  // of the first token
+  u32 q_count, k_count, head;
+  u64 mask_key, mask_group;
+};
+__device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline float low_of(u32 both) { return __uint_as_float(both << 16); }
+__device__ inline float high_of(u32 both) { return __uint_as_float(both & 0xFFFF0000u); }
+// Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
+__device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 first, u32 count) {
+  u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 row = first + g + 8 * half;
+    const u32* from = (const u32*)(x + (u64)row * stride) + t;
+#pragma unroll
+    for (u32 i = 0; i < D / 16; ++i) {
+      a[i][half] = row < count ? from[8 * i] : 0;
+      a[i][half + 2] = row < count ? from[8 * i + 4] : 0;
+    }
+  }
+}
+// Rows [first, first + N) of a matrix into shared memory; beyond `count` they are 0.
+template <u32 N>
+__device__ inline void load_tile(u16 (*tile)[STRIDE], const bf16* x, u64 stride, u32 first, u32 count) {
+  for (u32 i = threadIdx.x; i < N * (D / 8); i += blockDim.x) {
+    u32 row = i / (D / 8), part = i % (D / 8);
+    uint4 numbers = make_uint4(0, 0, 0, 0);
+    if (first + row < count) numbers = *(const uint4*)(x + (u64)(first + row) * stride + part * 8);
+    *(uint4*)&tile[row][part * 8] = numbers;
+  }
+}
+// s [N / 8][4] = rows (A fragments) times the tile's rows.
+template <u32 N>
+__device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
+  u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (u32 n = 0; n < N / 8; ++n) {
+    s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+#pragma unroll
+    for (u32 i = 0; i < D / 16; ++i) {
+      const u32* from = (const u32*)&tile[n * 8 + g][i * 16] + t;
+      mma(s[n], a[i], from[0], from[4]);
+    }
+  }
+}
+// sum [D / 8][4] += s [16 x N] times the tile [N x D].
+template <u32 N>
+__device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const u16 (*tile)[STRIDE]) {
+  u32 lane = threadIdx.x % 32;
+#pragma unroll
+  for (u32 i = 0; i < N / 16; ++i) {
+    u32 a[4] = {pair(s[2 * i][0], s[2 * i][1]), pair(s[2 * i][2], s[2 * i][3]), pair(s[2 * i + 1][0], s[2 * i + 1][1]),
+                pair(s[2 * i + 1][2], s[2 * i + 1][3])};
+#pragma unroll
+    for (u32 n = 0; n < D / 8; ++n) {
+      u32 b0, b1, from = (u32)__cvta_generic_to_shared(&tile[i * 16 + lane % 16][n * 8]);
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b0), "=r"(b1) : "r"(from));
+      mma(sum[n], a, b0, b1);
+    }
+  }
+}
+__device__ inline void store_rows(bf16* x, u64 stride, const float (*sum)[4], u32 first, u32 count, float factor0,
+                                  float factor1) {
+  u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 row = first + g + 8 * half;
+    if (row >= count) continue;
+    u32* to = (u32*)(x + (u64)row * stride) + t;
+    float factor = half == 0 ? factor0 : factor1;
+#pragma unroll
+    for (u32 n = 0; n < D / 8; ++n) to[4 * n] = pair(sum[n][2 * half] * factor, sum[n][2 * half + 1] * factor);
+  }
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+// places [6, N]: of a sequence its client, its number there, the rows of its first query and key, and their counts.
+__device__ inline Sequence sequence_of(const long long* places, const long long* seeds, u64 call, u32 heads,
+                                       u32 threshold) {
+  u32 all = gridDim.x / heads, n = blockIdx.x / heads;
+  Sequence s;
+  s.head = blockIdx.x % heads;
+  s.q_row = places[2 * all + n];
+  s.k_row = places[3 * all + n];
+  s.q_count = (u32)places[4 * all + n];
+  s.k_count = (u32)places[5 * all + n];
+  s.mask_key = threshold > 0 ? key_of(seeds, (u32)places[n], call) : 0;
+  s.mask_group = (((u64)places[all + n] * heads + s.head) << 32) / 4;
+  return s;
+}
+__device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
+  return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
+}
+__device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
+  return query < s.q_count && key < s.k_count && (!causal || key <= query);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, bf16* out, float* logs,
+                  const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
+                  u32 threshold, float keep) {
+  Sequence at = sequence_of(places, seeds, call, heads, threshold);
+  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  if (begin >= at.q_count) return;
+  __shared__ __align__(16) u16 key_tile[64][STRIDE], value_tile[64][STRIDE];
+  q += at.q_row * q_stride + at.head * D;
+  k += at.k_row * k_stride + at.head * D;
+  v += at.k_row * k_stride + at.head * D;
+  u32 a[D / 16][4];
+  load_rows(a, q, q_stride, first, at.q_count);
+  float sum[D / 8][4] = {}, top[2] = {-3e38f, -3e38f}, total[2] = {};
+  u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
+  for (u32 column = 0; column < end; column += 64) {
+    __syncthreads();
+    load_tile<64>(key_tile, k, k_stride, column, at.k_count);
+    load_tile<64>(value_tile, v, k_stride, column, at.k_count);
+    __syncthreads();
+    float s[8][4];
+    scores<64>(s, a, key_tile);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      u32 row = first + g + 8 * half;
+      float most = top[half];
+#pragma unroll
+      for (u32 n = 0; n < 8; ++n)
+#pragma unroll
+        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
+          s[n][e] = seen(at, row, column + n * 8 + 2 * t + e % 2, causal) ? s[n][e] * scale : -3e38f;
+          most = fmaxf(most, s[n][e]);
+        }
+      most = quad_max(most);
+      float shrink = __expf(top[half] - most), part = 0;
+      top[half] = most;
+#pragma unroll
+      for (u32 n = 0; n < 8; ++n) {
+        u64 bits = threshold > 0 ? mask_bits(at, row, column + n * 8 + 2 * t) : 0;
+#pragma unroll
+        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
+          float weight = s[n][e] > -2e38f ? __expf(s[n][e] - most) : 0.0f;
+          part += weight;
+          s[n][e] = threshold > 0 ? weight * kept(bits, (2 * t + e % 2) % 4, threshold, keep) : weight;
+        }
+      }
+      total[half] = total[half] * shrink + part;
+#pragma unroll
+      for (u32 n = 0; n < D / 8; ++n) {
+        sum[n][2 * half] *= shrink;
+        sum[n][2 * half + 1] *= shrink;
+      }
+    }
+    accumulate<64>(sum, s, value_tile);
+  }
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) total[half] = quad_sum(total[half]);
+  u64 width = (u64)heads * D;
+  store_rows(out + at.q_row * width + at.head * D, width, sum, first, at.q_count, 1.0f / total[0], 1.0f / total[1]);
+  if (t != 0) return;
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 row = first + g + 8 * half;
+    if (row < at.q_count) logs[(at.q_row + row) * heads + at.head] = top[half] + __logf(total[half]);
+  }
+}
+
+// The gradient of the queries; and of each query the product of its output and that one's gradient.
+extern "C" __global__ void __launch_bounds__(128)
+attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* out,
+                         const bf16* dout, const float* logs, float* products, bf16* dq, u64 dq_stride,
+                         const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
+                         u32 threshold, float keep) {
+  Sequence at = sequence_of(places, seeds, call, heads, threshold);
+  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  if (begin >= at.q_count) return;
+  __shared__ __align__(16) u16 key_tile[32][STRIDE], value_tile[32][STRIDE];
+  u64 width = (u64)heads * D, place = at.q_row * width + at.head * D;
+  q += at.q_row * q_stride + at.head * D;
+  k += at.k_row * k_stride + at.head * D;
+  v += at.k_row * k_stride + at.head * D;
+  u32 a[D / 16][4], b[D / 16][4];
+  load_rows(a, out + place, width, first, at.q_count);
+  load_rows(b, dout + place, width, first, at.q_count);
+  float log[2], product[2] = {};
+#pragma unroll
+  for (u32 i = 0; i < D / 16; ++i)
+#pragma unroll
+    for (u32 e = 0; e < 4; ++e)
+      product[e % 2] += low_of(a[i][e]) * low_of(b[i][e]) + high_of(a[i][e]) * high_of(b[i][e]);
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 row = first + g + 8 * half;
+    u64 number = (at.q_row + row) * heads + at.head;
+    product[half] = quad_sum(product[half]);
+    log[half] = row < at.q_count ? logs[number] : 0;
+    if (t == 0 && row < at.q_count) products[number] = product[half];
+  }
+  load_rows(a, q, q_stride, first, at.q_count);
+  float sum[D / 8][4] = {};
+  u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
+  for (u32 column = 0; column < end; column += 32) {
+    __syncthreads();
+    load_tile<32>(key_tile, k, k_stride, column, at.k_count);
+    load_tile<32>(value_tile, v, k_stride, column, at.k_count);
+    __syncthreads();
+    float s[4][4], d[4][4];
+    scores<32>(s, a, key_tile);
+    scores<32>(d, b, value_tile);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      u32 row = first + g + 8 * half;
+#pragma unroll
+      for (u32 n = 0; n < 4; ++n) {
+        u64 bits = threshold > 0 ? mask_bits(at, row, column + n * 8 + 2 * t) : 0;
+#pragma unroll
+        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
+          float weight = seen(at, row, column + n * 8 + 2 * t + e % 2, causal) ? __expf(s[n][e] * scale - log[half]) : 0;
+          if (threshold > 0) d[n][e] *= kept(bits, (2 * t + e % 2) % 4, threshold, keep);
+          s[n][e] = weight * (d[n][e] - product[half]) * scale;
+        }
+      }
+    }
+    accumulate<32>(sum, s, key_tile);
+  }
+  store_rows(dq + at.q_row * dq_stride + at.head * D, dq_stride, sum, first, at.q_count, 1, 1);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* dout,
+                       const float* logs, const float* products, bf16* dk, bf16* dv, u64 dk_stride,
+                       const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
+                       u32 threshold, float keep) {
+  Sequence at = sequence_of(places, seeds, call, heads, threshold);
+  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  if (begin >= at.k_count) return;
+  __shared__ __align__(16) u16 query_tile[32][STRIDE], dout_tile[32][STRIDE];
+  u64 width = (u64)heads * D;
+  q += at.q_row * q_stride + at.head * D;
+  k += at.k_row * k_stride + at.head * D;
+  v += at.k_row * k_stride + at.head * D;
+  dout += at.q_row * width + at.head * D;
+  u32 a[D / 16][4], b[D / 16][4];
+  load_rows(a, k, k_stride, first, at.k_count);
+  load_rows(b, v, k_stride, first, at.k_count);
+  float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
+  for (u32 column = causal ? begin / 32 * 32 : 0; column < at.q_count; column += 32) {
+    __syncthreads();
+    load_tile<32>(query_tile, q, q_stride, column, at.q_count);
+    load_tile<32>(dout_tile, dout, width, column, at.q_count);
+    __syncthreads();
+    float s[4][4], d[4][4];
+    scores<32>(s, a, query_tile);
+    scores<32>(d, b, dout_tile);
+#pragma unroll
+    for (u32 n = 0; n < 4; ++n)
+#pragma unroll
+      for (u32 e = 0; e < 4; ++e) {
+        u32 query = column + n * 8 + 2 * t + e % 2, row = first + g + 8 * (e / 2);
+        bool is_seen = seen(at, query, row, causal);
+        u64 number = (at.q_row + query) * heads + at.head;
+        float weight = is_seen ? __expf(s[n][e] * scale - logs[number]) : 0;
+        float factor = threshold > 0 ? kept(mask_bits(at, query, row), row % 4, threshold, keep) : 1.0f;
+        s[n][e] = weight * (d[n][e] * factor - (is_seen ? products[number] : 0)) * scale;
+        d[n][e] = weight * factor;
+      }
+    accumulate<32>(value_sum, d, dout_tile);
+    accumulate<32>(key_sum, s, query_tile);
+  }
+  store_rows(dk + at.k_row * dk_stride + at.head * D, dk_stride, key_sum, first, at.k_count, 1, 1);
+  store_rows(dv + at.k_row * dk_stride + at.head * D, dk_stride, value_sum, first, at.k_count, 1, 1);
+}
+)";
+
+constexpr std::int64_t kRows = 64;  // ROWS
+
+struct GpuAttentionCall {
+  std::int64_t heads = 1, longest_query = 0, longest_key = 0;
+  bool causal = false;
+  double scale = 1;
+  at::Tensor places;  // Packing::places
+  Dropout::Site site = {};
+};
+constexpr int kWarps = 4;
+
+struct Kernels {
+  explicit Kernels(const std::string& source)
+      : forward("attention_forward", source),
+        queries("attention_query_gradient", source),
+        keys("attention_key_gradient", source) {}
+  GpuKernel forward, queries, keys;
+};
+
+// Of heads so wide.
+const Kernels& kernels_for(std::int64_t width) {
+  static std::mutex mutex;
+  static std::map<std::int64_t, Kernels> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(width);
+  if (found != known.end()) return found->second;
+  const std::string source = fmt::format("{}#define D {}\n{}", kGpuPrelude, width, kAttention);
+  return known.try_emplace(width, source).first->second;
+}
+
+// What all three kernels end with.
+struct Rest {
+  explicit Rest(const GpuAttentionCall& call)
+      : places(call.places.data_ptr<std::int64_t>()),
+        seeds(call.site.threshold == 0 ? nullptr : call.site.seeds.data_ptr<std::int64_t>()),
+        heads(static_cast<unsigned>(call.heads)),
+        causal(call.causal ? 1U : 0U),
+        threshold(static_cast<unsigned>(call.site.threshold)),
+        scale(static_cast<float>(call.scale)) {}
+  const std::int64_t *places, *seeds;
+  unsigned heads, causal, threshold;
+  float scale;
+};
+
+GpuKernel::Grid grid_of(const GpuAttentionCall& call, std::int64_t longest) {
+  return {call.places.size(1) * call.heads, 32 * kWarps, (longest + kRows - 1) / kRows};
+}
+
+// Rows of one matrix: a contiguous tensor, or the columns of one.
+bool rows_fit(const at::Tensor& x) {
+  return x.stride(2) == 1 && x.stride(0) == x.size(1) * x.stride(1) && x.stride(1) % 8 == 0 &&
+         reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
+}
+at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(); }
+
+class GpuAttention : public torch::autograd::Function<GpuAttention> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& queries,
+                            const at::Tensor& keys, const at::Tensor& values, const GpuAttentionCall& call) {
+    const at::Tensor q = as_rows(queries);
+    at::Tensor k = as_rows(keys), v = as_rows(values);
+    if (k.stride(1) != v.stride(1)) k = k.contiguous(), v = v.contiguous();
+    // What belongs to no sequence is 0.
+    at::Tensor out = torch::zeros(q.sizes(), q.options());
+    at::Tensor logs = torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat));
+    const Rest rest(call);
+    kernels_for(q.size(2) / call.heads)
+        .forward.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
+                        k.stride(1), out.data_ptr(), logs.data_ptr<float>(), rest.places, rest.seeds, call.site.call,
+                        rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+    call.site.save(*context);
+    context->save_for_backward({q, k, v, out, logs, call.places});
+    context->saved_data["heads"] = call.heads;
+    context->saved_data["longest query"] = call.longest_query;
+    context->saved_data["longest key"] = call.longest_key;
+    context->saved_data["causal"] = call.causal;
+    context->saved_data["scale"] = call.scale;
+    return out;
+  }
+
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &logs = saved[4];
+    const GpuAttentionCall call{.heads = context->saved_data["heads"].toInt(),
+                                .longest_query = context->saved_data["longest query"].toInt(),
+                                .longest_key = context->saved_data["longest key"].toInt(),
+                                .causal = context->saved_data["causal"].toBool(),
+                                .scale = context->saved_data["scale"].toDouble(),
+                                .places = saved[5],
+                                .site = Dropout::Site::saved(*context)};
+    const at::Tensor dout = gradients[0].to(out.scalar_type()).contiguous();
+    at::Tensor products = torch::empty_like(logs);
+    at::Tensor dq = torch::zeros(q.sizes(), q.options()),
+               dkv = torch::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options());
+    at::Tensor dk = dkv[0], dv = dkv[1];
+    const Kernels& kernels = kernels_for(q.size(2) / call.heads);
+    const Rest rest(call);
+    kernels.queries.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
+                           k.stride(1), out.data_ptr(), dout.data_ptr(), logs.data_ptr<float>(),
+                           products.data_ptr<float>(), dq.data_ptr(), dq.stride(1), rest.places, rest.seeds,
+                           call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+    kernels.keys.launch(grid_of(call, call.longest_key), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
+                        k.stride(1), dout.data_ptr(), logs.data_ptr<float>(), products.data_ptr<float>(), dk.data_ptr(),
+                        dv.data_ptr(), dk.stride(1), rest.places, rest.seeds, call.site.call, rest.heads, rest.causal,
+                        rest.scale, rest.threshold, call.site.scale);
+    return {dq, dk, dv, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool gpu_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
+  const std::int64_t width = q.size(2) / spec.heads;
+  return GpuKernel::works_on(q) && q.scalar_type() == at::kBFloat16 && width % 16 == 0 && width <= 64 &&
+         !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined() &&
+         keys.longest() < (1 << 14) && keys.total_sequences() * spec.heads < std::numeric_limits<std::int32_t>::max();
+}
+
+at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                         const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
+  return GpuAttention::apply(q, k, v,
+                             GpuAttentionCall{.heads = spec.heads,
+                                              .longest_query = queries.longest(),
+                                              .longest_key = keys.longest(),
+                                              .causal = spec.causal,
+                                              .scale = spec.scale,
+                                              .places = Packing::places(queries, keys),
+                                              .site = site});
+}
+
+}  // namespace chorus

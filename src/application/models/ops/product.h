@@ -1,0 +1,23 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "core/params.h"
+
+namespace chorus {
+
+/// x W^T + b for each client: x [C, T, in], W [C, out, in] or, frozen, [out, in]; b [C, out] or [out].
+struct Affine {
+  ParamId weight;
+  ParamId bias = {};        ///< may not exist
+  bool transposed = false;  ///< W is stored as [in, out]
+};
+
+/// With halves() in bfloat16, sums in float32. The gradients of weight and bias are added to Params::grads() where they
+/// arise, without a copy between.
+at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x);
+
+/// gelu(x W^T + b); on a GPU bias and function are one pass.
+at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh);
+
+}  // namespace chorus
