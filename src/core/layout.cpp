@@ -38,6 +38,11 @@ ParamId Layout::append(ParamSpec spec) {
   return {index};
 }
 
+void Layout::join(ParamId first, int count) {
+  check(first.exists() && first.index + count <= static_cast<int>(specs_.size()), "only what was added can be joined");
+  joints_.push_back({first.index, count});
+}
+
 void Layout::alias(std::string name, ParamId id) {
   check(id.exists() && !index_.contains(name), "an alias names an existing parameter under a new name");
   aliases_[std::move(name)] = id.index;

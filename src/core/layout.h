@@ -67,6 +67,14 @@ class Layout {
   /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.
   void alias(std::string name, ParamId id);
 
+  /// `first` and the parameters added right after it, `count` in all and of one shape, may be used as one: see
+  /// Params::joined.
+  void join(ParamId first, int count);
+  struct Joint {
+    int first, count;
+  };
+  const std::vector<Joint>& joints() const { return joints_; }
+
   /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
   void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
 
@@ -89,6 +97,7 @@ class Layout {
   void place();
 
   std::vector<ParamSpec> specs_;
+  std::vector<Joint> joints_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, int> aliases_;
   std::int64_t trainable_size_ = 0;

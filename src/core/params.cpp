@@ -22,6 +22,25 @@ at::Tensor slice(const at::Tensor& rows, const ParamSpec& spec) {
   return rows.narrow(1, spec.offset, spec.count).unflatten(1, spec.shape.empty() ? at::IntArrayRef{1} : spec.shape);
 }
 
+// The parameters of a joint as one, if they are that.
+std::optional<ParamSpec> joined_spec(const Layout& layout, int first, int count) {
+  ParamSpec all = layout[ParamId{first}];
+  for (int i = 1; i < count; ++i) {
+    const ParamSpec& next = layout[ParamId{first + i}];
+    if (next.trainable != all.trainable || next.offset != all.offset + all.count) return std::nullopt;
+    all.count += next.count;
+    all.shape[0] += next.shape[0];
+  }
+  return all;
+}
+
+const at::Tensor kNone;
+
+const at::Tensor& found(const std::unordered_map<int, at::Tensor>& in, ParamId first) {
+  const auto place = in.find(first.index);
+  return place == in.end() ? kNone : place->second;
+}
+
 }  // namespace
 
 Params::Params(const Layout& layout, const Options& options)
@@ -67,6 +86,7 @@ Params Params::with_own_values() const {
   Params result(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_, frozen_half_);
   result.halves_ = halves_;
   result.half_leaves_ = half_leaves_;
+  result.half_joined_ = half_joined_;
   return result;
 }
 
@@ -86,19 +106,24 @@ Params Params::over(const Layout& layout, const at::Tensor& frozen) {
 void Params::make_leaves() {
   leaves_.clear();
   leaves_.reserve(layout_->specs().size());
-  for (const ParamSpec& spec : layout_->specs()) {
-    if (!spec.trainable) {
-      leaves_.push_back(frozen_.narrow(0, spec.offset, spec.count).view(spec.shape));
-      continue;
-    }
-    at::Tensor leaf = slice(values_, spec).detach();
-    if (grads_.defined()) {
-      leaf.set_requires_grad(true);
-      leaf.mutable_grad() = slice(grads_, spec);
-    }
-    leaves_.push_back(std::move(leaf));
+  for (const ParamSpec& spec : layout_->specs()) leaves_.push_back(leaf_of(spec));
+  for (const auto& [first, count] : layout_->joints()) {
+    if (const auto spec = joined_spec(*layout_, first, count)) joined_[first] = leaf_of(*spec);
   }
 }
+
+at::Tensor Params::leaf_of(const ParamSpec& spec) const {
+  if (!spec.trainable) return frozen_.narrow(0, spec.offset, spec.count).view(spec.shape);
+  at::Tensor leaf = slice(values_, spec).detach();
+  if (grads_.defined()) {
+    leaf.set_requires_grad(true);
+    leaf.mutable_grad() = slice(grads_, spec);
+  }
+  return leaf;
+}
+
+const at::Tensor& Params::joined(ParamId first) const { return found(joined_, first); }
+const at::Tensor& Params::half_joined(ParamId first) const { return found(half_joined_, first); }
 
 Params Params::client(std::int64_t index) const { return rows(index, 1); }
 
@@ -137,16 +162,19 @@ Params Params::with_halves() const {
 
 void Params::take_halves(const at::Tensor& halves) {
   halves_ = halves;
+  const auto leaf = [&](const ParamSpec& spec) {
+    return spec.trainable ? slice(halves_, spec)
+                          : frozen_half_->numbers.narrow(0, spec.offset, spec.count).view(spec.shape);
+  };
   half_leaves_.clear();
-  for (const ParamSpec& spec : layout_->specs()) {
-    half_leaves_.push_back(spec.trainable ? slice(halves_, spec)
-                                          : frozen_half_->numbers.narrow(0, spec.offset, spec.count).view(spec.shape));
+  for (const ParamSpec& spec : layout_->specs()) half_leaves_.push_back(leaf(spec));
+  for (const auto& [first, count] : layout_->joints()) {
+    if (const auto spec = joined_spec(*layout_, first, count)) half_joined_[first] = leaf(*spec);
   }
 }
 
 const at::Tensor& Params::half(ParamId id) const {
-  static const at::Tensor none;
-  return halves_.defined() ? half_leaves_[static_cast<std::size_t>(id.index)] : none;
+  return halves_.defined() ? half_leaves_[static_cast<std::size_t>(id.index)] : kNone;
 }
 
 at::Tensor Params::tensor(ParamId id, std::int64_t client) const {

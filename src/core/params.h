@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "core/layout.h"
@@ -59,6 +60,11 @@ class Params {
   const at::Tensor& operator[](ParamId id) const { return leaves_[static_cast<std::size_t>(id.index)]; }
   bool trainable(ParamId id) const { return (*layout_)[id].trainable; }
 
+  /// Parameters that Layout::join tells of as one, [C, count * rows, ...] or [count * rows, ...], by the first of them;
+  /// undefined where they do not lie side by side or do not train alike.
+  const at::Tensor& joined(ParamId first) const;
+  const at::Tensor& half_joined(ParamId first) const;
+
   void zero_grads();
 
   /// The same with a bfloat16 copy of every parameter beside it, for products on a GPU (mixed precision). Whoever
@@ -93,6 +99,7 @@ class Params {
   Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
          std::shared_ptr<FrozenHalf> frozen_half);
   void make_leaves();
+  at::Tensor leaf_of(const ParamSpec& spec) const;
   void take_halves(const at::Tensor& halves);
   Params rows(std::int64_t begin, std::int64_t count) const;
 
@@ -104,6 +111,7 @@ class Params {
   std::shared_ptr<FrozenHalf> frozen_half_;
   at::Tensor halves_;
   std::vector<at::Tensor> half_leaves_;
+  std::unordered_map<int, at::Tensor> joined_, half_joined_;
 };
 
 }  // namespace chorus

@@ -15,13 +15,14 @@ namespace {
 constexpr std::size_t kLevels = 2;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-Fingerprint key_of(const at::Tensor& ids, const at::Tensor& types, std::int64_t begin, std::int64_t length) {
-  const auto bytes = [&](const at::Tensor& row) {
-    return std::string_view(reinterpret_cast<const char*>(row.data_ptr<std::int64_t>() + begin),
+// Of `length` ids and, where there are any (else null), types.
+Fingerprint key_of(const std::int64_t* ids, const std::int64_t* types, std::int64_t length) {
+  const auto bytes = [&](const std::int64_t* numbers) {
+    return std::string_view(reinterpret_cast<const char*>(numbers),
                             static_cast<std::size_t>(length) * sizeof(std::int64_t));
   };
   const Fingerprint key = fingerprint(bytes(ids));
-  return types.defined() ? fingerprint(bytes(types), key) : key;
+  return types != nullptr ? fingerprint(bytes(types), key) : key;
 }
 
 }  // namespace
@@ -58,15 +59,16 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
   const at::Tensor types = !batch.types.defined()       ? at::Tensor()
                            : batch.types_here.defined() ? batch.types_here.contiguous()
                                                         : batch.types.cpu().contiguous();
+  const auto* id = ids.data_ptr<std::int64_t>();
+  const auto* type = types.defined() ? types.data_ptr<std::int64_t>() : nullptr;
   std::optional<Params> one;
   std::vector<at::Tensor> pieces;  // [L, H] of each sequence, and what is beyond a client's last
   at::Tensor tail;
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t begin = 0;
     for (const std::int64_t length : packing.lengths()[static_cast<std::size_t>(c)]) {
-      const at::Tensor row = ids[c];
-      const at::Tensor row_types = types.defined() ? types[c] : at::Tensor();
-      const Fingerprint key = key_of(row, row_types, begin, length);
+      const std::int64_t first = c * packing.tokens() + begin;
+      const Fingerprint key = key_of(id + first, type != nullptr ? type + first : nullptr, length);
       at::Tensor value = find(layers, key, params.device());
       if (!value.defined()) {
         if (!one) one.emplace(params.client(0));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "core/error.h"
 
@@ -93,9 +94,11 @@ void BertFamily::add_layers() {
     layout_.begin_layer(static_cast<int>(i));
     const std::string at = layer_name(static_cast<std::size_t>(i)) + ".";
     Layer layer;
-    layer.query = Linear::add(layout_, at + names.query, {width_, width_}, normal);
-    layer.key = Linear::add(layout_, at + names.key, {width_, width_}, normal);
-    layer.value = Linear::add(layout_, at + names.value, {width_, width_}, normal);
+    const std::vector<Linear> projections =
+        Linear::add_joined(layout_, {at + names.query, at + names.key, at + names.value}, {width_, width_}, normal);
+    layer.query = projections[0];
+    layer.key = projections[1];
+    layer.value = projections[2];
     layer.attention_out = Linear::add(layout_, at + names.attention_out, {width_, width_}, normal);
     layer.attention_norm = Norm::add(layout_, at + names.attention_norm, width_, epsilon_);
     layer.up = Linear::add(layout_, at + names.up, {width_, inner_}, normal);
@@ -212,14 +215,24 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
                              Dropout& dropout) const {
   const AttentionSpec spec{
       .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
-  const at::Tensor input = for_products(params, x);
-  const at::Tensor mixed = attention(layer.query(params, input), layer.key(params, input), layer.value(params, input),
-                                     packing, packing, with_prefix(spec, params, layer.prefix), dropout);
+  const at::Tensor mixed = attend(layer, params, x, packing, with_prefix(spec, params, layer.prefix), dropout);
   const SublayerEnd after_attention{layer.attention_norm, layer.attention_adapter,
                                     kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
   const at::Tensor a = after_attention(params, layer.attention_out, mixed, x, dropout);
   const at::Tensor inner = activate(activation_, params, layer.up, a);
   return SublayerEnd{layer.output_norm, layer.output_adapter, hidden_dropout_}(params, layer.down, inner, a, dropout);
+}
+
+at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
+                              const AttentionSpec& spec, Dropout& dropout) const {
+  const bool plain = !layer.query.update.a.exists() && !layer.key.update.a.exists() && !layer.value.update.a.exists();
+  if (x.is_cuda() && plain) {  // one product instead of three
+    const at::Tensor qkv = joined_product(params, {layer.query.weight, layer.query.bias}, x);
+    if (qkv.defined()) return self_attention(qkv, packing, spec, dropout);
+  }
+  const at::Tensor input = for_products(params, x);
+  return attention(layer.query(params, input), layer.key(params, input), layer.value(params, input), packing, packing,
+                   spec, dropout);
 }
 
 at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,

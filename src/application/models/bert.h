@@ -44,6 +44,8 @@ class BertFamily : public Model {
   at::Tensor embed(const Params& params, const Batch& batch, Dropout& dropout) const;
   at::Tensor apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                    Dropout& dropout) const;
+  at::Tensor attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
+                    const AttentionSpec& spec, Dropout& dropout) const;
   at::Tensor apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const;
 
   Kind kind_;

@@ -49,7 +49,7 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
   const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
   MachineShare share;
   share.workers = wanted.workers > 0 ? static_cast<std::size_t>(wanted.workers) : gpu ? 1 : cores;
-  share.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : gpu ? static_cast<int>(cores) : 1;
+  share.threads = wanted.threads > 0 ? static_cast<int>(wanted.threads) : 1;
   if (wanted.cohort_batch != "auto") {
     share.cohort_batch = wanted.batch_given();
     return share;

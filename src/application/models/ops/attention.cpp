@@ -92,10 +92,18 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (packed_attention_can(q, keys, spec)) {
     return packed_attention(q, k, v, queries, keys, spec, dropout.site(spec.dropout, q.device()));
   }
-  if (gpu_attention_can(q, keys, spec)) {
+  if (gpu_attention_can(q, q.size(2) / spec.heads, keys, spec)) {
     return gpu_attention(q, k, v, queries, keys, spec, dropout.site(spec.dropout, q.device()));
   }
   return padded_attention(q, k, v, queries, keys, spec, dropout);
+}
+
+at::Tensor self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec, Dropout& dropout) {
+  if (gpu_attention_can(qkv, qkv.size(2) / 3 / spec.heads, packing, spec)) {
+    return gpu_self_attention(qkv, packing, spec, dropout.site(spec.dropout, qkv.device()));
+  }
+  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
+  return attention(parts[0], parts[1], parts[2], packing, packing, spec, dropout);
 }
 
 at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,

@@ -27,6 +27,9 @@ struct AttentionSpec {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                      const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
 
+/// The same of queries, keys and values that one product gave, [C, T, 3 H].
+at::Tensor self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec, Dropout& dropout);
+
 /// The same by batched products over padded sequences, for every device and spec.
 at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                             const Packing& keys, const AttentionSpec& spec, Dropout& dropout);

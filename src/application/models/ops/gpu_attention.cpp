@@ -127,6 +127,14 @@ __device__ inline Sequence sequence_of(const long long* places, const long long*
 __device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
   return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
 }
+// The bits of rows first + g and first + g + 8 for this lane's columns, of which two neighbouring lanes have the same: each
+// makes those of one row.
+__device__ inline void row_bits(u64* bits, const Sequence& s, u32 first, u32 key) {
+  u32 odd = threadIdx.x % 2, row = first + threadIdx.x % 32 / 4 + 8 * odd;
+  u64 mine = mask_bits(s, row, key), other = __shfl_xor_sync(0xffffffffu, mine, 1);
+  bits[0] = odd ? other : mine;
+  bits[1] = odd ? mine : other;
+}
 __device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
   return query < s.q_count && key < s.k_count && (!causal || key <= query);
 }
@@ -152,7 +160,11 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
     load_tile<64>(value_tile, v, k_stride, column, at.k_count);
     __syncthreads();
     float s[8][4];
+    u64 bits[8][2];
     scores<64>(s, a, key_tile);
+#pragma unroll
+    for (u32 n = 0; n < 8; ++n)
+      if (threshold > 0) row_bits(bits[n], at, first, column + n * 8 + 2 * t);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
       u32 row = first + g + 8 * half;
@@ -169,12 +181,11 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
       top[half] = most;
 #pragma unroll
       for (u32 n = 0; n < 8; ++n) {
-        u64 bits = threshold > 0 ? mask_bits(at, row, column + n * 8 + 2 * t) : 0;
 #pragma unroll
         for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
           float weight = s[n][e] > -2e38f ? __expf(s[n][e] - most) : 0.0f;
           part += weight;
-          s[n][e] = threshold > 0 ? weight * kept(bits, (2 * t + e % 2) % 4, threshold, keep) : weight;
+          s[n][e] = threshold > 0 ? weight * kept(bits[n][half], (2 * t + e % 2) % 4, threshold, keep) : weight;
         }
       }
       total[half] = total[half] * shrink + part;
@@ -238,18 +249,21 @@ attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16*
     load_tile<32>(value_tile, v, k_stride, column, at.k_count);
     __syncthreads();
     float s[4][4], d[4][4];
+    u64 bits[4][2];
     scores<32>(s, a, key_tile);
     scores<32>(d, b, value_tile);
+#pragma unroll
+    for (u32 n = 0; n < 4; ++n)
+      if (threshold > 0) row_bits(bits[n], at, first, column + n * 8 + 2 * t);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
       u32 row = first + g + 8 * half;
 #pragma unroll
       for (u32 n = 0; n < 4; ++n) {
-        u64 bits = threshold > 0 ? mask_bits(at, row, column + n * 8 + 2 * t) : 0;
 #pragma unroll
         for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
           float weight = seen(at, row, column + n * 8 + 2 * t + e % 2, causal) ? __expf(s[n][e] * scale - log[half]) : 0;
-          if (threshold > 0) d[n][e] *= kept(bits, (2 * t + e % 2) % 4, threshold, keep);
+          if (threshold > 0) d[n][e] *= kept(bits[n][half], (2 * t + e % 2) % 4, threshold, keep);
           s[n][e] = weight * (d[n][e] - product[half]) * scale;
         }
       }
@@ -268,6 +282,8 @@ attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v
   u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   if (begin >= at.k_count) return;
   __shared__ __align__(16) u16 query_tile[32][STRIDE], dout_tile[32][STRIDE];
+  __shared__ u64 mask[4][4][32];  // of a warp's 16 keys, four at a time, and the tile's queries
+  __shared__ float log_tile[32], product_tile[32];
   u64 width = (u64)heads * D;
   q += at.q_row * q_stride + at.head * D;
   k += at.k_row * k_stride + at.head * D;
@@ -281,6 +297,15 @@ attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v
     __syncthreads();
     load_tile<32>(query_tile, q, q_stride, column, at.q_count);
     load_tile<32>(dout_tile, dout, width, column, at.q_count);
+    if (threadIdx.x < 32 && column + threadIdx.x < at.q_count) {
+      u64 number = (at.q_row + column + threadIdx.x) * heads + at.head;
+      log_tile[threadIdx.x] = logs[number];
+      product_tile[threadIdx.x] = products[number];
+    }
+    if (threshold > 0) {
+      for (u32 i = 0; i < 4; ++i)
+        mask[threadIdx.x / 32][i][threadIdx.x % 32] = mask_bits(at, column + threadIdx.x % 32, first + 4 * i);
+    }
     __syncthreads();
     float s[4][4], d[4][4];
     scores<32>(s, a, query_tile);
@@ -289,12 +314,11 @@ attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v
     for (u32 n = 0; n < 4; ++n)
 #pragma unroll
       for (u32 e = 0; e < 4; ++e) {
-        u32 query = column + n * 8 + 2 * t + e % 2, row = first + g + 8 * (e / 2);
+        u32 place = n * 8 + 2 * t + e % 2, query = column + place, row = first + g + 8 * (e / 2);
         bool is_seen = seen(at, query, row, causal);
-        u64 number = (at.q_row + query) * heads + at.head;
-        float weight = is_seen ? __expf(s[n][e] * scale - logs[number]) : 0;
-        float factor = threshold > 0 ? kept(mask_bits(at, query, row), row % 4, threshold, keep) : 1.0f;
-        s[n][e] = weight * (d[n][e] * factor - (is_seen ? products[number] : 0)) * scale;
+        float weight = is_seen ? __expf(s[n][e] * scale - log_tile[place]) : 0, factor = 1.0f;
+        if (threshold > 0) factor = kept(mask[threadIdx.x / 32][(g + 8 * (e / 2)) / 4][place], g % 4, threshold, keep);
+        s[n][e] = is_seen ? weight * (d[n][e] * factor - product_tile[place]) * scale : 0;
         d[n][e] = weight * factor;
       }
     accumulate<32>(value_sum, d, dout_tile);
@@ -313,6 +337,25 @@ struct GpuAttentionCall {
   double scale = 1;
   at::Tensor places;  // Packing::places
   Dropout::Site site = {};
+
+  // From a forward pass to its backward pass, but for the places.
+  void save(torch::autograd::AutogradContext& context) const {
+    site.save(context);
+    context.saved_data["heads"] = heads;
+    context.saved_data["longest query"] = longest_query;
+    context.saved_data["longest key"] = longest_key;
+    context.saved_data["causal"] = causal;
+    context.saved_data["scale"] = scale;
+  }
+  static GpuAttentionCall saved(torch::autograd::AutogradContext& context, const at::Tensor& places) {
+    return {.heads = context.saved_data["heads"].toInt(),
+            .longest_query = context.saved_data["longest query"].toInt(),
+            .longest_key = context.saved_data["longest key"].toInt(),
+            .causal = context.saved_data["causal"].toBool(),
+            .scale = context.saved_data["scale"].toDouble(),
+            .places = places,
+            .site = Dropout::Site::saved(context)};
+  }
 };
 constexpr int kWarps = 4;
 
@@ -360,6 +403,44 @@ bool rows_fit(const at::Tensor& x) {
 }
 at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(); }
 
+struct Attended {
+  at::Tensor out, logs;
+};
+
+Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
+  // What belongs to no sequence is 0.
+  Attended result{torch::zeros({q.size(0), q.size(1), q.size(2)}, q.options()),
+                  torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat))};
+  const Rest rest(call);
+  kernels_for(q.size(2) / call.heads)
+      .forward.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
+                      k.stride(1), result.out.data_ptr(), result.logs.data_ptr<float>(), rest.places, rest.seeds,
+                      call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+  return result;
+}
+
+struct Attending {
+  at::Tensor q, k, v;
+};
+
+// Writes the gradients of `in` into `to`.
+void attend_gradient(const at::Tensor& gradient, const Attending& in, const Attended& forward, const Attending& to,
+                     const GpuAttentionCall& call) {
+  const at::Tensor dout = gradient.to(forward.out.scalar_type()).contiguous();
+  const at::Tensor &out = forward.out, &logs = forward.logs;
+  at::Tensor products = torch::empty_like(logs);
+  const Kernels& kernels = kernels_for(in.q.size(2) / call.heads);
+  const Rest rest(call);
+  kernels.queries.launch(grid_of(call, call.longest_query), in.q.data_ptr(), in.q.stride(1), in.k.data_ptr(),
+                         in.v.data_ptr(), in.k.stride(1), out.data_ptr(), dout.data_ptr(), logs.data_ptr<float>(),
+                         products.data_ptr<float>(), to.q.data_ptr(), to.q.stride(1), rest.places, rest.seeds,
+                         call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+  kernels.keys.launch(grid_of(call, call.longest_key), in.q.data_ptr(), in.q.stride(1), in.k.data_ptr(),
+                      in.v.data_ptr(), in.k.stride(1), dout.data_ptr(), logs.data_ptr<float>(),
+                      products.data_ptr<float>(), to.k.data_ptr(), to.v.data_ptr(), to.k.stride(1), rest.places,
+                      rest.seeds, call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+}
+
 class GpuAttention : public torch::autograd::Function<GpuAttention> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& queries,
@@ -367,58 +448,64 @@ class GpuAttention : public torch::autograd::Function<GpuAttention> {
     const at::Tensor q = as_rows(queries);
     at::Tensor k = as_rows(keys), v = as_rows(values);
     if (k.stride(1) != v.stride(1)) k = k.contiguous(), v = v.contiguous();
-    // What belongs to no sequence is 0.
-    at::Tensor out = torch::zeros(q.sizes(), q.options());
-    at::Tensor logs = torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat));
-    const Rest rest(call);
-    kernels_for(q.size(2) / call.heads)
-        .forward.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
-                        k.stride(1), out.data_ptr(), logs.data_ptr<float>(), rest.places, rest.seeds, call.site.call,
-                        rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
-    call.site.save(*context);
-    context->save_for_backward({q, k, v, out, logs, call.places});
-    context->saved_data["heads"] = call.heads;
-    context->saved_data["longest query"] = call.longest_query;
-    context->saved_data["longest key"] = call.longest_key;
-    context->saved_data["causal"] = call.causal;
-    context->saved_data["scale"] = call.scale;
-    return out;
+    const Attended result = attend(q, k, v, call);
+    context->save_for_backward({q, k, v, result.out, result.logs, call.places});
+    call.save(*context);
+    return result.out;
   }
-
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &logs = saved[4];
-    const GpuAttentionCall call{.heads = context->saved_data["heads"].toInt(),
-                                .longest_query = context->saved_data["longest query"].toInt(),
-                                .longest_key = context->saved_data["longest key"].toInt(),
-                                .causal = context->saved_data["causal"].toBool(),
-                                .scale = context->saved_data["scale"].toDouble(),
-                                .places = saved[5],
-                                .site = Dropout::Site::saved(*context)};
-    const at::Tensor dout = gradients[0].to(out.scalar_type()).contiguous();
-    at::Tensor products = torch::empty_like(logs);
-    at::Tensor dq = torch::zeros(q.sizes(), q.options()),
-               dkv = torch::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options());
-    at::Tensor dk = dkv[0], dv = dkv[1];
-    const Kernels& kernels = kernels_for(q.size(2) / call.heads);
-    const Rest rest(call);
-    kernels.queries.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
-                           k.stride(1), out.data_ptr(), dout.data_ptr(), logs.data_ptr<float>(),
-                           products.data_ptr<float>(), dq.data_ptr(), dq.stride(1), rest.places, rest.seeds,
-                           call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
-    kernels.keys.launch(grid_of(call, call.longest_key), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
-                        k.stride(1), dout.data_ptr(), logs.data_ptr<float>(), products.data_ptr<float>(), dk.data_ptr(),
-                        dv.data_ptr(), dk.stride(1), rest.places, rest.seeds, call.site.call, rest.heads, rest.causal,
-                        rest.scale, rest.threshold, call.site.scale);
-    return {dq, dk, dv, at::Tensor()};
+    const at::Tensor &q = saved[0], &k = saved[1];
+    const at::Tensor dq = torch::zeros({q.size(0), q.size(1), q.size(2)}, q.options());
+    const at::Tensor dkv = torch::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options());
+    const Attending to{dq, dkv[0], dkv[1]};
+    attend_gradient(gradients[0], {q, k, saved[2]}, {saved[3], saved[4]}, to,
+                    GpuAttentionCall::saved(*context, saved[5]));
+    return {to.q, to.k, to.v, at::Tensor()};
   }
 };
 
+class GpuSelfAttention : public torch::autograd::Function<GpuSelfAttention> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& qkv,
+                            const GpuAttentionCall& call) {
+    const Attending in = parts(qkv);
+    const Attended result = attend(in.q, in.k, in.v, call);
+    context->save_for_backward({qkv, result.out, result.logs, call.places});
+    call.save(*context);
+    return result.out;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor dqkv = torch::zeros_like(saved[0]);
+    attend_gradient(gradients[0], parts(saved[0]), {saved[1], saved[2]}, parts(dqkv),
+                    GpuAttentionCall::saved(*context, saved[3]));
+    return {dqkv, at::Tensor()};
+  }
+
+ private:
+  static Attending parts(const at::Tensor& qkv) {
+    const std::int64_t width = qkv.size(2) / 3;
+    return {qkv.narrow(2, 0, width), qkv.narrow(2, width, width), qkv.narrow(2, 2 * width, width)};
+  }
+};
+
+GpuAttentionCall call_of(const Packing& queries, const Packing& keys, const AttentionSpec& spec,
+                         const Dropout::Site& site) {
+  return {.heads = spec.heads,
+          .longest_query = queries.longest(),
+          .longest_key = keys.longest(),
+          .causal = spec.causal,
+          .scale = spec.scale,
+          .places = Packing::places(queries, keys),
+          .site = site};
+}
+
 }  // namespace
 
-bool gpu_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
-  const std::int64_t width = q.size(2) / spec.heads;
+bool gpu_attention_can(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec) {
   return GpuKernel::works_on(q) && q.scalar_type() == at::kBFloat16 && width % 16 == 0 && width <= 64 &&
          !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined() &&
          keys.longest() < (1 << 14) && keys.total_sequences() * spec.heads < std::numeric_limits<std::int32_t>::max();
@@ -426,14 +513,12 @@ bool gpu_attention_can(const at::Tensor& q, const Packing& keys, const Attention
 
 at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                          const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
-  return GpuAttention::apply(q, k, v,
-                             GpuAttentionCall{.heads = spec.heads,
-                                              .longest_query = queries.longest(),
-                                              .longest_key = keys.longest(),
-                                              .causal = spec.causal,
-                                              .scale = spec.scale,
-                                              .places = Packing::places(queries, keys),
-                                              .site = site});
+  return GpuAttention::apply(q, k, v, call_of(queries, keys, spec, site));
+}
+
+at::Tensor gpu_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                              const Dropout::Site& site) {
+  return GpuSelfAttention::apply(qkv.contiguous(), call_of(packing, packing, spec, site));
 }
 
 }  // namespace chorus

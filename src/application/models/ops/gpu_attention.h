@@ -7,10 +7,14 @@ namespace chorus {
 /// Attention within packed sequences on a GPU, in bfloat16 with float32 sums and without padding; the same masks as
 /// everywhere.
 
-/// Whether this call can be computed so.
-bool gpu_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec);
+/// Whether this call, with queries like `q` and heads so wide, can be computed so.
+bool gpu_attention_can(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec);
 
 at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                          const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site);
+
+/// The same with queries, keys and values side by side, qkv [C, T, 3 H], so that their gradient is one tensor, too.
+at::Tensor gpu_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                              const Dropout::Site& site);
 
 }  // namespace chorus

@@ -176,7 +176,7 @@ residual_norm(const F* f, const float* f_bias, long long f_bias_stride, const X*
   }
 }
 // sums [3, clients, blocks, width] of weight, bias and f's bias.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
 residual_norm_gradient(const Y* dy, const Y* normal, const float* inverse, const float* weight,
                        long long weight_stride, F* df, X* dx, float* sums, const long long* seeds, u64 call,
                        unsigned clients, unsigned rows, unsigned width, unsigned block_rows, unsigned threshold,
@@ -252,23 +252,33 @@ extern "C" __global__ void fold_sums(const float* sums, float* out, long long st
   for (unsigned b = 0; b < blocks; ++b) sum += sums[((u64)client * blocks + b) * width + k];
   out[client * stride + k] += sum;
 }
-// A block takes 64 columns, a warp every 8th row.
-extern "C" __global__ void column_sums(const T* x, float* out, long long stride, unsigned rows, unsigned width) {
-  __shared__ float shared[8][64];
-  unsigned client = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 64 + lane;
+// A block takes 64 columns, a warp every 16th row.
+extern "C" __global__ void __launch_bounds__(512)
+column_sums(const T* x, float* out, long long stride, unsigned rows, unsigned width) {
+  __shared__ float shared[16][64];
+  unsigned client = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 64 + 2 * lane;
   float low = 0, high = 0;
   const T* from = x + (u64)client * rows * width;
-#pragma unroll 4
-  for (unsigned r = warp; r < rows; r += 8) {
-    if (column < width) low += load(from, (u64)r * width + column);
-    if (column + 32 < width) high += load(from, (u64)r * width + column + 32);
+  if (width % 2 == 0 && column < width) {
+#pragma unroll 8
+    for (unsigned r = warp; r < rows; r += 16) {
+      float v[2];
+      load2(from, (u64)r * width + column, v);
+      low += v[0];
+      high += v[1];
+    }
+  } else {
+    for (unsigned r = warp; r < rows; r += 16) {
+      if (column < width) low += load(from, (u64)r * width + column);
+      if (column + 1 < width) high += load(from, (u64)r * width + column + 1);
+    }
   }
-  shared[warp][lane] = low;
-  shared[warp][lane + 32] = high;
+  shared[warp][2 * lane] = low;
+  shared[warp][2 * lane + 1] = high;
   __syncthreads();
   if (threadIdx.x >= 64 || blockIdx.x * 64 + threadIdx.x >= width) return;
   float sum = 0;
-  for (unsigned w = 0; w < 8; ++w) sum += shared[w][threadIdx.x];
+  for (unsigned w = 0; w < 16; ++w) sum += shared[w][threadIdx.x];
   out[client * stride + blockIdx.x * 64 + threadIdx.x] += sum;
 }
 // The rows of tables that tokens looked up. A thread adds neighbouring tokens of one row before it writes.
@@ -290,7 +300,7 @@ extern "C" __global__ void lookup_gradient(const T* dy, const long long* ids, fl
 }
 )";
 
-// gelu(x + bias), and back; `count` are groups of four neighbours.
+// x + bias, gelu(x + bias), and back; a block takes rows of a client, a thread four neighbours of each.
 constexpr const char* kGelu = R"(
 __device__ inline float gelu(float x) {
   if (BY_TANH) return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
@@ -301,35 +311,60 @@ __device__ inline float slope(float x) {
     float t = tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x));
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
   }
-  return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * 0.3989422804014327f * expf(-0.5f * x * x);
+  return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * 0.3989422804014327f * __expf(-0.5f * x * x);
+}
+__device__ inline void bias_of(const float* bias, long long stride, unsigned k, float* v) {
+  for (unsigned j = 0; j < 4; ++j) v[j] = bias == 0 ? 0 : bias[blockIdx.y * stride + k + j];
+}
+extern "C" __global__ void add_bias(T* x, const float* bias, long long stride, unsigned rows, unsigned width) {
+  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
+  if (k >= width) return;
+  float b[4], v[4];
+  bias_of(bias, stride, k, b);
+#pragma unroll 4
+  for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
+    u64 at = ((u64)blockIdx.y * rows + r) * width + k;
+    load4(x, at, v);
+    for (unsigned j = 0; j < 4; ++j) v[j] += b[j];
+    store4(x, at, v);
+  }
 }
 extern "C" __global__ void bias_gelu(const T* x, const float* bias, long long stride, T* y, unsigned rows,
-                                     unsigned width, unsigned count) {
-  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    unsigned groups = width / 4, row = i / groups, g = i % groups;
-    float v[4];
-    load4(x, 4 * (u64)i, v);
-    for (unsigned j = 0; j < 4; ++j) v[j] = gelu(v[j] + (bias == 0 ? 0 : bias[row / rows * stride + 4 * g + j]));
-    store4(y, 4 * (u64)i, v);
+                                     unsigned width) {
+  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
+  if (k >= width) return;
+  float b[4], v[4];
+  bias_of(bias, stride, k, b);
+#pragma unroll 4
+  for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
+    u64 at = ((u64)blockIdx.y * rows + r) * width + k;
+    load4(x, at, v);
+    for (unsigned j = 0; j < 4; ++j) v[j] = gelu(v[j] + b[j]);
+    store4(y, at, v);
   }
 }
 extern "C" __global__ void bias_gelu_gradient(const T* x, const float* bias, long long stride, const T* dy, T* dx,
-                                              unsigned rows, unsigned width, unsigned count) {
-  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    unsigned groups = width / 4, row = i / groups, g = i % groups;
-    float v[4], d[4];
-    load4(x, 4 * (u64)i, v);
-    load4(dy, 4 * (u64)i, d);
-    for (unsigned j = 0; j < 4; ++j) d[j] *= slope(v[j] + (bias == 0 ? 0 : bias[row / rows * stride + 4 * g + j]));
-    store4(dx, 4 * (u64)i, d);
+                                              unsigned rows, unsigned width) {
+  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
+  if (k >= width) return;
+  float b[4], v[4], d[4];
+  bias_of(bias, stride, k, b);
+#pragma unroll 4
+  for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
+    u64 at = ((u64)blockIdx.y * rows + r) * width + k;
+    load4(x, at, v);
+    load4(dy, at, d);
+    for (unsigned j = 0; j < 4; ++j) d[j] *= slope(v[j] + b[j]);
+    store4(dx, at, d);
   }
 }
 )";
+
 constexpr int kThreads = 256;
 constexpr std::int64_t kMostWidth = 16 * kThreads;
 constexpr std::int64_t kNormRows = 8;  // of a block: a warp each
 constexpr std::int64_t kWidestNorm = 2048;
-constexpr std::int64_t kBlockRows = 64;  // of a block of the gradient
+constexpr std::int64_t kBlockRows = 32;  // of a block of the gradient
 
 constexpr const char* kTypes[2] = {"float", "bf16"};
 std::size_t type_of(at::ScalarType type) { return type == at::kBFloat16 ? 1 : 0; }
@@ -374,10 +409,25 @@ const GpuKernel& sum_kernel(const char* name, at::ScalarType type) {
   return kernel_for(name, fmt::format("typedef {} T;\n", kTypes[type_of(type)]), kSums);
 }
 
-const GpuKernel& gelu_kernel(const char* name, at::ScalarType type, bool by_tanh) {
-  return kernel_for(name, fmt::format("#define BY_TANH {}\ntypedef {} T;\n", by_tanh ? 1 : 0, kTypes[type_of(type)]),
-                    kGelu);
-}
+// Rows of four neighbours a thread: CHUNKS blocks of 256 for a row, and the rows of a client shared out to a few.
+struct Rowwise {
+  Rowwise(const char* name, const at::Tensor& x, bool by_tanh)
+      : clients(x.size(0)),
+        rows(static_cast<unsigned>(x.size(1))),
+        width(static_cast<unsigned>(x.size(2))),
+        chunks((x.size(2) / 4 + kThreads - 1) / kThreads),
+        kernel(kernel_for(name,
+                          fmt::format("#define CHUNKS {}\n#define BY_TANH {}\ntypedef {} T;\n", chunks, by_tanh ? 1 : 0,
+                                      kTypes[type_of(x.scalar_type())]),
+                          kGelu)) {}
+  GpuKernel::Grid grid() const {
+    return {chunks * std::max<std::int64_t>(1, (static_cast<std::int64_t>(rows) + 7) / 8), kThreads, clients};
+  }
+  std::int64_t clients;
+  unsigned rows, width;
+  std::int64_t chunks;
+  const GpuKernel& kernel;
+};
 
 // A small parameter [H] of all, or [C, H].
 struct OfClient {
@@ -528,7 +578,7 @@ void gpu_fold_sums(const at::Tensor& sums, const at::Tensor& gradients) {
 void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients) {
   const at::Tensor from = rows.contiguous();
   sum_kernel("column_sums", from.scalar_type())
-      .launch({(from.size(2) + 63) / 64, kThreads, from.size(0)}, from.data_ptr(), gradients.data_ptr<float>(),
+      .launch({(from.size(2) + 63) / 64, 512, from.size(0)}, from.data_ptr(), gradients.data_ptr<float>(),
               gradients.stride(0), static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)));
 }
 
@@ -541,14 +591,18 @@ void gpu_lookup_gradient(const at::Tensor& rows, const at::Tensor& ids, const at
               static_cast<unsigned>(from.size(2)));
 }
 
+void gpu_add_bias(const at::Tensor& x, const at::Tensor& bias) {
+  const OfClient biases(bias);
+  const Rowwise by("add_bias", x, false);
+  by.kernel.launch(by.grid(), x.data_ptr(), biases.data, biases.stride, by.rows, by.width);
+}
+
 at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh) {
   const at::Tensor from = x.contiguous();
   at::Tensor y = torch::empty_like(from);
   const OfClient biases(bias);
-  const std::int64_t count = from.numel() / 4;
-  gelu_kernel("bias_gelu", from.scalar_type(), by_tanh)
-      .launch({blocks_for(count), kThreads}, from.data_ptr(), biases.data, biases.stride, y.data_ptr(),
-              static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)), static_cast<unsigned>(count));
+  const Rowwise by("bias_gelu", from, by_tanh);
+  by.kernel.launch(by.grid(), from.data_ptr(), biases.data, biases.stride, y.data_ptr(), by.rows, by.width);
   return y;
 }
 
@@ -556,10 +610,9 @@ at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, c
   const at::Tensor from = x.contiguous(), up = dy.to(x.scalar_type()).contiguous();
   at::Tensor dx = torch::empty_like(from);
   const OfClient biases(bias);
-  const std::int64_t count = from.numel() / 4;
-  gelu_kernel("bias_gelu_gradient", from.scalar_type(), by_tanh)
-      .launch({blocks_for(count), kThreads}, from.data_ptr(), biases.data, biases.stride, up.data_ptr(), dx.data_ptr(),
-              static_cast<unsigned>(from.size(1)), static_cast<unsigned>(from.size(2)), static_cast<unsigned>(count));
+  const Rowwise by("bias_gelu_gradient", from, by_tanh);
+  by.kernel.launch(by.grid(), from.data_ptr(), biases.data, biases.stride, up.data_ptr(), dx.data_ptr(), by.rows,
+                   by.width);
   return dx;
 }
 

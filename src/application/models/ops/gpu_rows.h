@@ -70,7 +70,8 @@ void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients);
 void gpu_lookup_gradient(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& gradients,
                          std::int64_t padding);
 
-/// gelu(x + bias): x [C, T, H] with H a multiple of 4, bias [H], [C, H] or undefined.
+/// x += bias, in place; and gelu(x + bias): x [C, T, H] with H a multiple of 4, bias [H], [C, H] or undefined.
+void gpu_add_bias(const at::Tensor& x, const at::Tensor& bias);
 at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
 at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh);
 

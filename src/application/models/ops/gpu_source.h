@@ -16,7 +16,15 @@ __device__ inline void store(bf16* p, u64 i, float x) {
   // to the nearest, ties to even; what is no number stays one
   p[i].bits = x != x ? 0x7FC0 : (unsigned short)((u + 0x7FFF + ((u >> 16) & 1)) >> 16);
 }
-// Four neighbours, at a multiple of four.
+// Two or four neighbours, at a multiple of as many.
+__device__ inline void load2(const float* p, u64 i, float* v) {
+  float2 x = *(const float2*)(p + i);
+  v[0] = x.x; v[1] = x.y;
+}
+__device__ inline void load2(const bf16* p, u64 i, float* v) {
+  u32 x = *(const u32*)(p + i);
+  v[0] = __uint_as_float(x << 16); v[1] = __uint_as_float(x & 0xFFFF0000u);
+}
 __device__ inline void load4(const float* p, u64 i, float* v) {
   float4 x = *(const float4*)(p + i);
   v[0] = x.x; v[1] = x.y; v[2] = x.z; v[3] = x.w;

@@ -113,6 +113,21 @@ Linear Linear::add(Layout& layout, const std::string& name, const Shape& shape, 
   return result;
 }
 
+std::vector<Linear> Linear::add_joined(Layout& layout, const std::vector<std::string>& names, const Shape& shape,
+                                       Init init) {
+  check(shape.with_bias && !shape.transposed, "only plain layers are joined");
+  std::vector<Linear> all(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    all[i].weight = layout.add(names[i] + ".weight", {shape.out, shape.in}, init);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    all[i].bias = layout.add(names[i] + ".bias", {shape.out}, Init::zeros());
+  }
+  layout.join(all[0].weight, static_cast<int>(names.size()));
+  layout.join(all[0].bias, static_cast<int>(names.size()));
+  return all;
+}
+
 Linear Linear::attach(Layout& layout, const std::string& name, const Shape& shape, Init init) {
   Linear result;
   result.weight = layout.attach(name + ".weight", {shape.out, shape.in}, init);

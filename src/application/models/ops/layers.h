@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <string>
+#include <vector>
 
 #include "core/layout.h"
 #include "core/params.h"
@@ -35,6 +36,9 @@ struct Linear {
   };
   /// Adds `name`.weight [out, in] and `name`.bias [out].
   static Linear add(Layout& layout, const std::string& name, const Shape& shape, Init init);
+  /// Several of one shape, with weights side by side and biases side by side (Layout::join).
+  static std::vector<Linear> add_joined(Layout& layout, const std::vector<std::string>& names, const Shape& shape,
+                                        Init init);
   /// The same for a part that a plain checkpoint does not have; never transposed.
   static Linear attach(Layout& layout, const std::string& name, const Shape& shape, Init init);
 

@@ -9,7 +9,7 @@ namespace {
 using Pieces = std::vector<std::pair<at::Tensor*, std::vector<std::int64_t>>>;
 
 // T is a multiple of this on a GPU.
-constexpr std::int64_t kGpuTokens = 64;
+constexpr std::int64_t kGpuTokens = 128;
 
 // Makes each piece a view of `buffer`, one after the other.
 void cut(const at::Tensor& buffer, const Pieces& pieces) {

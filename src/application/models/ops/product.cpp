@@ -24,7 +24,12 @@ at::Tensor times(const at::Tensor& x, const at::Tensor& w) {
 
 // times(x, w) + b, b [C, out] or [out]
 at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w) {
-  if (x.is_cuda()) return times(x, w).add_(b.dim() == 2 ? b.unsqueeze(1) : b);
+  if (x.is_cuda()) {
+    at::Tensor y = times(x, w);
+    if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
+    gpu_add_bias(y, b);
+    return y;
+  }
   if (w.dim() == 3 && w.size(0) > 1) return torch::baddbmm(b.dim() == 2 ? b.unsqueeze(1) : b, x, w);
   if (b.dim() == 2 && b.size(0) > 1) return times(x, w).add_(b.unsqueeze(1));
   return torch::addmm(b.dim() == 2 ? b.squeeze(0) : b, x.reshape({-1, x.size(2)}), w.dim() == 3 ? w.squeeze(0) : w)
@@ -123,6 +128,13 @@ at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) 
   const at::Tensor& half = params.half(of.weight);
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
                               half.defined() ? half : none(), of.transposed);
+}
+
+at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
+  const at::Tensor &weight = params.joined(first.weight), &bias = params.joined(first.bias);
+  if (!weight.defined() || !bias.defined() || first.transposed) return {};
+  const at::Tensor& half = params.half_joined(first.weight);
+  return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false);
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {

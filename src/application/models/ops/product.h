@@ -17,6 +17,10 @@ struct Affine {
 /// arise, without a copy between.
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x);
 
+/// The products of several weights that are one (Layout::join), by the first weight and bias: [C, T, count * out].
+/// Undefined where they are not side by side.
+at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x);
+
 /// gelu(x W^T + b); on a GPU bias and function are one pass.
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh);
 
