@@ -47,15 +47,16 @@ Params::Params(const Layout& layout, const Options& options)
     : Params(std::make_shared<Layout>(layout), zero_rows(options.clients, layout.trainable_size(), options.device),
              options.gradients ? zero_rows(options.clients, layout.trainable_size(), options.device) : at::Tensor(),
              torch::zeros({layout.frozen_size()}, at::TensorOptions(options.device).dtype(at::kFloat)),
-             std::make_shared<FrozenHalf>()) {}
+             std::make_shared<FrozenHalf>(), nullptr) {}
 
 Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
-               std::shared_ptr<FrozenHalf> frozen_half)
+               std::shared_ptr<FrozenHalf> frozen_half, std::shared_ptr<const FrozenLeaves> frozen_leaves)
     : layout_(std::move(layout)),
       values_(std::move(values)),
       grads_(std::move(grads)),
       frozen_(std::move(frozen)),
-      frozen_half_(std::move(frozen_half)) {
+      frozen_half_(std::move(frozen_half)),
+      frozen_leaves_(frozen_leaves ? std::move(frozen_leaves) : Params::frozen_leaves(*layout_, frozen_)) {
   prepare_torch();
   make_leaves();
 }
@@ -72,19 +73,21 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
   const at::Tensor values = empty_rows(clients, size, base.device());
   values.copy_((start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}));
   return Params(base.layout_, values, gradients ? empty_rows(clients, size, base.device()) : at::Tensor(), base.frozen_,
-                base.frozen_half_);
+                base.frozen_half_, base.frozen_leaves_);
 }
 
 Params Params::cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start) {
   const std::int64_t size = base.layout().trainable_size();
   check(start.size(-1) == size, "the start is of another model");
   return Params(base.layout_, (start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}),
-                empty_rows(clients, size, base.device()), base.frozen_, base.frozen_half_);
+                empty_rows(clients, size, base.device()), base.frozen_, base.frozen_half_, base.frozen_leaves_);
 }
 
 Params Params::with_own_values() const {
-  Params result(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_, frozen_half_);
+  Params result(layout_, empty_rows(clients(), values_.size(1), device()), grads_, frozen_, frozen_half_,
+                frozen_leaves_);
   result.halves_ = halves_;
+  result.half_frozen_leaves_ = half_frozen_leaves_;
   result.half_leaves_ = half_leaves_;
   result.half_joined_ = half_joined_;
   return result;
@@ -94,32 +97,44 @@ Params Params::on(std::shared_ptr<const Layout> layout, std::int64_t clients, co
   check(base.frozen_.size(0) == layout->frozen_size(), "the frozen vector is of another model");
   const at::Tensor values = empty_rows(clients, layout->trainable_size(), base.device());
   const at::Tensor gradients = empty_rows(clients, layout->trainable_size(), base.device());
-  return Params(std::move(layout), values, gradients, base.frozen_, base.frozen_half_);
+  return Params(std::move(layout), values, gradients, base.frozen_, base.frozen_half_, nullptr);
 }
 
 Params Params::over(const Layout& layout, const at::Tensor& frozen) {
   check(frozen.size(0) == layout.frozen_size(), "the frozen vector is of another model");
   return Params(std::make_shared<Layout>(layout), zero_rows(1, layout.trainable_size(), frozen.device()), at::Tensor(),
-                frozen, std::make_shared<FrozenHalf>());
+                frozen, std::make_shared<FrozenHalf>(), nullptr);
+}
+
+std::shared_ptr<const Params::FrozenLeaves> Params::frozen_leaves(const Layout& layout, const at::Tensor& frozen) {
+  auto result = std::make_shared<FrozenLeaves>();
+  const auto view = [&](const ParamSpec& spec) { return frozen.narrow(0, spec.offset, spec.count).view(spec.shape); };
+  for (const ParamSpec& spec : layout.specs()) result->single.push_back(spec.trainable ? at::Tensor() : view(spec));
+  for (const auto& [first, count] : layout.joints()) {
+    const auto spec = joined_spec(layout, first, count);
+    if (spec && !spec->trainable) result->joined[first] = view(*spec);
+  }
+  return result;
 }
 
 void Params::make_leaves() {
-  leaves_.clear();
-  leaves_.reserve(layout_->specs().size());
-  for (const ParamSpec& spec : layout_->specs()) leaves_.push_back(leaf_of(spec));
+  leaves_ = frozen_leaves_->single;
+  joined_ = frozen_leaves_->joined;
+  const auto view = [&](const ParamSpec& spec) {
+    at::Tensor leaf = slice(values_, spec).detach();
+    if (grads_.defined()) {
+      leaf.set_requires_grad(true);
+      leaf.mutable_grad() = slice(grads_, spec);
+    }
+    return leaf;
+  };
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    if (layout_->specs()[i].trainable) leaves_[i] = view(layout_->specs()[i]);
+  }
   for (const auto& [first, count] : layout_->joints()) {
-    if (const auto spec = joined_spec(*layout_, first, count)) joined_[first] = leaf_of(*spec);
+    const auto spec = joined_spec(*layout_, first, count);
+    if (spec && spec->trainable) joined_[first] = view(*spec);
   }
-}
-
-at::Tensor Params::leaf_of(const ParamSpec& spec) const {
-  if (!spec.trainable) return frozen_.narrow(0, spec.offset, spec.count).view(spec.shape);
-  at::Tensor leaf = slice(values_, spec).detach();
-  if (grads_.defined()) {
-    leaf.set_requires_grad(true);
-    leaf.mutable_grad() = slice(grads_, spec);
-  }
-  return leaf;
 }
 
 const at::Tensor& Params::joined(ParamId first) const { return found(joined_, first); }
@@ -132,7 +147,9 @@ Params Params::first(std::int64_t count) const { return rows(0, count); }
 Params Params::rows(std::int64_t begin, std::int64_t count) const {
   check(begin >= 0 && count >= 1 && begin + count <= clients(), "no such clients in the cohort");
   Params result(layout_, values_.narrow(0, begin, count),
-                grads_.defined() ? grads_.narrow(0, begin, count) : at::Tensor(), frozen_, frozen_half_);
+                grads_.defined() ? grads_.narrow(0, begin, count) : at::Tensor(), frozen_, frozen_half_,
+                frozen_leaves_);
+  result.half_frozen_leaves_ = half_frozen_leaves_;
   if (halves_.defined()) result.take_halves(halves_.narrow(0, begin, count));
   return result;
 }
@@ -154,7 +171,13 @@ Params Params::with_halves() const {
     if (!frozen_half_->numbers.defined() || frozen_half_->version != frozen_._version()) {
       frozen_half_->numbers = frozen_.to(at::kBFloat16);
       frozen_half_->version = static_cast<std::uint32_t>(frozen_._version());
+      frozen_half_->leaves = nullptr;
     }
+    if (!frozen_half_->leaves || frozen_half_->layout != layout_) {
+      frozen_half_->leaves = frozen_leaves(*layout_, frozen_half_->numbers);
+      frozen_half_->layout = layout_;
+    }
+    result.half_frozen_leaves_ = frozen_half_->leaves;
   }
   result.take_halves(empty_rows(clients(), values_.size(1), device(), at::kBFloat16).copy_(values_));
   return result;
@@ -162,14 +185,14 @@ Params Params::with_halves() const {
 
 void Params::take_halves(const at::Tensor& halves) {
   halves_ = halves;
-  const auto leaf = [&](const ParamSpec& spec) {
-    return spec.trainable ? slice(halves_, spec)
-                          : frozen_half_->numbers.narrow(0, spec.offset, spec.count).view(spec.shape);
-  };
-  half_leaves_.clear();
-  for (const ParamSpec& spec : layout_->specs()) half_leaves_.push_back(leaf(spec));
+  half_leaves_ = half_frozen_leaves_->single;
+  half_joined_ = half_frozen_leaves_->joined;
+  for (std::size_t i = 0; i < half_leaves_.size(); ++i) {
+    if (layout_->specs()[i].trainable) half_leaves_[i] = slice(halves_, layout_->specs()[i]);
+  }
   for (const auto& [first, count] : layout_->joints()) {
-    if (const auto spec = joined_spec(*layout_, first, count)) half_joined_[first] = leaf(*spec);
+    const auto spec = joined_spec(*layout_, first, count);
+    if (spec && spec->trainable) half_joined_[first] = slice(halves_, *spec);
   }
 }
 

@@ -89,17 +89,24 @@ class Params {
   void initialise(ParamId id, std::uint64_t seed);
 
  private:
+  // Views of frozen parameters, by index, and of joined ones; shared by all with the same layout and vector.
+  struct FrozenLeaves {
+    std::vector<at::Tensor> single;
+    std::unordered_map<int, at::Tensor> joined;
+  };
   // The bfloat16 copy of a frozen vector, made when first asked for and shared by all who share the vector.
   struct FrozenHalf {
     std::mutex mutex;
     at::Tensor numbers;
     std::uint32_t version = 0;  ///< of the vector it was copied from
+    std::shared_ptr<const FrozenLeaves> leaves;
+    std::shared_ptr<const Layout> layout;  ///< of the leaves
   };
+  static std::shared_ptr<const FrozenLeaves> frozen_leaves(const Layout& layout, const at::Tensor& frozen);
 
   Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
-         std::shared_ptr<FrozenHalf> frozen_half);
+         std::shared_ptr<FrozenHalf> frozen_half, std::shared_ptr<const FrozenLeaves> frozen_leaves);
   void make_leaves();
-  at::Tensor leaf_of(const ParamSpec& spec) const;
   void take_halves(const at::Tensor& halves);
   Params rows(std::int64_t begin, std::int64_t count) const;
 
@@ -109,6 +116,7 @@ class Params {
   at::Tensor frozen_;
   std::vector<at::Tensor> leaves_;
   std::shared_ptr<FrozenHalf> frozen_half_;
+  std::shared_ptr<const FrozenLeaves> frozen_leaves_, half_frozen_leaves_;
   at::Tensor halves_;
   std::vector<at::Tensor> half_leaves_;
   std::unordered_map<int, at::Tensor> joined_, half_joined_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/row_kernels.h"
 
 namespace chorus {
@@ -84,9 +85,28 @@ class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
   }
 };
 
+// The same on a GPU.
+class GpuCrossEntropy : public torch::autograd::Function<GpuCrossEntropy> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& labels) {
+    const at::Tensor from = logits.contiguous();
+    const GpuLoss loss = gpu_cross_entropy(from, labels, kIgnore);
+    context->save_for_backward({from, labels, loss.logs, loss.counts});
+    return loss.loss;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    return {gpu_cross_entropy_gradient(gradients[0], saved[0], saved[1], {{}, saved[2], saved[3]}, kIgnore),
+            at::Tensor()};
+  }
+};
+
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  if (gpu_loss_can(logits) && labels.is_contiguous()) return GpuCrossEntropy::apply(logits, labels);
   if (logits.is_cpu() && logits.scalar_type() == at::kFloat && labels.is_contiguous()) {
     return CrossEntropyRows::apply(logits, labels);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <numeric>
 
 #include "application/trainer/used_words.h"
@@ -108,8 +109,13 @@ class CohortTrainer::Session {
     return *active_;
   }
 
-  /// Reads batch `number` of the first `count` clients: their losses [count], and how many answers each is a mean of.
-  std::pair<at::Tensor, at::Tensor> loss(std::int64_t count, std::int64_t number, bool random) {
+  /// Batch `number` of the first `count` clients, and the seeds of its masks.
+  struct Reading {
+    std::int64_t count = 0, number = 0;
+    TaskBatch batch;
+    std::vector<std::uint64_t> seeds;
+  };
+  Reading read(std::int64_t count, std::int64_t number) {
     std::vector<ClientRows> cohort;
     std::vector<std::uint64_t> seeds;
     for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
@@ -124,9 +130,26 @@ class CohortTrainer::Session {
                                                   .device = params_.device()});
     if (words_) batch.batch.ids = words_->rename(batch.batch.ids);
     if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
-    Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(seeds)) : Dropout();
-    const Output output = input.model.forward(active(count), batch.batch, dropout);
-    return {input.task.loss(output, batch), batch.counted};
+    return {count, number, std::move(batch), std::move(seeds)};
+  }
+  /// Their losses [count], each the mean of `counted` answers.
+  at::Tensor loss(Reading& reading, bool random) {
+    Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(reading.seeds)) : Dropout();
+    const Output output = trainer_.input_.model.forward(active(reading.count), reading.batch.batch, dropout);
+    return trainer_.input_.task.loss(output, reading.batch);
+  }
+  /// Goes back from `loss`; on a GPU, whose processor only waits meanwhile, `next` is read, if there is one.
+  std::optional<Reading> backward(const at::Tensor& loss, std::optional<std::pair<std::int64_t, std::int64_t>> next) {
+    std::future<Reading> ahead;
+    if (next && params_.device().is_cuda()) {
+      ahead = std::async(std::launch::async, [this, next] {
+        const TorchThreads one(1);
+        return read(next->first, next->second);
+      });
+    }
+    loss.backward();
+    if (!ahead.valid()) return std::nullopt;
+    return ahead.get();
   }
 
  private:
@@ -191,24 +214,33 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
 
   at::Tensor loss_sum = torch::zeros({params.clients()}, at::TensorOptions(params.device()).dtype(at::kDouble));
   std::vector<double> rate_sum(cohort, 0.0);
+  // How many clients have a batch `number`.
+  const auto readers = [&](std::int64_t number) {
+    return std::count_if(batches.begin(), batches.end(), [&](std::int64_t all) { return all > number; });
+  };
   std::int64_t count = params.clients();
+  std::optional<Session::Reading> reading;
   const auto begin_of_steps = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps.front(); ++step) {
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
     session.active(count).zero_grads();
     const std::int64_t begin = step * config_.accumulate;
-    for (std::int64_t number = begin; number < begin + config_.accumulate; ++number) {
-      std::int64_t reading = 0;
-      std::vector<double> share;
-      while (reading < count && batches[static_cast<std::size_t>(reading)] > number) {
-        const std::int64_t group = std::min(config_.accumulate, batches[static_cast<std::size_t>(reading)] - begin);
-        share.push_back(1.0 / static_cast<double>(group));
-        ++reading;
+    for (std::int64_t number = begin; number < begin + config_.accumulate && readers(number) > 0; ++number) {
+      if (!reading) reading = session.read(readers(number), number);
+      const std::int64_t clients_here = reading->count;
+      const at::Tensor loss = session.loss(*reading, true);
+      at::Tensor total = loss.sum();
+      if (config_.accumulate > 1) {
+        std::vector<double> share;
+        for (std::int64_t c = 0; c < clients_here; ++c) {
+          const std::int64_t group = std::min(config_.accumulate, batches[static_cast<std::size_t>(c)] - begin);
+          share.push_back(1.0 / static_cast<double>(group));
+        }
+        total = (loss * as_tensor(share, params.device())).sum();
       }
-      if (reading == 0) break;
-      const at::Tensor loss = session.loss(reading, number, true).first;
-      (config_.accumulate == 1 ? loss.sum() : (loss * as_tensor(share, params.device())).sum()).backward();
-      loss_sum.narrow(0, 0, reading).add_(loss.detach());
+      const std::int64_t next = readers(number + 1);
+      reading = session.backward(total, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
+      loss_sum.narrow(0, 0, clients_here).add_(loss.detach());
     }
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
@@ -260,8 +292,8 @@ GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, con
   std::int64_t count = params.clients();
   for (std::int64_t number = 0; number < batches.front(); ++number) {
     while (batches[static_cast<std::size_t>(count) - 1] <= number) --count;
-    const auto [loss, counted] = session.loss(count, number, false);
-    const at::Tensor total = loss * counted;
+    Session::Reading reading = session.read(count, number);
+    const at::Tensor counted = reading.batch.counted, total = session.loss(reading, false) * counted;
     if (want_gradients) total.sum().backward();
     loss_sum.narrow(0, 0, count).add_(total.detach());
     answers.narrow(0, 0, count).add_(counted);

@@ -140,7 +140,8 @@ at::Tensor Packing::pack(const at::Tensor& padded) const {
 
 at::Tensor Packing::pick(const at::Tensor& packed, const at::Tensor& columns) {
   const std::int64_t clients = packed.size(0), tokens = packed.size(1);
-  const at::Tensor rows = torch::arange(clients, columns.options()).unsqueeze(1) * tokens + columns;
+  const at::Tensor rows =
+      clients == 1 ? columns : torch::arange(0, clients * tokens, tokens, columns.options()).unsqueeze(1) + columns;
   std::vector<std::int64_t> shape = packed.sizes().vec();
   shape[1] = columns.size(1);
   return packed.flatten(0, 1).index_select(0, rows.flatten()).view(shape);
