@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/kernels.h"
 
 #ifdef CHORUS_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -118,7 +119,7 @@ GpuKernel::GpuKernel(std::string name, std::string source)
       parameters_(parameters_of(name_, source_)),
       compiled_(std::make_unique<Compiled>()) {}
 
-bool GpuKernel::works_on(const at::Tensor& tensor) { return tensor.is_cuda(); }
+bool GpuKernel::works_on(const at::Tensor& tensor) { return tensor.is_cuda() && fast_kernels(); }
 
 void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
   if (grid.blocks == 0 || grid.rows == 0) return;

@@ -22,7 +22,8 @@ class GpuKernel {
   GpuKernel(std::string name, std::string source);
   ~GpuKernel();
 
-  /// Whether kernels can be used on this tensor: it lies on a GPU and this program was built with CUDA.
+  /// Whether kernels are to be used on this tensor: it lies on a GPU, this program was built with CUDA, and they are
+  /// wanted (kernels.h).
   static bool works_on(const at::Tensor& tensor);
 
   struct Grid {

@@ -187,6 +187,53 @@ TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
   EXPECT_LT(largest_difference("a", "f"), 1e-5);
 }
 
+// The learning curves of 50 rounds, all kernels and three clients at once against LibTorch's operators and one client.
+// A low rate: AdamW makes whole steps of gradients that are rounding alone, and with a high one any difference grows.
+TEST_F(RunTest, FastAndPlainLearnTheSame) {
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all{
+        "data.train=['formulation=text_classification,examples=600,test_examples=60,labels=4,seed=7']",
+        "rounds=50",
+        "algorithm=fedavg",
+        "clients.partition.alpha=10",
+        "checkpoint.every=1000",
+        "evaluation.every=5",
+        "model.fresh.hidden_size=32",
+        "trainer={optimizer: adamw, learning_rate: 1e-3, schedule: {shape: constant, warmup: 0}}"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto curve = [&](const std::string& name, const std::string& kind, const std::string& key) {
+    std::vector<double> losses;
+    for (const std::string& line : scores(name)) {
+      const json event = json::parse(line);
+      if (event["kind"] == kind) losses.push_back(event.at(key));
+    }
+    return losses;
+  };
+  const auto compare = [&](const std::string& one, const std::string& other, double tolerance) {
+    for (const auto& [kind, key] : {std::pair("round", "loss"), std::pair("evaluation", "eval_loss")}) {
+      const std::vector<double> a = curve(one, kind, key), b = curve(other, kind, key);
+      ASSERT_EQ(a.size(), b.size());
+      ASSERT_GE(a.size(), 10U);
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance * b[i]) << one << kind << i;
+    }
+    const std::vector<double> losses = curve(other, "round", "loss");
+    EXPECT_EQ(losses.size(), 50U);
+    EXPECT_LT(losses.back(), 0.8 * losses.front()) << "nothing was learnt";
+  };
+  ASSERT_EQ(run("fast", with({"federation={workers: 1, cohort_batch: 3}"})), 0) << output_;
+  ASSERT_EQ(run("plain", with({"federation={workers: 1, cohort_batch: 1, kernels: plain}"})), 0) << output_;
+  compare("fast", "plain", 5e-3);
+  if (run("gpu", with({"device=cuda", "federation={cohort_batch: 4}"})) != 0) {
+    GTEST_SKIP() << "no GPU here: compared on the CPU alone";
+  }
+  compare("gpu", "plain", 5e-3);
+  ASSERT_EQ(run("half", with({"device=cuda", "federation={cohort_batch: 4}", "trainer.precision=bfloat16"})), 0)
+      << output_;
+  compare("half", "plain", 5e-2);
+}
+
 TEST_F(RunTest, FrozenLayersAreComputedOnceOrAnewToTheSameBits) {
   const std::vector<std::string> adapters{"model.fresh.num_hidden_layers=3", "algorithm=fedavg",
                                           "tuning={name: pfeiffer, width: 8, unit: 4, depth: 2}"};

@@ -8,6 +8,7 @@
 
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/row_kernels.h"
+#include "core/kernels.h"
 
 namespace chorus {
 namespace {
@@ -107,7 +108,7 @@ class GpuCrossEntropy : public torch::autograd::Function<GpuCrossEntropy> {
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
   if (gpu_loss_can(logits) && labels.is_contiguous()) return GpuCrossEntropy::apply(logits, labels);
-  if (logits.is_cpu() && logits.scalar_type() == at::kFloat && labels.is_contiguous()) {
+  if (fast_kernels() && logits.is_cpu() && logits.scalar_type() == at::kFloat && labels.is_contiguous()) {
     return CrossEntropyRows::apply(logits, labels);
   }
   return cross_entropy_reference(logits, labels);

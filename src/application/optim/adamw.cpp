@@ -7,6 +7,7 @@
 
 #include "application/optim/flat_kernels.h"
 #include "core/gpu_kernel.h"
+#include "core/kernels.h"
 #include "core/torch_runtime.h"
 
 namespace chorus {
@@ -83,7 +84,9 @@ AdamW::AdamW(const AdamWConfig& config, const OptimizerInput& input)
       first_(buffer("first", input.layout->trainable_size())),
       second_(buffer("second", input.layout->trainable_size())) {}
 
-bool AdamW::fused(const at::Tensor& values) const { return values.is_cpu() || GpuKernel::works_on(values); }
+bool AdamW::fused(const at::Tensor& values) const {
+  return fast_kernels() && (values.is_cpu() || GpuKernel::works_on(values));
+}
 
 void AdamW::update(const Rows& rows) {
   const at::Tensor first = first_.narrow(0, 0, rows.count);
@@ -94,7 +97,7 @@ void AdamW::update(const Rows& rows) {
     size.push_back(rows.rates[static_cast<std::size_t>(c)] / (1 - std::pow(config_.beta1, step)));
     root.push_back(1 / std::sqrt(1 - std::pow(config_.beta2, step)));
   }
-  if (rows.values.device().is_cpu()) {
+  if (fused(rows.values) && rows.values.is_cpu()) {
     const at::Tensor mask = decay_mask();
     for (std::int64_t c = 0; c < rows.count; ++c) {
       const auto k = static_cast<std::size_t>(c);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/kernels.h"
 #include "core/torch_runtime.h"
 
 namespace chorus {
@@ -15,7 +16,7 @@ at::Tensor one_or_each(const at::Tensor& start) { return start.dim() == 1 ? star
 bool UsedWords::possible(const Layout& layout, const Embedding& words) {
   const ParamSpec& table = layout[words.table];
   // So that the other parameters keep their order (Layout::place); 1000: rows up to the padding's are always used.
-  return table.trainable && table.shape[1] % 16 == 0 && words.padding < 1000;
+  return fast_kernels() && table.trainable && table.shape[1] % 16 == 0 && words.padding < 1000;
 }
 
 UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<const ClientData* const> clients,

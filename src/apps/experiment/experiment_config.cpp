@@ -65,6 +65,8 @@ void FederationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("state_memory", state_memory, "MiB of client states in memory; the rest is on disk").at_least(0);
   visitor.field("transport", transport, {{"local", Transport::kLocal}, {"serialised", Transport::kSerialised}},
                 "serialised: every message becomes bytes and comes back");
+  visitor.field("kernels", kernels, {{"fast", Kernels::kFast}, {"plain", Kernels::kPlain}},
+                "plain: LibTorch's operators alone, slower, to compare with");
 }
 
 void CheckpointConfig::describe(ConfigVisitor& visitor) {

@@ -17,6 +17,7 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/kernels.h"
 #include "core/log.h"
 #include "core/ports/transport.h"
 #include "core/progress.h"
@@ -254,6 +255,7 @@ class ExperimentRun {
 
   LocalFederation make_federation(const ClientPool& pool, const ClientGate& gate) {
     const bool gpu = experiment_.params().device().is_cuda();
+    use_fast_kernels(config_.federation.kernels == FederationConfig::Kernels::kFast);
     const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
     input.sizes = pool.sizes();

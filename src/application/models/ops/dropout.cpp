@@ -8,6 +8,7 @@
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/mask_hash.h"
 #include "core/error.h"
+#include "core/kernels.h"
 #include "core/rng.h"
 #include "core/torch_runtime.h"
 
@@ -19,7 +20,9 @@ at::Tensor shift_right(const at::Tensor& x, int bits) {
   return x.__rshift__(bits).__and__(low_bits);
 }
 
-bool has_kernels(const at::Tensor& x) { return gpu_rows_can(x) || (x.is_cpu() && x.scalar_type() == at::kFloat); }
+bool has_kernels(const at::Tensor& x) {
+  return gpu_rows_can(x) || (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat);
+}
 
 // x [C, rows, width] * mask.
 at::Tensor masked_hidden(const at::Tensor& x, const Dropout::Site& site) {

@@ -12,6 +12,7 @@
 #include "application/models/ops/residual.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/error.h"
+#include "core/kernels.h"
 
 namespace chorus {
 namespace {
@@ -213,7 +214,7 @@ Activation activation_named(const std::string& name) {
 }
 
 at::Tensor gelu(const at::Tensor& x, bool by_tanh) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) return GeluRows::apply(x, by_tanh);
+  if (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat) return GeluRows::apply(x, by_tanh);
   return torch::gelu(x, by_tanh ? "tanh" : "none");
 }
 

@@ -5,6 +5,7 @@
 
 #include "application/models/ops/row_kernels.h"
 #include "core/error.h"
+#include "core/kernels.h"
 
 #ifdef CHORUS_HAS_BLAS
 extern "C" void sgemm_(const char* side_a, const char* side_b, const int* m, const int* n, const int* k,
@@ -207,8 +208,8 @@ bool packed_attention_can(const at::Tensor& q, const Packing& keys, const Attent
 #ifndef CHORUS_HAS_BLAS
   return false;
 #endif
-  return q.is_cpu() && q.scalar_type() == at::kFloat && !spec.bias.defined() && !spec.prefix_keys.defined() &&
-         !keys.visible().defined();
+  return fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat && !spec.bias.defined() &&
+         !spec.prefix_keys.defined() && !keys.visible().defined();
 }
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,

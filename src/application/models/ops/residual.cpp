@@ -5,6 +5,7 @@
 
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/row_kernels.h"
+#include "core/kernels.h"
 
 namespace chorus {
 namespace {
@@ -151,7 +152,9 @@ class CohortNorm : public torch::autograd::Function<CohortNorm> {
   }
 };
 
-bool has_norm_kernels(const at::Tensor& x) { return x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_norm_can(x); }
+bool has_norm_kernels(const at::Tensor& x) {
+  return fast_kernels() && (x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_norm_can(x));
+}
 
 bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
   return norm.bias.exists() && has_norm_kernels(x) && params.trainable(norm.weight) == params.trainable(norm.bias);
