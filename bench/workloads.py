@@ -96,7 +96,7 @@ def sizes_up_to(most, clients):
 
 
 def fine_tuning(key, title, network, size, **more):
-    clients, examples, rounds = {"cuda": (10, 113, 4), "cpu": (2, 113, 3), "quick": (2, 8, 2)}[size]
+    clients, examples, rounds = {"cuda": (10, 113, 8), "cpu": (2, 113, 3), "quick": (2, 8, 2)}[size]
     return Workload(key, title, network, "text_classification", texts(clients, examples, network), 8, "adamw", 5e-5, rounds,
                     **more)
 
@@ -116,7 +116,7 @@ def w3(size):
 
 
 def w4(size):
-    clients, rounds = {"cuda": (400, 4), "cpu": (40, 4), "quick": (8, 3)}[size]
+    clients, rounds = {"cuda": (400, 8), "cpu": (40, 4), "quick": (8, 3)}[size]
     rows = sentences(sizes_up_to(64, clients), 20, STACKOVERFLOW)
     return [Workload("W4", "small transformer LM", STACKOVERFLOW, "causal_lm", rows, 16, "sgd", 0.3, rounds)]
 

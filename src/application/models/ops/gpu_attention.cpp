@@ -49,16 +49,28 @@ __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 fir
     }
   }
 }
-// Rows [first, first + N) of a matrix into shared memory; beyond `count` they are 0.
+// Rows [first, first + N) of a matrix on their way into shared memory; beyond `count` they are 0. Fetched before they are
+// needed, so that a tile arrives while another is worked on.
 template <u32 N>
-__device__ inline void load_tile(u16 (*tile)[STRIDE], const bf16* x, u64 stride, u32 first, u32 count) {
-  for (u32 i = threadIdx.x; i < N * (D / 8); i += blockDim.x) {
-    u32 row = i / (D / 8), part = i % (D / 8);
-    uint4 numbers = make_uint4(0, 0, 0, 0);
-    if (first + row < count) numbers = *(const uint4*)(x + (u64)(first + row) * stride + part * 8);
-    *(uint4*)&tile[row][part * 8] = numbers;
+struct Tile {
+  uint4 parts[N * (D / 8) / 128 + (N * (D / 8) % 128 != 0)];
+  __device__ inline void fetch(const bf16* x, u64 stride, u32 first, u32 count) {
+#pragma unroll
+    for (u32 k = 0; k < sizeof(parts) / 16; ++k) {
+      u32 i = threadIdx.x + 128 * k, row = i / (D / 8), part = i % (D / 8);
+      parts[k] = make_uint4(0, 0, 0, 0);
+      if (i < N * (D / 8) && first + row < count)
+        parts[k] = *(const uint4*)(x + (u64)(first + row) * stride + part * 8);
+    }
   }
-}
+  __device__ inline void put(u16 (*tile)[STRIDE]) const {
+#pragma unroll
+    for (u32 k = 0; k < sizeof(parts) / 16; ++k) {
+      u32 i = threadIdx.x + 128 * k;
+      if (i < N * (D / 8)) *(uint4*)&tile[i / (D / 8)][i % (D / 8) * 8] = parts[k];
+    }
+  }
+};
 // s [N / 8][4] = rows (A fragments) times the tile's rows.
 template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
@@ -154,11 +166,16 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
   load_rows(a, q, q_stride, first, at.q_count);
   float sum[D / 8][4] = {}, top[2] = {-3e38f, -3e38f}, total[2] = {};
   u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
+  Tile<64> next_keys, next_values;
+  next_keys.fetch(k, k_stride, 0, at.k_count);
+  next_values.fetch(v, k_stride, 0, at.k_count);
   for (u32 column = 0; column < end; column += 64) {
     __syncthreads();
-    load_tile<64>(key_tile, k, k_stride, column, at.k_count);
-    load_tile<64>(value_tile, v, k_stride, column, at.k_count);
+    next_keys.put(key_tile);
+    next_values.put(value_tile);
     __syncthreads();
+    next_keys.fetch(k, k_stride, column + 64, at.k_count);
+    next_values.fetch(v, k_stride, column + 64, at.k_count);
     float s[8][4];
     u64 bits[8][2];
     scores<64>(s, a, key_tile);
@@ -210,7 +227,7 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
 }
 
 // The gradient of the queries; and of each query the product of its output and that one's gradient.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 3)
 attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* out,
                          const bf16* dout, const float* logs, float* products, bf16* dq, u64 dq_stride,
                          const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
@@ -243,11 +260,16 @@ attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16*
   load_rows(a, q, q_stride, first, at.q_count);
   float sum[D / 8][4] = {};
   u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
+  Tile<32> next_keys, next_values;
+  next_keys.fetch(k, k_stride, 0, at.k_count);
+  next_values.fetch(v, k_stride, 0, at.k_count);
   for (u32 column = 0; column < end; column += 32) {
     __syncthreads();
-    load_tile<32>(key_tile, k, k_stride, column, at.k_count);
-    load_tile<32>(value_tile, v, k_stride, column, at.k_count);
+    next_keys.put(key_tile);
+    next_values.put(value_tile);
     __syncthreads();
+    next_keys.fetch(k, k_stride, column + 32, at.k_count);
+    next_values.fetch(v, k_stride, column + 32, at.k_count);
     float s[4][4], d[4][4];
     u64 bits[4][2];
     scores<32>(s, a, key_tile);
@@ -273,7 +295,7 @@ attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16*
   store_rows(dq + at.q_row * dq_stride + at.head * D, dq_stride, sum, first, at.q_count, 1, 1);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 3)
 attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* dout,
                        const float* logs, const float* products, bf16* dk, bf16* dv, u64 dk_stride,
                        const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
@@ -293,10 +315,14 @@ attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v
   load_rows(a, k, k_stride, first, at.k_count);
   load_rows(b, v, k_stride, first, at.k_count);
   float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
-  for (u32 column = causal ? begin / 32 * 32 : 0; column < at.q_count; column += 32) {
+  u32 start = causal ? begin : 0;
+  Tile<32> next_queries, next_douts;
+  next_queries.fetch(q, q_stride, start, at.q_count);
+  next_douts.fetch(dout, width, start, at.q_count);
+  for (u32 column = start; column < at.q_count; column += 32) {
     __syncthreads();
-    load_tile<32>(query_tile, q, q_stride, column, at.q_count);
-    load_tile<32>(dout_tile, dout, width, column, at.q_count);
+    next_queries.put(query_tile);
+    next_douts.put(dout_tile);
     if (threadIdx.x < 32 && column + threadIdx.x < at.q_count) {
       u64 number = (at.q_row + column + threadIdx.x) * heads + at.head;
       log_tile[threadIdx.x] = logs[number];
@@ -307,6 +333,8 @@ attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v
         mask[threadIdx.x / 32][i][threadIdx.x % 32] = mask_bits(at, column + threadIdx.x % 32, first + 4 * i);
     }
     __syncthreads();
+    next_queries.fetch(q, q_stride, column + 32, at.q_count);
+    next_douts.fetch(dout, width, column + 32, at.q_count);
     float s[4][4], d[4][4];
     scores<32>(s, a, query_tile);
     scores<32>(d, b, dout_tile);
