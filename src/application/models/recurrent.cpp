@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "application/models/ops/lstm.h"
 #include "core/error.h"
 #include "core/torch_runtime.h"
 
@@ -92,6 +93,8 @@ std::pair<at::Tensor, at::Tensor> Recurrent::scan(const Direction& direction, co
                                                   const Packing& packing, bool backward) const {
   const std::int64_t clients = packing.clients(), sequences = packing.sequences(), longest = packing.longest();
   const at::Tensor projected = direction.input(params, x);  // [C, T, 4h]
+  const LstmSteps fast{direction.state.weight, direction.state.bias, backward};
+  if (lstm_can(params, fast, projected)) return lstm(params, fast, projected, packing);
   // Columns of step t of each sequence, [C, L, B]; a finished sequence repeats its last token and its state stays.
   const at::Tensor lengths = packing.last_token() - packing.first_token() + 1;  // [C, B]
   const at::Tensor steps = torch::arange(longest, lengths.options()).view({1, longest, 1});

@@ -4,14 +4,9 @@
 #include <torch/autograd.h>
 
 #include "application/models/ops/row_kernels.h"
+#include "application/models/ops/small_product.h"
 #include "core/error.h"
 #include "core/kernels.h"
-
-#ifdef CHORUS_HAS_BLAS
-extern "C" void sgemm_(const char* side_a, const char* side_b, const int* m, const int* n, const int* k,
-                       const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
-                       const float* beta, float* c, const int* ldc);
-#endif
 
 namespace chorus {
 namespace {
@@ -52,33 +47,6 @@ Shape shape_of(const Packing& queries, const Packing& keys, const AttentionSpec&
   }
   return shape;
 }
-
-struct Rows {
-  const float* data;
-  std::int64_t apart;
-};
-
-// c [m, n] = scale * a b, where a is [m, k], or [k, m] and turned, and b likewise; rows are `apart`. BLAS counts
-// columns first, so it sees each matrix transposed.
-struct Product {
-  std::int64_t m, n, k;
-  float scale = 1;
-  bool turn_a = false, turn_b = false;
-
-  void operator()(Rows a, Rows b, float* c, std::int64_t apart) const {
-#ifdef CHORUS_HAS_BLAS
-    const auto narrow = [](std::int64_t x) { return static_cast<int>(x); };
-    const char side_a = turn_a ? 'T' : 'N', side_b = turn_b ? 'T' : 'N';
-    const int rows = narrow(n), columns = narrow(m), inner = narrow(k);
-    const int lda = narrow(b.apart), ldb = narrow(a.apart), ldc = narrow(apart);
-    const float zero = 0;
-    sgemm_(&side_b, &side_a, &rows, &columns, &inner, &scale, b.data, &lda, a.data, &ldb, &zero, c, &ldc);
-#else
-    (void)a, (void)b, (void)c, (void)apart;
-    throw InternalError("packed attention needs BLAS");
-#endif
-  }
-};
 
 // Calls work(place, head, scratch) for each sequence and head; `scratch` has twice as many floats as weights.
 template <typename Work>
@@ -135,7 +103,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
       const std::int64_t query = place.query * shape.all + head * shape.width;
       const std::int64_t key = place.key * shape.all + head * shape.width;
       float* p = ws + place.weights + head * place.queries * place.keys;
-      const Product scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+      const SmallProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
       scores({qs + query, shape.all}, {ks + key, shape.all}, p, place.keys);
       for (std::int64_t i = 0; i < place.queries; ++i) {
         const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
@@ -146,7 +114,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
         mask_head(call->site, place, shape, head, p, scratch);
         used = scratch;
       }
-      const Product mix{.m = place.queries, .n = shape.width, .k = place.keys};
+      const SmallProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
       mix({used, place.keys}, {vs + key, shape.all}, os + query, shape.all);
     });
     clear_tails(out, call->queries);
@@ -173,10 +141,10 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
       const float* p = ws + place.weights + head * size;
       float *first = scratch, *second = scratch + size;
       const bool masked = !call->site.keys.empty();
-      const Rows up{ds + query, shape.all};
-      const Product over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
-      const Product to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
-      Product to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
+      const SmallProduct::SmallProduct::Rows up{ds + query, shape.all};
+      const SmallProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+      const SmallProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
+      SmallProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
       if (masked) mask_head(call->site, place, shape, head, p, first);
       to_keys({masked ? first : p, place.keys}, up, dvs + key, shape.all);
       over_keys(up, {vs + key, shape.all}, first, place.keys);
@@ -205,11 +173,8 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
 }  // namespace
 
 bool packed_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
-#ifndef CHORUS_HAS_BLAS
-  return false;
-#endif
-  return fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat && !spec.bias.defined() &&
-         !spec.prefix_keys.defined() && !keys.visible().defined();
+  return SmallProduct::possible() && fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat &&
+         !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined();
 }
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,

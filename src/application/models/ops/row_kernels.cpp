@@ -223,6 +223,37 @@ void add(float* __restrict y, const float* __restrict x, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) y[j] += x[j];
 }
 
+inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+inline float hyperbolic(float x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
+
+CHORUS_BEST_INSTRUCTIONS
+void lstm_step(float* __restrict i, float* __restrict f, float* __restrict g, float* __restrict o,
+               const float* __restrict before, float* __restrict c, float* __restrict h, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    i[j] = sigmoid(i[j]);
+    f[j] = sigmoid(f[j]);
+    g[j] = hyperbolic(g[j]);
+    o[j] = sigmoid(o[j]);
+    c[j] = f[j] * before[j] + i[j] * g[j];
+    h[j] = o[j] * hyperbolic(c[j]);
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void lstm_step_back(float* __restrict i, float* __restrict f, float* __restrict g, float* __restrict o,
+                    const float* __restrict before, const float* __restrict c, const float* __restrict dh,
+                    float* __restrict dc, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float t = hyperbolic(c[j]), all = dc[j] + dh[j] * o[j] * (1.0f - t * t);
+    const float di = all * g[j], df = all * before[j], dg = all * i[j], out = dh[j] * t;
+    dc[j] = all * f[j];
+    i[j] = di * i[j] * (1.0f - i[j]);
+    f[j] = df * f[j] * (1.0f - f[j]);
+    g[j] = dg * (1.0f - g[j] * g[j]);
+    o[j] = out * o[j] * (1.0f - o[j]);
+  }
+}
+
 CHORUS_END_OF_FAST_LOOPS
 
 }  // namespace
@@ -306,6 +337,15 @@ void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale) 
 
 void softmax_gradient_row(const float* p, float* d, std::int64_t width) {
   softmax_gradient_of(p, d, dot(p, d, width), width);
+}
+
+void lstm_row(float* gates, const float* before, float* c, float* h, std::int64_t hidden) {
+  lstm_step(gates, gates + hidden, gates + 2 * hidden, gates + 3 * hidden, before, c, h, hidden);
+}
+
+void lstm_gradient_row(float* gates, const float* before, const float* c, const float* dh, float* dc,
+                       std::int64_t hidden) {
+  lstm_step_back(gates, gates + hidden, gates + 2 * hidden, gates + 3 * hidden, before, c, dh, dc, hidden);
 }
 
 }  // namespace chorus

@@ -54,6 +54,13 @@ ExpSum exp_sum_row(const float* x, std::int64_t count);
 void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,
                                 float* dx);
 
+/// One step of an LSTM's row: gates [4h] in the order i, f, g, o become what they let through, and
+/// c = f * before + i * g, h = o * tanh(c).
+void lstm_row(float* gates, const float* before, float* c, float* h, std::int64_t hidden);
+/// Back: gates become their gradients (before the activation) and dc the one of `before`, from dh and dc.
+void lstm_gradient_row(float* gates, const float* before, const float* c, const float* dh, float* dc,
+                       std::int64_t hidden);
+
 /// x[0, count) becomes softmax(scale * x), what is beyond up to `width` 0.
 void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale);
 /// d (of the weights) becomes the gradient of the scores: p * (d - sum_j d_j p_j).
