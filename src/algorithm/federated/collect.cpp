@@ -83,6 +83,12 @@ namespace {
 // rows [C, P] -= vector [P]; which of them are finite then.
 std::vector<bool> subtract_rows(const at::Tensor& rows, const at::Tensor& vector) {
   std::vector<bool> finite_rows;
+  if (!rows.is_cpu()) {  // all at once, and waited for once
+    const at::Tensor largest = at::linalg_vector_norm(at::Tensor(rows).sub_(vector), INFINITY, {1});
+    const at::Tensor numbers = at::isfinite(largest).to(at::kByte).cpu();
+    for (std::int64_t i = 0; i < rows.size(0); ++i) finite_rows.push_back(numbers.data_ptr<std::uint8_t>()[i] != 0);
+    return finite_rows;
+  }
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
     at::Tensor row = rows[i];
     if (row.is_cpu() && row.scalar_type() == at::kFloat && row.is_contiguous() && vector.is_contiguous()) {

@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "application/optim/flat_kernels.h"
 #include "core/gpu_kernel.h"
@@ -16,7 +18,8 @@ namespace {
 constexpr std::int64_t kGrain = 1 << 16;
 
 // flat_kernels.h for a GPU, all clients at once, four neighbours a thread. numbers [3, A]: size, root and shrink of
-// each. `half`: a bfloat16 copy of the values, or null. `quads`: how many groups of four lie at multiples of four.
+// each, or null when all have the same. `half`: a bfloat16 copy of the values, or null. `quads`: how many groups of
+// four lie at multiples of four.
 constexpr const char* kAdamWSource = R"(
 __device__ inline float adamw_of(float before, float g, float& m, float& v, float decay, float size, float root,
                                  float beta1, float gain1, float beta2, float gain2, float epsilon) {
@@ -32,10 +35,14 @@ __device__ inline unsigned pair(float low, float high) {
 extern "C" __global__ void __launch_bounds__(256)
 adamw(float* w, long long w_stride, const float* before, long long before_stride, const float* g, long long g_stride,
       float* m, float* v, long long stride, unsigned short* half, long long half_stride, const float* mask,
-      const float* numbers, const float* scale, long long count, long long quads, float beta1, float gain1, float beta2, float gain2,
+      const float* numbers, float size, float root, float shrink, const float* scale, long long count, long long quads, float beta1, float gain1, float beta2, float gain2,
       float epsilon) {
   const unsigned c = blockIdx.y, clients = gridDim.y;
-  const float size = numbers[c], root = numbers[clients + c], shrink = numbers[2 * clients + c];
+  if (numbers != 0) {
+    size = numbers[c];
+    root = numbers[clients + c];
+    shrink = numbers[2 * clients + c];
+  }
   const float factor = scale == 0 ? 1.0f : scale[c];
   w += c * w_stride; before += c * before_stride; g += c * g_stride; m += c * stride; v += c * stride;
   if (half != 0) half += c * half_stride;
@@ -118,10 +125,16 @@ void AdamW::update(const Rows& rows) {
     return;
   }
   if (GpuKernel::works_on(rows.values)) {
-    std::vector<float> numbers(size.begin(), size.end());
-    numbers.insert(numbers.end(), root.begin(), root.end());
-    for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
-    const at::Tensor there = sent_to(rows.values.device(), torch::tensor(numbers));
+    const auto even = [](auto& all) {
+      return std::adjacent_find(all.begin(), all.end(), std::not_equal_to()) == all.end();
+    };
+    at::Tensor there;
+    if (!even(size) || !even(root)) {
+      std::vector<float> numbers(size.begin(), size.end());
+      numbers.insert(numbers.end(), root.begin(), root.end());
+      for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
+      there = sent_to(rows.values.device(), torch::tensor(numbers));
+    }
     const std::int64_t count = rows.values.size(1);
     const at::Tensor &values = rows.values, &before = rows.before, &half = rows.half, &mask = decay_mask();
     const bool quads =
@@ -131,7 +144,9 @@ void AdamW::update(const Rows& rows) {
                        rows.gradients.data_ptr<float>(), rows.gradients.stride(0), first.data_ptr<float>(),
                        second.data_ptr<float>(), first.stride(0), half.defined() ? half.data_ptr() : nullptr,
                        half.defined() ? half.stride(0) : 0, mask.defined() ? mask.data_ptr<float>() : nullptr,
-                       there.data_ptr<float>(), rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
+                       there.defined() ? there.data_ptr<float>() : nullptr, static_cast<float>(size[0]),
+                       static_cast<float>(root[0]), static_cast<float>(rows.rates[0] * input().weight_decay),
+                       rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
                        quads ? count / 4 : std::int64_t{0}, static_cast<float>(config_.beta1),
                        static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2),
                        static_cast<float>(1 - config_.beta2), static_cast<float>(config_.epsilon));

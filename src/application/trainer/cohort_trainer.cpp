@@ -1,5 +1,6 @@
 #include "application/trainer/cohort_trainer.h"
 
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -25,6 +26,17 @@ at::Tensor as_tensor(const std::vector<double>& numbers, at::Device device) {
 std::vector<double> as_vector(const at::Tensor& numbers) {
   const at::Tensor here = numbers.to(at::kDouble).cpu().contiguous();
   return {here.data_ptr<double>(), here.data_ptr<double>() + here.numel()};
+}
+
+// The sum over batches of each client's losses, of which a batch has the first few. One copy from the GPU.
+std::vector<double> sum_of(const std::vector<at::Tensor>& losses, std::size_t clients) {
+  const std::vector<double> all = as_vector(torch::cat(losses));
+  std::vector<double> sums(clients, 0.0);
+  std::size_t at = 0;
+  for (const at::Tensor& batch : losses) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(batch.size(0)); ++c) sums[c] += all[at++];
+  }
+  return sums;
 }
 
 }  // namespace
@@ -109,11 +121,11 @@ class CohortTrainer::Session {
     return *active_;
   }
 
-  /// Batch `number` of the first `count` clients, and the seeds of its masks.
+  /// Batch `number` of the first `count` clients, and its masks.
   struct Reading {
     std::int64_t count = 0, number = 0;
     TaskBatch batch;
-    std::vector<std::uint64_t> seeds;
+    Dropout dropout;
   };
   Reading read(std::int64_t count, std::int64_t number) {
     std::vector<ClientRows> cohort;
@@ -130,16 +142,20 @@ class CohortTrainer::Session {
                                                   .device = params_.device()});
     if (words_) batch.batch.ids = words_->rename(batch.batch.ids);
     if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
-    return {count, number, std::move(batch), std::move(seeds)};
+    Dropout dropout(std::move(seeds));
+    dropout.send(params_.device());
+    return {count, number, std::move(batch), std::move(dropout)};
   }
   /// Their losses [count], each the mean of `counted` answers.
   at::Tensor loss(Reading& reading, bool random) {
-    Dropout dropout = random && trainer_.config_.dropout ? Dropout(std::move(reading.seeds)) : Dropout();
+    Dropout dropout = random && trainer_.config_.dropout ? std::move(reading.dropout) : Dropout();
     const Output output = trainer_.input_.model.forward(active(reading.count), reading.batch.batch, dropout);
     return trainer_.input_.task.loss(output, reading.batch);
   }
-  /// Goes back from `loss`; on a GPU, whose processor only waits meanwhile, `next` is read, if there is one.
-  std::optional<Reading> backward(const at::Tensor& loss, std::optional<std::pair<std::int64_t, std::int64_t>> next) {
+  /// Goes back from the losses, times `factors` of each; on a GPU, whose processor only waits meanwhile, `next` is
+  /// read, if there is one.
+  std::optional<Reading> backward(const at::Tensor& loss, const at::Tensor& factors,
+                                  std::optional<std::pair<std::int64_t, std::int64_t>> next) {
     std::future<Reading> ahead;
     if (next && params_.device().is_cuda()) {
       ahead = std::async(std::launch::async, [this, next] {
@@ -147,7 +163,7 @@ class CohortTrainer::Session {
         return read(next->first, next->second);
       });
     }
-    loss.backward();
+    torch::autograd::backward({loss}, {factors});
     if (!ahead.valid()) return std::nullopt;
     return ahead.get();
   }
@@ -212,7 +228,8 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
     optimizer->restore(static_cast<std::int64_t>(c), kept);
   }
 
-  at::Tensor loss_sum = torch::zeros({params.clients()}, at::TensorOptions(params.device()).dtype(at::kDouble));
+  std::vector<at::Tensor> losses;  // of each batch, of those who read it
+  at::Tensor factors;              // of the losses, in the gradient
   std::vector<double> rate_sum(cohort, 0.0);
   // How many clients have a batch `number`.
   const auto readers = [&](std::int64_t number) {
@@ -229,18 +246,17 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       if (!reading) reading = session.read(readers(number), number);
       const std::int64_t clients_here = reading->count;
       const at::Tensor loss = session.loss(*reading, true);
-      at::Tensor total = loss.sum();
-      if (config_.accumulate > 1) {
+      if (config_.accumulate > 1 || !factors.defined() || factors.size(0) != clients_here) {
         std::vector<double> share;
         for (std::int64_t c = 0; c < clients_here; ++c) {
           const std::int64_t group = std::min(config_.accumulate, batches[static_cast<std::size_t>(c)] - begin);
           share.push_back(1.0 / static_cast<double>(group));
         }
-        total = (loss * as_tensor(share, params.device())).sum();
+        factors = as_tensor(share, params.device());
       }
       const std::int64_t next = readers(number + 1);
-      reading = session.backward(total, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
-      loss_sum.narrow(0, 0, clients_here).add_(loss.detach());
+      reading = session.backward(loss, factors, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
+      losses.push_back(loss.detach());
     }
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
@@ -260,7 +276,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   result.values = session.values();
   result.rate_sum = std::move(rate_sum);
   result.failures.resize(cohort);
-  result.loss = as_vector(loss_sum);
+  result.loss = sum_of(losses, cohort);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_steps).count();
   for (std::size_t c = 0; c < cohort; ++c) {
     result.loss[c] /= static_cast<double>(batches[c]);

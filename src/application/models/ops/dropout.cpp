@@ -104,15 +104,18 @@ at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, s
   return bits.ge(static_cast<std::int64_t>(site.threshold)).to(at::kFloat) * site.scale;
 }
 
+void Dropout::send(at::Device device) {
+  if (device.is_cpu() || seeds_there_.defined() || !active()) return;
+  seeds_there_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
+}
+
 Dropout::Site Dropout::site(double probability, at::Device device) {
   if (!active() || probability == 0) return {};
   Site site;
   site.call = calls_++;
   for (const std::uint64_t seed : seeds_) site.keys.push_back(mix(seed, site.call));
   if (!device.is_cpu()) {
-    if (!seeds_there_.defined()) {
-      seeds_there_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
-    }
+    send(device);
     site.seeds = seeds_there_;
   }
   site.threshold = static_cast<std::uint64_t>(std::llround(probability * 65536.0));

@@ -28,6 +28,9 @@ class Dropout {
   Dropout() = default;
   explicit Dropout(std::vector<std::uint64_t> client_seeds) : seeds_(std::move(client_seeds)) {}
 
+  /// To where masks will be made; otherwise that happens when the first is asked for.
+  void send(at::Device device);
+
   bool active() const { return !seeds_.empty(); }
 
   /// One site of the network, for kernels that make its masks themselves.
