@@ -38,6 +38,11 @@ ParamId Layout::append(ParamSpec spec) {
   return {index};
 }
 
+void Layout::mark_product(ParamId id) {
+  specs_.at(static_cast<std::size_t>(id.index)).product = true;
+  place();
+}
+
 void Layout::join(ParamId first, int count) {
   check(first.exists() && first.index + count <= static_cast<int>(specs_.size()), "only what was added can be joined");
   joints_.push_back({first.index, count});
@@ -73,13 +78,18 @@ std::optional<ParamId> Layout::find(std::string_view name) const {
 void Layout::place() {
   constexpr std::int64_t kAlignment = 16;
   trainable_size_ = frozen_size_ = 0;
-  for (const bool aligned : {true, false}) {
+  const auto turn_of = [](const ParamSpec& spec) {
+    if (spec.count % kAlignment != 0) return 2;
+    return spec.product ? 0 : 1;
+  };
+  for (const int turn : {0, 1, 2}) {
     for (ParamSpec& spec : specs_) {
-      if ((spec.count % kAlignment == 0) != aligned) continue;
+      if (turn_of(spec) != turn) continue;
       std::int64_t& size = spec.trainable ? trainable_size_ : frozen_size_;
       spec.offset = size;
       size += spec.count;
     }
+    if (turn == 0) products_size_ = trainable_size_;
   }
 }
 

@@ -40,6 +40,7 @@ struct ParamSpec {
   int layer = kEmbeddingLayer;
   bool trainable = true;
   bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
+  bool product = false;     ///< the weight of a product, which is first to write its gradient (Params::begin_grads)
   bool attached = false;    ///< no part of the plain checkpoint: an adapter, a low-rank factor, a prefix
   std::int64_t count = 0;   ///< product of the shape
   std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
@@ -53,8 +54,8 @@ struct ParamSpec {
 ///     layout.freeze([](const ParamSpec& p) { return p.layer < 4; });
 ///
 /// All trainable parameters lie in one flat vector of `trainable_size()` numbers, all others in one of
-/// `frozen_size()`. There are no holes. Parameters whose size is not a multiple of 16 come last, so that every other
-/// one starts at a multiple of 64 bytes.
+/// `frozen_size()`. There are no holes. Weights of products come first, and parameters whose size is not a multiple of
+/// 16 last, so that every other one starts at a multiple of 64 bytes.
 class Layout {
  public:
   ParamId add(std::string name, std::vector<std::int64_t> shape, Init init);
@@ -67,6 +68,8 @@ class Layout {
   /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.
   void alias(std::string name, ParamId id);
 
+  /// Tells that the parameter is the weight of a product.
+  void mark_product(ParamId id);
   /// `first` and the parameters added right after it, `count` in all and of one shape, may be used as one: see
   /// Params::joined.
   void join(ParamId first, int count);
@@ -87,6 +90,8 @@ class Layout {
   std::optional<ParamId> find(std::string_view name) const;
   bool is_alias(std::string_view name) const { return aliases_.contains(std::string(name)); }
 
+  /// How much of the trainable vector the weights of products take, at its beginning.
+  std::int64_t products_size() const { return products_size_; }
   std::int64_t trainable_size() const { return trainable_size_; }
   std::int64_t frozen_size() const { return frozen_size_; }
   /// Every number a checkpoint holds.
@@ -100,7 +105,7 @@ class Layout {
   std::vector<Joint> joints_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, int> aliases_;
-  std::int64_t trainable_size_ = 0;
+  std::int64_t trainable_size_ = 0, products_size_ = 0;
   std::int64_t frozen_size_ = 0;
   int current_layer_ = kEmbeddingLayer;
 };

@@ -58,12 +58,16 @@ Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tens
       frozen_half_(std::move(frozen_half)),
       frozen_leaves_(frozen_leaves ? std::move(frozen_leaves) : Params::frozen_leaves(*layout_, frozen_)) {
   prepare_torch();
+  if (grads_.defined()) {
+    written_ = c10::make_intrusive<Written>();
+    written_->parameters.assign(layout_->specs().size(), 1);  // until begin_grads gradients are what they are
+  }
   make_leaves();
 }
 
 Params Params::cohort_of(const Params& base, std::int64_t clients, bool gradients) {
   Params cohort = cohort_from(base, clients, gradients, base.values_[0]);
-  if (gradients) cohort.zero_grads();
+  if (gradients) cohort.grads_.zero_();
   return cohort;
 }
 
@@ -154,12 +158,26 @@ Params Params::rows(std::int64_t begin, std::int64_t count) const {
   return result;
 }
 
-// With what lies between the rows, too, so that it is one stretch of memory.
 void Params::zero_grads() {
-  if (grads_.size(0) == 1 || !grads_.is_cuda()) {
-    grads_.zero_();
-  } else {
-    grads_.as_strided({grads_.size(0), grads_.stride(0)}, {grads_.stride(0), 1}).zero_();
+  grads_.zero_();
+  std::fill(written_->parameters.begin(), written_->parameters.end(), std::uint8_t{1});
+}
+
+void Params::begin_grads() {
+  const std::int64_t products = layout_->products_size();
+  for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
+    const ParamSpec& spec = layout_->specs()[i];
+    written_->parameters[i] = spec.trainable && spec.offset < products ? 0 : 1;
+  }
+  grads_.narrow(1, products, grads_.size(1) - products).zero_();
+}
+
+void Params::end_grads() {
+  for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
+    if (written_->parameters[i] != 0) continue;
+    const ParamSpec& spec = layout_->specs()[i];
+    grads_.narrow(1, spec.offset, spec.count).zero_();
+    written_->parameters[i] = 1;
   }
 }
 

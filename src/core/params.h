@@ -18,6 +18,7 @@ namespace chorus {
 /// [C, shape...] for a trainable parameter and [shape...] for a frozen one.
 ///
 ///     Params params(model.layout(), {.clients = 3, .gradients = true});
+///     params.zero_grads();
 ///     loss.backward();                                  // accumulates into params.grads()
 ///     params.values().sub_(params.grads(), lr);         // one SGD step of the whole cohort
 ///
@@ -66,6 +67,16 @@ class Params {
   const at::Tensor& half_joined(ParamId first) const;
 
   void zero_grads();
+  /// The same before a backward pass, after which end_grads is called: the weights of products are not filled with
+  /// zeros, for the first product to add to them writes them (`written`); what none wrote is filled at the end.
+  void begin_grads();
+  void end_grads();
+
+  /// Which gradients of products' weights hold something. Shared with the functions of a backward pass.
+  struct Written : c10::intrusive_ptr_target {
+    std::vector<std::uint8_t> parameters;
+  };
+  const c10::intrusive_ptr<Written>& written() const { return written_; }
 
   /// The same with a bfloat16 copy of every parameter beside it, for products on a GPU (mixed precision). Whoever
   /// changes the values brings halves() up to date.
@@ -115,6 +126,7 @@ class Params {
   at::Tensor grads_;
   at::Tensor frozen_;
   std::vector<at::Tensor> leaves_;
+  c10::intrusive_ptr<Written> written_;
   std::shared_ptr<FrozenHalf> frozen_half_;
   std::shared_ptr<const FrozenLeaves> frozen_leaves_, half_frozen_leaves_;
   at::Tensor halves_;

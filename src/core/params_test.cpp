@@ -57,6 +57,27 @@ TEST(Params, BackwardAccumulatesIntoTheFlatGradient) {
   EXPECT_EQ(params.gradient(id, 1).abs().max().item<float>(), 0);
 }
 
+TEST(Params, WhatNoProductWroteIsZeroAtTheEnd) {
+  Layout layout;
+  const ParamId bias = layout.add("bias", {16}, Init::ones()), used = layout.add("used", {4, 8}, Init::ones()),
+                unused = layout.add("unused", {2, 8}, Init::ones());
+  layout.mark_product(used);
+  layout.mark_product(unused);
+  EXPECT_EQ(layout.products_size(), 48);
+  EXPECT_EQ(layout[bias].offset, 48);
+  Params params(layout, {.clients = 2, .gradients = true});
+  params.grads().fill_(7);
+  params.begin_grads();
+  EXPECT_EQ(params.gradient(bias, 1).abs().max().item<float>(), 0);
+  EXPECT_EQ(params.written()->parameters, (std::vector<std::uint8_t>{1, 0, 0}));
+  params.gradient(used, 0).fill_(3);  // as a product does
+  params.gradient(used, 1).fill_(3);
+  params.written()->parameters[1] = 1;
+  params.end_grads();
+  EXPECT_EQ(params.gradient(used, 1).min().item<float>(), 3);
+  EXPECT_EQ(params.gradient(unused, 1).abs().max().item<float>(), 0);
+}
+
 TEST(Params, AStepOnTheFlatBufferIsSeenByTheLeaves) {
   const Layout layout = small_layout();
   Params params(layout, {.clients = 2, .gradients = true});

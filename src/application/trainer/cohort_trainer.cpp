@@ -240,7 +240,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   const auto begin_of_steps = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps.front(); ++step) {
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
-    session.active(count).zero_grads();
+    session.active(count).begin_grads();
     const std::int64_t begin = step * config_.accumulate;
     for (std::int64_t number = begin; number < begin + config_.accumulate && readers(number) > 0; ++number) {
       if (!reading) reading = session.read(readers(number), number);
@@ -258,6 +258,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       reading = session.backward(loss, factors, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
       losses.push_back(loss.detach());
     }
+    session.active(count).end_grads();
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());

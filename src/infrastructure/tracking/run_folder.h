@@ -14,7 +14,7 @@
 namespace chorus {
 
 /// What a run folder looks like; raised when an older program could not go on with a newer folder or the other way.
-inline constexpr int kRunFormat = 1;
+inline constexpr int kRunFormat = 2;
 
 /// `run.json`: what is known when a run starts. Says nothing about the machine or the user.
 struct RunInfo {

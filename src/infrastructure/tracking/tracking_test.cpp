@@ -215,11 +215,11 @@ TEST_F(Tracking, SaysWhatIsNoRunFolder) {
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_ / "none"); }), HasSubstr("no such run folder"));
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_); }), HasSubstr("it has no run.json"));
   EXPECT_FALSE(fs::exists(folder_ / "lock"));
-  std::ofstream(folder_ / "run.json") << R"({"format": 2, "chorus_version": "9.1"})";
+  std::ofstream(folder_ / "run.json") << R"({"format": 3, "chorus_version": "9.1"})";
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_); }),
-              testing::AllOf(HasSubstr("run folder of format 2, written by Chorus 9.1"), HasSubstr("knows format 1")));
+              testing::AllOf(HasSubstr("run folder of format 3, written by Chorus 9.1"), HasSubstr("knows format 2")));
   for (const char* text :
-       {"", "\x1f\x8b", "[]", "{}", R"({"format": "1"})", R"({"format": 1})", R"({"format": 1, "name": 3})"}) {
+       {"", "\x1f\x8b", "[]", "{}", R"({"format": "1"})", R"({"format": 2})", R"({"format": 2, "name": 3})"}) {
     std::ofstream(folder_ / "run.json", std::ios::trunc) << text;
     EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_); }), HasSubstr("run.json: is damaged")) << text;
   }

@@ -36,27 +36,52 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
       .view({x.size(0), x.size(1), -1});
 }
 
-// sum [C, m, n] += a^T b, for a [C, T, m] and b [C, T, n]
-void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+// sum [C, m, n] = a^T b, or += it, for a [C, T, m] and b [C, T, n]
+void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, bool add) {
   at::Tensor out = sum.size(0) == 1 ? sum.squeeze(0) : sum;
   const at::Tensor left = sum.size(0) == 1 ? a.squeeze(0).t() : a.transpose(1, 2);
   const at::Tensor right = sum.size(0) == 1 ? b.squeeze(0) : b;
+  const int keep = add ? 1 : 0;
   if (out.scalar_type() != left.scalar_type()) {
 #if CHORUS_WIDE_SUMS
     if (out.dim() == 2) {
-      at::addmm_out(out, out, left, right, at::kFloat);
+      at::addmm_out(out, out, left, right, at::kFloat, keep);
     } else {
-      at::baddbmm_out(out, out, left, right, at::kFloat);
+      at::baddbmm_out(out, out, left, right, at::kFloat, keep);
     }
 #else
+    if (!add) out.zero_();
     out.add_(torch::matmul(left, right));
 #endif
   } else if (out.dim() == 2) {
-    out.addmm_(left, right);
+    out.addmm_(left, right, keep);
   } else {
-    out.baddbmm_(left, right);
+    out.baddbmm_(left, right, keep);
   }
 }
+
+/// The target of a product's weight, or of several that are one, among those whose gradients are written.
+struct Target : torch::CustomClassHolder {
+  Target(c10::intrusive_ptr<Params::Written> of, int begin, int number)
+      : written(std::move(of)), first(begin), count(number) {}
+
+  // Whether the gradient holds something to add to; it does from now on. What has other parts written alone is filled.
+  bool take(const at::Tensor& gradient) const {
+    const auto begin = written->parameters.begin() + first, end = begin + count;
+    const auto known = std::count(begin, end, std::uint8_t{1});
+    if (known != 0 && known != count) {
+      const std::int64_t dimension = gradient.dim() - 2, rows = gradient.size(dimension) / count;
+      for (int i = 0; i < count; ++i) {
+        if (begin[i] == 0) gradient.narrow(dimension, i * rows, rows).zero_();
+      }
+    }
+    std::fill(begin, end, std::uint8_t{1});
+    return known != 0;
+  }
+
+  c10::intrusive_ptr<Params::Written> written;
+  int first, count;
+};
 
 // sum [C, n] += the rows of x [C, T, n]
 void add_rows(const at::Tensor& sum, const at::Tensor& x) {
@@ -70,12 +95,14 @@ void add_rows(const at::Tensor& sum, const at::Tensor& x) {
 class CohortProduct : public torch::autograd::Function<CohortProduct> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& half, bool transposed) {
+                            const at::Tensor& bias, const at::Tensor& half, bool transposed,
+                            const c10::intrusive_ptr<Target>& target) {
     const at::Tensor& stored = exists(half) ? half : weight;
     const at::Tensor in = x.to(stored.scalar_type());
     const at::Tensor matrix = transposed ? stored : stored.transpose(-1, -2);
     context->save_for_backward({in, weight, bias, half});
     context->saved_data["transposed"] = transposed;
+    if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
     context->saved_data["x"] = x.requires_grad();
     context->saved_data["type"] = x.scalar_type();
     return exists(bias) ? times_plus(bias, in, matrix) : times(in, matrix);
@@ -90,16 +117,23 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const at::NoGradGuard no_grad;
     const at::Tensor dy = gradients[0].to(in.scalar_type()).contiguous();
     if (weight.requires_grad()) {
-      transposed ? add_product(weight.grad(), in, dy) : add_product(weight.grad(), dy, in);
+      const auto target = c10::static_intrusive_pointer_cast<Target>(context->saved_data["target"].toCapsule());
+      const bool add = target->take(weight.grad());
+      transposed ? put_product(weight.grad(), in, dy, add) : put_product(weight.grad(), dy, in, add);
     }
     if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), dy);
     at::Tensor dx;
     if (context->saved_data["x"].toBool()) {
       dx = times(dy, transposed ? stored.transpose(-1, -2) : stored).to(context->saved_data["type"].toScalarType());
     }
-    return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
+
+c10::intrusive_ptr<Target> target_of(const Params& params, ParamId first, int count) {
+  if (!params.trainable(first) || !params.written()) return {};
+  return c10::make_intrusive<Target>(params.written(), first.index, count);
+}
 
 // gelu(x + b) on a GPU
 class BiasGelu : public torch::autograd::Function<BiasGelu> {
@@ -127,14 +161,16 @@ class BiasGelu : public torch::autograd::Function<BiasGelu> {
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) {
   const at::Tensor& half = params.half(of.weight);
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
-                              half.defined() ? half : none(), of.transposed);
+                              half.defined() ? half : none(), of.transposed, target_of(params, of.weight, 1));
 }
 
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
   const at::Tensor &weight = params.joined(first.weight), &bias = params.joined(first.bias);
   if (!weight.defined() || !bias.defined() || first.transposed) return {};
   const at::Tensor& half = params.half_joined(first.weight);
-  return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false);
+  const auto count = static_cast<int>(weight.size(-2) / params.layout()[first.weight].shape[0]);
+  return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false,
+                              target_of(params, first.weight, count));
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {
