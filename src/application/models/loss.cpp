@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/gpu_loss.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/kernels.h"
 

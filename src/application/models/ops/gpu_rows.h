@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "application/models/ops/dropout.h"
 
 namespace chorus {
@@ -33,46 +31,6 @@ GpuSoftmax gpu_attention_softmax(const at::Tensor& scores, const GpuSoftmaxCall&
 /// The gradient of the scores from that of `masked`.
 at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::Tensor& weights,
                                           const GpuSoftmaxCall& call);
-
-/// What a normalisation is of: norm((f + f_bias) * mask + x) with weight and bias [H] or [C, H].
-struct GpuNormInput {
-  at::Tensor f;
-  at::Tensor f_bias;  ///< [H] or [C, H], or undefined
-  at::Tensor x;       ///< undefined: f alone
-  at::Tensor weight, bias;
-  Dropout::Site site = {};
-  double epsilon = 0;
-};
-struct GpuNorm {
-  at::Tensor y, normal;  ///< [C, T, H]
-  at::Tensor inverse;    ///< [C * T] float32
-};
-/// Whether kernels take rows so wide.
-bool gpu_norm_can(const at::Tensor& f);
-GpuNorm gpu_residual_norm(const GpuNormInput& input, at::ScalarType type);
-
-struct GpuNormGradient {
-  at::Tensor df, dx;
-  at::Tensor sums;  ///< [3, C, blocks, H]: of weight, bias and f_bias; undefined if not wanted
-};
-/// What the gradients are to be; undefined types are not wanted.
-struct GpuNormWish {
-  std::optional<at::ScalarType> f, x;
-  bool sums = false;
-};
-GpuNormGradient gpu_residual_norm_gradient(const at::Tensor& dy, const GpuNorm& forward, const at::Tensor& weight,
-                                           const Dropout::Site& site, const GpuNormWish& wish);
-
-/// The mean cross entropy of each client's logits [C, M, V] where labels [C, M] are not `ignored`.
-struct GpuLoss {
-  at::Tensor loss;    ///< [C] float32
-  at::Tensor logs;    ///< [C * M] of the sums of exponentials
-  at::Tensor counts;  ///< [C] labels that count, at least 1
-};
-bool gpu_loss_can(const at::Tensor& logits);
-GpuLoss gpu_cross_entropy(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored);
-at::Tensor gpu_cross_entropy_gradient(const at::Tensor& gradient, const at::Tensor& logits, const at::Tensor& labels,
-                                      const GpuLoss& forward, std::int64_t ignored);
 
 /// Gradients [C, H], added to what is there: of sums [C, blocks, H], and of rows [C, T, H].
 void gpu_fold_sums(const at::Tensor& sums, const at::Tensor& gradients);

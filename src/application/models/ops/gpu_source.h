@@ -1,5 +1,10 @@
 #pragma once
 
+#include <string>
+
+#include "application/models/ops/dropout.h"
+#include "core/gpu_kernel.h"
+
 namespace chorus {
 
 /// What the sources of our GPU kernels begin with: bfloat16, and the hash of dropout's masks (mask_hash.h).
@@ -56,5 +61,24 @@ __device__ inline float kept(u64 bits, unsigned j, unsigned threshold, float sca
   return (unsigned)((bits >> (16 * j)) & 0xFFFF) < threshold ? 0.0f : scale;
 }
 )";
+
+/// Threads of a block, where nothing speaks for another number.
+inline constexpr int kGpuThreads = 256;
+
+/// How the prelude calls a type: float32 or bfloat16.
+const char* gpu_type(at::ScalarType type);
+
+/// The kernel `name` of a source, after the prelude and after what is defined for it; each is made once.
+const GpuKernel& gpu_kernel_for(const char* name, const std::string& defined, const char* source);
+
+/// The seeds that a kernel makes masks from; null: nothing is dropped.
+const std::int64_t* seeds_of(const Dropout::Site& site);
+
+/// A small parameter [H] of all, or [C, H]; null where the tensor is undefined.
+struct OfClient {
+  explicit OfClient(const at::Tensor& tensor);
+  float* data;
+  std::int64_t stride;
+};
 
 }  // namespace chorus
