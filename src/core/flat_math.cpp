@@ -2,6 +2,11 @@
 
 #include <ATen/Parallel.h>
 
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -78,25 +83,59 @@ CHORUS_END_OF_FAST_LOOPS
 
 }  // namespace
 
-void weighted_sum(float* out, std::span<const Term> t, std::int64_t count) {
-  check(!t.empty() && t.size() <= kMostTerms, "a sum of one to four vectors");
+namespace {
+
+// A piece of a result that stays in the cache while it is made.
+constexpr std::int64_t kPiece = 4096;
+
+// Up to four terms.
+void sum_of(float* out, std::span<const Term> t, std::int64_t begin, std::int64_t n) {
+  const auto of = [&](std::size_t k) { return t[k].numbers + begin; };
+  if (t.size() == 1) sum_of_one(out, of(0), t[0].weight, n);
+  if (t.size() == 2) sum_of_two(out, of(0), t[0].weight, of(1), t[1].weight, n);
+  if (t.size() == 3) sum_of_three(out, of(0), t[0].weight, of(1), t[1].weight, of(2), t[2].weight, n);
+  if (t.size() == 4) {
+    sum_of_four(out, of(0), t[0].weight, of(1), t[1].weight, of(2), t[2].weight, of(3), t[3].weight, n);
+  }
+}
+
+// Past the cache: a long result is not read again soon, and memory that is only written need not be read first.
+void store(float* out, const float* piece, std::int64_t n) {
+#ifdef __SSE__
+  if (reinterpret_cast<std::uintptr_t>(out) % 16 == 0) {
+    std::int64_t i = 0;
+    for (; i + 4 <= n; i += 4) _mm_stream_ps(out + i, _mm_loadu_ps(piece + i));
+    for (; i < n; ++i) out[i] = piece[i];
+    return;
+  }
+#endif
+  std::copy_n(piece, n, out);
+}
+
+}  // namespace
+
+void weighted_sum(float* out, std::span<const Term> terms, std::span<const float* const> sums, std::int64_t count) {
+  check(!terms.empty() && terms.size() <= kMostTerms, "a sum of one to eight vectors");
+  const std::span<const Term> first = terms.first(std::min<std::size_t>(terms.size(), 4));
+  const std::span<const Term> second = terms.subspan(first.size());
   at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    const auto of = [&](std::size_t k) { return t[k].numbers + begin; };
-    const std::int64_t n = end - begin;
-    if (t.size() == 1) sum_of_one(out + begin, of(0), t[0].weight, n);
-    if (t.size() == 2) sum_of_two(out + begin, of(0), t[0].weight, of(1), t[1].weight, n);
-    if (t.size() == 3) {
-      sum_of_three(out + begin, of(0), t[0].weight, of(1), t[1].weight, of(2), t[2].weight, n);
-    }
-    if (t.size() == 4) {
-      sum_of_four(out + begin, of(0), t[0].weight, of(1), t[1].weight, of(2), t[2].weight, of(3), t[3].weight, n);
+    float piece[kPiece], other[kPiece];
+    for (std::int64_t at = begin; at < end; at += kPiece) {
+      const std::int64_t n = std::min(kPiece, end - at);
+      sum_of(piece, first, at, n);
+      if (!second.empty()) {
+        sum_of(other, second, at, n);
+        sum_of_two(piece, piece, 1.0F, other, 1.0F, n);
+      }
+      for (const float* sum : sums) sum_of_two(piece, piece, 1.0F, sum + at, 1.0F, n);
+      store(out + at, piece, n);
     }
   });
 }
 
 void add_to(float* x, const float* y, std::int64_t count) {
-  const Term terms[2] = {{x, 1.0F}, {y, 1.0F}};
-  weighted_sum(x, terms, count);
+  const Term term{x, 1.0F};
+  weighted_sum(x, std::span(&term, 1), std::span(&y, 1), count);
 }
 
 bool subtract_from(float* x, const float* y, std::int64_t count) {

@@ -9,22 +9,25 @@
 namespace chorus {
 namespace {
 
-TEST(FlatMath, SumsOneToFourVectors) {
+TEST(FlatMath, SumsOneToEightVectorsAndWhatIsSummedAlready) {
   const std::int64_t count = 200'003;
-  std::vector<std::vector<float>> x(4, std::vector<float>(count));
+  std::vector<std::vector<float>> x(kMostTerms + 2, std::vector<float>(count));
   for (std::size_t k = 0; k < x.size(); ++k) {
     for (std::size_t i = 0; i < x[k].size(); ++i) x[k][i] = static_cast<float>((i * (k + 3)) % 101) - 50;
   }
-  const std::vector<float> weights{0.5F, 2, -1, 0.25F};
+  const std::vector<float> weights{0.5F, 2, -1, 0.25F, 1, 3, -0.5F, 4};
   for (std::size_t terms = 1; terms <= kMostTerms; ++terms) {
     std::vector<Term> list;
     for (std::size_t k = 0; k < terms; ++k) list.push_back({x[k].data(), weights[k]});
-    std::vector<float> out(count);
-    weighted_sum(out.data(), list, count);
+    std::vector<float> out(count), in_place = x[8];
+    weighted_sum(out.data(), list, {}, count);
+    const std::vector<const float*> sums{in_place.data(), x[9].data()};
+    weighted_sum(in_place.data(), list, sums, count);
     for (const std::size_t i : {0U, 31U, 65'536U, 200'002U}) {
       float expected = 0;
       for (std::size_t k = 0; k < terms; ++k) expected += weights[k] * x[k][i];
       EXPECT_FLOAT_EQ(out[i], expected) << terms << " " << i;
+      EXPECT_FLOAT_EQ(in_place[i], expected + x[8][i] + x[9][i]) << terms << " " << i;
     }
   }
   std::vector<float> sum = x[0];

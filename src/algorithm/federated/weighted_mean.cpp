@@ -44,45 +44,68 @@ void WeightedMean::skip(std::size_t slot) {
   meet(slot / kMostTerms);
 }
 
-// Neighbours are added in one pass over memory, the lowest slot first, whoever came last.
+// Neighbours are added in one pass over memory, the lowest slot first, whoever came last; and with them, in the same
+// pass, the sums that wait for theirs.
 void WeightedMean::meet(std::size_t group) {
   const std::size_t begin = group * kMostTerms, end = std::min(begin + kMostTerms, slots_);
   for (std::size_t slot = begin; slot < end; ++slot) {
     if (!known_[slot]) return;
   }
   const auto first = waiting_.lower_bound(begin), last = waiting_.lower_bound(end);
-  at::Tensor sum;
-  if (std::all_of(first, last, [](const auto& entry) { return plain(entry.second); }) && first != last) {
+  const bool all_plain = std::all_of(first, last, [](const auto& entry) { return plain(entry.second); });
+  if (first == last) {
+    settle({0, group}, {});
+  } else if (all_plain) {
     std::vector<Term> terms;
     for (auto at = first; at != last; ++at) {
       terms.push_back({at->second.data_ptr<float>(), static_cast<float>(weights_[at->first])});
     }
-    sum = at::empty_like(first->second);
-    weighted_sum(sum.data_ptr<float>(), terms, sum.numel());
+    const auto [node, others] = take_siblings({0, group});
+    std::vector<const float*> sums;
+    for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());
+    const at::Tensor sum = others.empty() ? spare_like(first->second) : others.front();
+    weighted_sum(sum.data_ptr<float>(), terms, sums, sum.numel());
+    for (std::size_t i = 1; i < others.size(); ++i) spare_.push_back(others[i]);
+    sums_[node] = sum;
   } else {
+    at::Tensor sum;
     for (auto at = first; at != last; ++at) {
       sum = sum.defined() ? sum.add_(at->second, weights_[at->first]) : at->second.mul(weights_[at->first]);
     }
+    settle({0, group}, sum);
   }
   waiting_.erase(first, last);
-  settle({0, group}, sum);
 }
 
-void WeightedMean::settle(Node node, at::Tensor sum) {
+// Up the tree from a node as far as siblings are done: where that ends, and the sums on the way, the lowest first.
+std::pair<WeightedMean::Node, std::vector<at::Tensor>> WeightedMean::take_siblings(Node node) {
+  std::vector<at::Tensor> others;
   for (; node.first < depth_; node = {node.first + 1, node.second / 2}) {
     const auto sibling = sums_.find({node.first, node.second ^ 1});
     if (sibling == sums_.end()) break;
-    at::Tensor other = sibling->second;
+    if (sibling->second.defined()) others.push_back(sibling->second);
     sums_.erase(sibling);
-    // a + b is b + a in floating point, so which of the two is kept does not matter.
+  }
+  return {node, others};
+}
+
+at::Tensor WeightedMean::spare_like(const at::Tensor& x) {
+  if (spare_.empty()) return at::empty_like(x);
+  at::Tensor spare = spare_.back();
+  spare_.pop_back();
+  return spare;
+}
+
+// a + b is b + a in floating point, so which of the two is kept does not matter.
+void WeightedMean::settle(Node from, at::Tensor sum) {
+  const auto [node, others] = take_siblings(from);
+  for (const at::Tensor& other : others) {
     if (!sum.defined()) {
       sum = other;
-    } else if (other.defined()) {
-      if (plain(sum) && plain(other)) {
-        add_to(sum.data_ptr<float>(), other.data_ptr<float>(), sum.numel());
-      } else {
-        sum.add_(other);
-      }
+    } else if (plain(sum) && plain(other)) {
+      add_to(sum.data_ptr<float>(), other.data_ptr<float>(), sum.numel());
+    } else {
+      sum.add_(other);
     }
   }
   sums_[node] = sum;

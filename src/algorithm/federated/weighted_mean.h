@@ -10,7 +10,7 @@
 namespace chorus {
 
 /// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
-/// sum_k w_k x_k / sum_k w_k. Four neighbours are added in one pass over memory, and their sums pairwise over a fixed
+/// sum_k w_k x_k / sum_k w_k. Eight neighbours are added in one pass over memory, and their sums pairwise over a fixed
 /// binary tree, so the bits do not depend on the order of arrival, the rounding error grows with the logarithm of the
 /// number of slots, and, while they arrive roughly in the order of their slots, only about that many sums are held.
 ///
@@ -34,13 +34,16 @@ class WeightedMean {
  private:
   using Node = std::pair<unsigned, std::size_t>;  // level, place in the level
   void meet(std::size_t group);
-  void settle(Node node, at::Tensor sum);
+  void settle(Node from, at::Tensor sum);
+  std::pair<Node, std::vector<at::Tensor>> take_siblings(Node node);
+  at::Tensor spare_like(const at::Tensor& x);
 
   std::size_t slots_;
   unsigned depth_ = 0;
   std::vector<bool> known_;
   std::vector<double> weights_;
   std::map<std::size_t, at::Tensor> waiting_;  // for their neighbours
+  std::vector<at::Tensor> spare_;              // sums that were added to others: memory to use again
   std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
 };
 

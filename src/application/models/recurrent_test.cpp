@@ -6,6 +6,7 @@
 #include <torch/nn/utils/rnn.h>
 
 #include "application/models/batch.h"
+#include "core/kernels.h"
 
 namespace chorus {
 namespace {
@@ -47,6 +48,34 @@ TEST(Recurrent, EqualsLibTorch) {
       const at::Tensor own = params.gradient(*model->layout().find("lstm." + item.key()));
       EXPECT_TRUE(torch::allclose(own, item.value().grad(), 1e-4, 1e-6)) << item.key();
     }
+  }
+}
+
+// A cohort by the kernel of ops/lstm.cpp and by operators: states, last states and all gradients.
+TEST(Recurrent, StepsOfAKernelEqualThoseOfOperators) {
+  const std::string json =
+      R"({"model_type": "bilstm", "vocab_size": 20, "embedding_size": 6, "hidden_size": 5, "num_layers": 2,
+          "id2label": {"0": "a", "1": "b", "2": "c"}})";
+  const Batch batch = collate({{{3, 4, 5}, {6}, {7, 8, 9, 10, 11, 12}}, {{1, 2}}, {{5, 5, 5}, {9, 8, 7}}});
+  for (const Head head : {Head::kSequenceClassification, Head::kTokenClassification}) {
+    const auto model = make_model(ModelConfig::parse(json, "test"), head);
+    const auto run = [&](bool fast) {
+      use_fast_kernels(fast);
+      Params params(model->layout(), {.clients = 3, .gradients = true});
+      params.initialise(4);
+      Dropout off;
+      const Output output = model->forward(params, batch, off);
+      const at::Tensor valid =
+          head == Head::kTokenClassification ? batch.packing->token_valid() : batch.packing->sequence_valid();
+      const at::Tensor logits = output.logits * valid.unsqueeze(2);
+      logits.pow(2).sum().backward();
+      use_fast_kernels(true);
+      return std::pair(logits.detach(), params.grads().clone());
+    };
+    const auto [fast, fast_gradients] = run(true);
+    const auto [plain, plain_gradients] = run(false);
+    EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-6));
+    EXPECT_TRUE(torch::allclose(fast_gradients, plain_gradients, 1e-4, 1e-6));
   }
 }
 
