@@ -175,6 +175,28 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
+// Mixed precision as on a GPU; here with LibTorch's operators.
+TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
+  auto model = make_model(config_of(GetParam()));
+  const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
+  const Prepared all = prepare(*model, clients);
+  Params params(model->layout(), {.clients = 2, .gradients = true});
+  params.initialise(100);
+  const auto run = [&](const Params& with) {
+    params.zero_grads();
+    Dropout dropout({11, 22});
+    const at::Tensor loss = all.loss(*model, model->forward(with, all.batch, dropout).logits, clients);
+    loss.sum().backward();
+    return std::pair(loss.detach(), params.grads().clone());
+  };
+  const auto [loss, gradients] = run(params);
+  const auto [half_loss, half_gradients] = run(params.with_halves());
+  EXPECT_EQ(half_loss.scalar_type(), at::kFloat);
+  EXPECT_LT((half_loss - loss).abs().max().item<double>(), 0.02 * loss.abs().max().item<double>());
+  EXPECT_LT((half_gradients - gradients).norm().item<double>(), 0.1 * gradients.norm().item<double>());
+  EXPECT_FALSE(torch::equal(half_gradients, gradients));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Cohort, testing::ValuesIn(cases()), [](const auto& param) {
   std::string name = param.param.name;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -141,7 +141,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
       const float* p = ws + place.weights + head * size;
       float *first = scratch, *second = scratch + size;
       const bool masked = !call->site.keys.empty();
-      const SmallProduct::SmallProduct::Rows up{ds + query, shape.all};
+      const SmallProduct::Rows up{ds + query, shape.all};
       const SmallProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
       const SmallProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
       SmallProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
