@@ -47,6 +47,18 @@ void sum_of_four(float* out, const float* a, float wa, const float* b, float wb,
 }
 
 CHORUS_BEST_INSTRUCTIONS
+void sum_of_eight(float* out, const Term* t, std::int64_t from, std::int64_t n) {
+  const float *a = t[0].numbers + from, *b = t[1].numbers + from, *c = t[2].numbers + from, *d = t[3].numbers + from;
+  const float *e = t[4].numbers + from, *f = t[5].numbers + from, *g = t[6].numbers + from, *h = t[7].numbers + from;
+  const float wa = t[0].weight, wb = t[1].weight, wc = t[2].weight, wd = t[3].weight;
+  const float we = t[4].weight, wf = t[5].weight, wg = t[6].weight, wh = t[7].weight;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    out[i] = ((wa * a[i] + wb * b[i]) + (wc * c[i] + wd * d[i])) + ((we * e[i] + wf * f[i]) + (wg * g[i] + wh * h[i]));
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
 float difference_of(float* __restrict x, const float* __restrict y, std::int64_t n) {
   float lanes[32] = {};
   std::int64_t i = 0;
@@ -122,10 +134,14 @@ void weighted_sum(float* out, std::span<const Term> terms, std::span<const float
     float piece[kPiece], other[kPiece];
     for (std::int64_t at = begin; at < end; at += kPiece) {
       const std::int64_t n = std::min(kPiece, end - at);
-      sum_of(piece, first, at, n);
-      if (!second.empty()) {
-        sum_of(other, second, at, n);
-        sum_of_two(piece, piece, 1.0F, other, 1.0F, n);
+      if (terms.size() == 8) {
+        sum_of_eight(piece, terms.data(), at, n);
+      } else {
+        sum_of(piece, first, at, n);
+        if (!second.empty()) {
+          sum_of(other, second, at, n);
+          sum_of_two(piece, piece, 1.0F, other, 1.0F, n);
+        }
       }
       for (const float* sum : sums) sum_of_two(piece, piece, 1.0F, sum + at, 1.0F, n);
       store(out + at, piece, n);

@@ -1,5 +1,9 @@
 #include "core/torch_runtime.h"
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -90,6 +94,18 @@ double free_gpu_memory() {
 void release_unused_memory() {
 #ifdef CHORUS_HAS_CUDA
   c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
+}
+
+void prefer_large_pages(const at::Tensor& fresh) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  if (!fresh.is_cpu()) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(fresh.data_ptr()) + kLarge - 1) / kLarge * kLarge;
+  const auto end = (reinterpret_cast<std::uintptr_t>(fresh.data_ptr()) + fresh.nbytes()) / kLarge * kLarge;
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)fresh;
 #endif
 }
 

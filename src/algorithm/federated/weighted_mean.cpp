@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/flat_math.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 
@@ -90,7 +91,11 @@ std::pair<WeightedMean::Node, std::vector<at::Tensor>> WeightedMean::take_siblin
 }
 
 at::Tensor WeightedMean::spare_like(const at::Tensor& x) {
-  if (spare_.empty()) return at::empty_like(x);
+  if (spare_.empty()) {
+    at::Tensor fresh = at::empty_like(x);
+    prefer_large_pages(fresh);
+    return fresh;
+  }
   at::Tensor spare = spare_.back();
   spare_.pop_back();
   return spare;
