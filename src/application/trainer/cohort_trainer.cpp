@@ -257,8 +257,9 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
       const std::int64_t next = readers(number + 1);
       reading = session.backward(loss, factors, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
       losses.push_back(loss.detach());
+      // The first batch of a step is read by all; those of fewer clients add to what is there.
+      if (number == begin) session.active(count).end_grads();
     }
-    session.active(count).end_grads();
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());
