@@ -194,7 +194,9 @@ __device__ inline float slope(float x) {
 __device__ inline void bias_of(const float* bias, long long stride, unsigned k, float* v) {
   for (unsigned j = 0; j < 4; ++j) v[j] = bias == 0 ? 0 : bias[blockIdx.y * stride + k + j];
 }
-extern "C" __global__ void add_bias(T* x, const float* bias, long long stride, unsigned rows, unsigned width) {
+template <typename Function>
+__device__ inline void with_bias(const T* x, const float* bias, long long stride, T* y, unsigned rows, unsigned width,
+                                 Function function) {
   unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
   if (k >= width) return;
   float b[4], v[4];
@@ -203,23 +205,16 @@ extern "C" __global__ void add_bias(T* x, const float* bias, long long stride, u
   for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
     u64 at = ((u64)blockIdx.y * rows + r) * width + k;
     load4(x, at, v);
-    for (unsigned j = 0; j < 4; ++j) v[j] += b[j];
-    store4(x, at, v);
+    for (unsigned j = 0; j < 4; ++j) v[j] = function(v[j] + b[j]);
+    store4(y, at, v);
   }
+}
+extern "C" __global__ void add_bias(T* x, const float* bias, long long stride, unsigned rows, unsigned width) {
+  with_bias(x, bias, stride, x, rows, width, [](float v) { return v; });
 }
 extern "C" __global__ void bias_gelu(const T* x, const float* bias, long long stride, T* y, unsigned rows,
                                      unsigned width) {
-  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
-  if (k >= width) return;
-  float b[4], v[4];
-  bias_of(bias, stride, k, b);
-#pragma unroll 4
-  for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
-    u64 at = ((u64)blockIdx.y * rows + r) * width + k;
-    load4(x, at, v);
-    for (unsigned j = 0; j < 4; ++j) v[j] = gelu(v[j] + b[j]);
-    store4(y, at, v);
-  }
+  with_bias(x, bias, stride, y, rows, width, [](float v) { return gelu(v); });
 }
 extern "C" __global__ void bias_gelu_gradient(const T* x, const float* bias, long long stride, const T* dy, T* dx,
                                               unsigned rows, unsigned width) {

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "application/models/ops/attention.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
 #include "application/models/ops/packing.h"
+#include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "core/error.h"
 
@@ -187,6 +189,43 @@ TEST(Sublayer, EqualsTheOperatorsItIsMadeOf) {
       }
     }
   }
+}
+
+TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
+  torch::manual_seed(7);
+  for (const at::Device device : devices()) {
+    for (const std::int64_t clients : {1, 3}) {
+      Layout layout;
+      const std::vector<Linear> parts = Linear::add_joined(layout, {"q", "k", "v"}, {16, 32}, Init::zeros());
+      Params params(layout, {.clients = clients, .gradients = true, .device = device});
+      params.values().copy_(torch::randn(params.values().sizes()));
+      const at::Tensor x = torch::randn({clients, 20, 16}).to(device),
+                       weights = torch::randn({clients, 20, 96}).to(device);
+      const auto gradients_of = [&](const std::function<at::Tensor()>& result) {
+        params.grads().fill_(NAN);  // what is not written is seen
+        params.begin_grads();
+        (result() * weights).sum().backward();
+        params.end_grads();
+        return params.grads().clone();
+      };
+      const auto each = [&] { return torch::cat({parts[0](params, x), parts[1](params, x), parts[2](params, x)}, -1); };
+      const auto joined = [&] { return joined_product(params, {parts[0].weight, parts[0].bias}, x); };
+      EXPECT_LT(distance(joined(), each()), 1e-6);
+      const at::Tensor wanted = gradients_of(each);
+      EXPECT_LT(distance(gradients_of(joined), wanted), 1e-6);
+      // Twice, and once beside one of its parts, which may be first or last to write.
+      EXPECT_LT(distance(gradients_of([&] { return joined() + joined(); }), 2 * wanted), 1e-6);
+      const auto second = [&] { return torch::constant_pad_nd(parts[1](params, x), {32, 32}); };
+      const at::Tensor alone = gradients_of(second);
+      EXPECT_LT(distance(gradients_of([&] { return joined() + second(); }), wanted + alone), 1e-6);
+      EXPECT_LT(distance(gradients_of([&] { return second() + joined(); }), wanted + alone), 1e-6);
+    }
+  }
+  Layout layout;
+  const std::vector<Linear> parts = Linear::add_joined(layout, {"q", "k", "v"}, {16, 32}, Init::zeros());
+  layout.freeze([](const ParamSpec& spec) { return spec.name == "k.weight"; });
+  const Params params(layout, {.clients = 1, .gradients = true});
+  EXPECT_FALSE(joined_product(params, {parts[0].weight, parts[0].bias}, torch::zeros({1, 2, 16})).defined());
 }
 
 TEST(Embedding, AddsToTheRowsItReadButThePaddings) {
