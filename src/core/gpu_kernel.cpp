@@ -9,6 +9,7 @@
 
 #ifdef CHORUS_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -86,6 +87,12 @@ void succeed(int result, const std::string& what) {
   if (result != 0) throw InternalError(fmt::format("{}: CUDA error {}", what, result));
 }
 
+// Calls of the driver need what a thread's first call of the runtime makes. Allowed while work is recorded, too.
+bool make_context() {
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  return cudaFree(nullptr) == cudaSuccess;
+}
+
 std::string assembly_of(const std::string& name, const std::string& source, int device) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
   const Nvrtc& nvrtc = Nvrtc::get();
@@ -123,7 +130,7 @@ bool GpuKernel::works_on(const at::Tensor& tensor) { return tensor.is_cuda() && 
 
 void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
   if (grid.blocks == 0 || grid.rows == 0) return;
-  thread_local const bool ready = cudaFree(nullptr) == cudaSuccess;  // a thread's first call makes its context
+  thread_local const bool ready = make_context();
   check(ready, "CUDA has no context");
   const int device = c10::cuda::current_device();
   const Nvrtc& nvrtc = Nvrtc::get();

@@ -21,6 +21,8 @@
 #include <string_view>
 #include <thread>
 
+#include "core/error.h"
+#include "core/gpu_graph.h"
 #include "core/log.h"
 
 namespace chorus {
@@ -74,6 +76,7 @@ TorchThreads::~TorchThreads() { at::set_num_threads(before_); }
 
 at::Tensor sent_to(at::Device device, const at::Tensor& here) {
   if (!device.is_cuda() || here.is_cuda()) return here.to(device);
+  check(!GpuGraph::recording(), "numbers of this machine's memory are not known when recorded work runs");
   return here.pin_memory().to(device, /*non_blocking=*/true);
 }
 

@@ -111,7 +111,8 @@ class PoolBench final : public Workbench {
 
 }  // namespace
 
-ClientPool::ClientPool(const ClientPoolInput& input) : input_(input), trainer_(input.trainer, input.config) {
+ClientPool::ClientPool(const ClientPoolInput& input)
+    : recorders_(std::make_unique<StepRecorders>()), input_(input), trainer_(input.trainer, input.config) {
   check(input.train_lists != nullptr && input.train != nullptr, "a pool needs training data");
   for (std::size_t c = 0; c < input.train_lists->clients(); ++c) {
     sizes_.push_back(static_cast<double>(input.train_lists->size_of(c)));
@@ -138,9 +139,13 @@ std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, s
     const auto examples = (*input_.train_lists)[id];
     opened.push_back({id, input_.trainer.task.client_data(input_.train, examples), sizes_[id]});
   }
-  if (input_.network == nullptr) return std::make_unique<PoolBench>(input_, input_.trainer, std::move(opened), round);
+  const TrainerInput& whole = input_.trainer;
+  if (input_.network == nullptr) {
+    const TrainerInput version{whole.task, whole.model, whole.base, whole.cache, recorders_.get()};
+    return std::make_unique<PoolBench>(input_, version, std::move(opened), round);
+  }
   const TunedNetwork::Part part = input_.network->part(variant);
-  const TrainerInput version{input_.trainer.task, part.model, part.params, input_.trainer.cache};
+  const TrainerInput version{whole.task, part.model, part.params, whole.cache, recorders_.get()};
   return std::make_unique<PoolBench>(input_, version, std::move(opened), round);
 }
 

@@ -54,6 +54,7 @@ class ClientPool {
                                   const Variant& variant = {}) const;
 
  private:
+  std::unique_ptr<StepRecorders> recorders_;
   ClientPoolInput input_;
   CohortTrainer trainer_;
   std::vector<double> sizes_;

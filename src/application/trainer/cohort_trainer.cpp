@@ -74,18 +74,18 @@ class CohortTrainer::Session {
     std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
   };
 
-  /// `used_words`: values of words that a client does not have are left out of its computation.
   Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
-          const TrainMoment& moment, bool used_words)
+          const TrainMoment& moment, Keep keep)
       : trainer_(trainer),
         clients_(clients),
         moment_(moment),
         start_(start.to(trainer.input_.base.device())),
-        words_(used_words ? words_of(trainer.input_, clients) : std::nullopt),
-        params_(words_ ? words_->params(trainer.input_.base, start_)
-                       : Params::cohort_at(trainer.input_.base, static_cast<std::int64_t>(clients.size()), start_)),
-        at_start_(!words_) {
-    if (trainer.config_.precision == TrainerConfig::Precision::kBFloat16) params_ = params_.with_halves();
+        words_(keep == Keep::kUsedWords ? words_of(trainer.input_, clients) : std::nullopt),
+        recorder_(keep == Keep::kRecorded ? trainer.input_.recorders->lend(trainer.input_.base, count(), halves())
+                                          : nullptr),
+        params_(first_params()),
+        at_start_(!words_ && !recorder_) {
+    if (halves() && !recorder_) params_ = params_.with_halves();
     for (const TrainClient& client : clients) {
       check(!client.data.rows.empty(), "a client without data cannot train");
       batches_.emplace_back(client, trainer.config_.batch_size, moment);
@@ -93,8 +93,14 @@ class CohortTrainer::Session {
   }
 
   const Params& params() const { return params_; }
-  /// [C, P], whole. The session's own values, which go no further, where nothing was left out.
-  at::Tensor values() const { return words_ ? words_->spread(params_.values(), start_) : params_.values(); }
+  /// [C, P], whole. The session's own values, which go no further, where nothing was left out. The end of a session.
+  at::Tensor values() {
+    if (words_) return words_->spread(params_.values(), start_);
+    if (!recorder_) return params_.values();
+    const at::Tensor result = params_.values().clone();
+    trainer_.input_.recorders->take_back(std::move(recorder_));
+    return result;
+  }
   /// One step of the first `count` clients. The first one of all reads the start and writes the cohort's own values,
   /// which saves a copy; it must be of all clients.
   void step(std::int64_t count, Optimizer& optimizer, std::span<const double> rates, const at::Tensor& scale) {
@@ -147,28 +153,66 @@ class CohortTrainer::Session {
     return {count, number, std::move(batch), std::move(dropout)};
   }
   /// Their losses [count], each the mean of `counted` answers.
-  at::Tensor loss(Reading& reading, bool random) {
-    Dropout dropout = random && trainer_.config_.dropout ? std::move(reading.dropout) : Dropout();
-    const Output output = trainer_.input_.model.forward(active(reading.count), reading.batch.batch, dropout);
-    return trainer_.input_.task.loss(output, reading.batch);
+  at::Tensor loss(const Params& params, const TaskBatch& batch, Dropout& dropout) const {
+    return trainer_.input_.task.loss(trainer_.input_.model.forward(params, batch.batch, dropout), batch);
   }
-  /// Goes back from the losses, times `factors` of each; on a GPU, whose processor only waits meanwhile, `next` is
-  /// read, if there is one.
-  std::optional<Reading> backward(const at::Tensor& loss, const at::Tensor& factors,
-                                  std::optional<std::pair<std::int64_t, std::int64_t>> next) {
-    std::future<Reading> ahead;
-    if (next && params_.device().is_cuda()) {
-      ahead = std::async(std::launch::async, [this, next] {
-        const TorchThreads one(1);
-        return read(next->first, next->second);
-      });
+  /// There and back over a batch: adds the gradients of the losses, times `factors` of each, to those there are, or
+  /// writes them where the batch `begins` a step. Meanwhile `next` is read, if there is one, by a GPU's processor,
+  /// which has nothing else to do.
+  struct Passed {
+    at::Tensor loss;
+    std::optional<Reading> next = std::nullopt;
+  };
+  Passed pass(Reading reading, const at::Tensor& factors, bool begins,
+              std::optional<std::pair<std::int64_t, std::int64_t>> next) {
+    PassInput input{std::move(reading.batch), trainer_.config_.dropout ? std::move(reading.dropout) : Dropout(),
+                    factors, begins};
+    Passed result;
+    if (!recorder_) {
+      result.loss = there_and_back(
+          active(reading.count), input, [&] { return read_beside(next); }, result.next);
+      return result;
     }
-    torch::autograd::backward({loss}, {factors});
-    if (!ahead.valid()) return std::nullopt;
-    return ahead.get();
+    const auto nothing = [] { return std::future<Reading>(); };
+    result.loss = recorder_->run(input, [&](PassInput& in) {
+      Params fresh = params_.first(reading.count);  // leaves belong to the stream that they were first used on
+      return there_and_back(fresh, in, nothing, result.next);
+    });
+    if (next) result.next = read(next->first, next->second);  // the GPU is still at work
+    return result;
   }
 
  private:
+  template <typename Meanwhile>
+  at::Tensor there_and_back(Params& params, PassInput& input, const Meanwhile& meanwhile,
+                            std::optional<Reading>& next) {
+    if (input.begins) params.begin_grads();
+    Dropout dropout = input.dropout;
+    const at::Tensor loss = this->loss(params, input.batch, dropout);
+    std::future<Reading> ahead = meanwhile();
+    torch::autograd::backward({loss}, {input.factors});
+    if (input.begins) params.end_grads();
+    if (ahead.valid()) next = ahead.get();
+    return loss.detach();
+  }
+  std::future<Reading> read_beside(std::optional<std::pair<std::int64_t, std::int64_t>> next) {
+    if (!next || !params_.device().is_cuda()) return {};
+    return std::async(std::launch::async, [this, next] {
+      const TorchThreads one(1);
+      return read(next->first, next->second);
+    });
+  }
+
+  std::int64_t count() const { return static_cast<std::int64_t>(clients_.size()); }
+  bool halves() const { return trainer_.config_.precision == TrainerConfig::Precision::kBFloat16; }
+  Params first_params() const {
+    if (words_) return words_->params(trainer_.input_.base, start_);
+    if (!recorder_) return Params::cohort_at(trainer_.input_.base, count(), start_);
+    Params result = recorder_->params().first(count());
+    result.values().copy_(start_.dim() == 1 ? start_.unsqueeze(0) : start_);
+    if (halves()) at::Tensor(result.halves()).copy_(result.values());
+    return result;
+  }
   static std::optional<UsedWords> words_of(const TrainerInput& input, std::span<const TrainClient> clients) {
     const Embedding* words = input.model.words();
     if (words == nullptr || !UsedWords::possible(input.model.layout(), *words)) return std::nullopt;
@@ -182,6 +226,7 @@ class CohortTrainer::Session {
   TrainMoment moment_;
   at::Tensor start_;
   std::optional<UsedWords> words_;
+  std::unique_ptr<StepRecorder> recorder_;
   Params params_;
   bool at_start_;     // the values are the start's own memory, not to be written
   at::Tensor begun_;  // the values at first, where a proximal term asks for them
@@ -205,11 +250,19 @@ std::int64_t CohortTrainer::steps(std::size_t rows) const {
   return (batches * config_.epochs + config_.accumulate - 1) / config_.accumulate;
 }
 
+CohortTrainer::Keep CohortTrainer::keep_of(const TrainWish& wish, std::int64_t clients) const {
+  const std::int64_t numbers = clients * input_.model.layout().trainable_size();
+  if (input_.recorders != nullptr && StepRecorders::worth_it(input_.base.device(), numbers)) {
+    return Keep::kRecorded;
+  }
+  return elementwise_ && !wish.adjust && !wish.keep_optimizer ? Keep::kUsedWords : Keep::kAll;
+}
+
 TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at::Tensor& start,
                                  const TrainMoment& moment, const TrainWish& wish,
                                  std::span<ClientState* const> states) const {
   const std::size_t cohort = clients.size();
-  Session session(*this, clients, start, moment, elementwise_ && !wish.adjust && !wish.keep_optimizer);
+  Session session(*this, clients, start, moment, keep_of(wish, static_cast<std::int64_t>(cohort)));
   const Params& params = session.params();
   const auto optimizer = config_.optimizer.make(OptimizerInput{
       params.shared_layout(), params.clients(), params.device(), config_.weight_decay, config_.decay_matrices_only});
@@ -240,12 +293,10 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
   const auto begin_of_steps = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps.front(); ++step) {
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
-    session.active(count).begin_grads();
     const std::int64_t begin = step * config_.accumulate;
     for (std::int64_t number = begin; number < begin + config_.accumulate && readers(number) > 0; ++number) {
       if (!reading) reading = session.read(readers(number), number);
       const std::int64_t clients_here = reading->count;
-      const at::Tensor loss = session.loss(*reading, true);
       if (config_.accumulate > 1 || !factors.defined() || factors.size(0) != clients_here) {
         std::vector<double> share;
         for (std::int64_t c = 0; c < clients_here; ++c) {
@@ -255,10 +306,11 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
         factors = as_tensor(share, params.device());
       }
       const std::int64_t next = readers(number + 1);
-      reading = session.backward(loss, factors, next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
-      losses.push_back(loss.detach());
       // The first batch of a step is read by all; those of fewer clients add to what is there.
-      if (number == begin) session.active(count).end_grads();
+      Session::Passed passed = session.pass(std::move(*reading), factors, number == begin,
+                                            next > 0 ? std::optional(std::pair(next, number + 1)) : std::nullopt);
+      reading = std::move(passed.next);
+      losses.push_back(passed.loss);
     }
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
@@ -296,7 +348,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
 
 GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,
                                        const TrainMoment& moment, bool want_gradients) const {
-  Session session(*this, clients, start, moment, false);
+  Session session(*this, clients, start, moment, Keep::kAll);
   const Params& params = session.params();
   std::vector<std::int64_t> batches;
   for (const TrainClient& client : clients) {
@@ -311,7 +363,9 @@ GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, con
   for (std::int64_t number = 0; number < batches.front(); ++number) {
     while (batches[static_cast<std::size_t>(count) - 1] <= number) --count;
     Session::Reading reading = session.read(count, number);
-    const at::Tensor counted = reading.batch.counted, total = session.loss(reading, false) * counted;
+    Dropout off;
+    const at::Tensor counted = reading.batch.counted;
+    const at::Tensor total = session.loss(session.active(count), reading.batch, off) * counted;
     if (want_gradients) total.sum().backward();
     loss_sum.narrow(0, 0, count).add_(total.detach());
     answers.narrow(0, 0, count).add_(counted);

@@ -8,6 +8,7 @@
 
 #include "application/models/activation_cache.h"
 #include "application/tasks/task.h"
+#include "application/trainer/step_recorder.h"
 #include "application/trainer/trainer_config.h"
 #include "core/ports/workbench.h"
 
@@ -17,8 +18,9 @@ namespace chorus {
 struct TrainerInput {
   const Task& task;
   const Model& model;
-  const Params& base;                ///< C = 1; its frozen vector is used, its device is where the work is done
-  ActivationCache* cache = nullptr;  ///< of what frozen bottom layers compute
+  const Params& base;                  ///< C = 1; its frozen vector is used, its device is where the work is done
+  ActivationCache* cache = nullptr;    ///< of what frozen bottom layers compute
+  StepRecorders* recorders = nullptr;  ///< where passes on a GPU are kept between rounds; null: nothing is recorded
 };
 
 /// The data of one client.
@@ -61,6 +63,13 @@ class CohortTrainer {
 
  private:
   class Session;
+  /// How a cohort's values are kept while it trains.
+  enum class Keep {
+    kAll,
+    kUsedWords,  ///< those of words that a client does not have are left out of its computation
+    kRecorded,   ///< where passes were recorded
+  };
+  Keep keep_of(const TrainWish& wish, std::int64_t clients) const;
 
   TrainerInput input_;
   TrainerConfig config_;

@@ -104,6 +104,13 @@ at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, s
   return bits.ge(static_cast<std::int64_t>(site.threshold)).to(at::kFloat) * site.scale;
 }
 
+Dropout Dropout::on_gpu(const at::Tensor& seeds) {
+  Dropout result(std::vector<std::uint64_t>(static_cast<std::size_t>(seeds.size(0))));
+  result.seeds_there_ = seeds;
+  result.known_here_ = false;
+  return result;
+}
+
 void Dropout::send(at::Device device) {
   if (device.is_cpu() || seeds_there_.defined() || !active()) return;
   seeds_there_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
@@ -125,6 +132,7 @@ Dropout::Site Dropout::site(double probability, at::Device device) {
 
 at::Tensor Dropout::apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients,
                           const at::Tensor& row_starts) {
+  check(known_here_, "these masks can be made by kernels only");
   const std::vector<std::int64_t> keys(site.keys.begin(), site.keys.end());
   const at::Tensor row_keys = torch::tensor(keys, at::kLong).to(x.device()).index_select(0, row_clients);
   return x * keep_mask(row_keys, row_starts, x.size(-1), site).view(x.sizes()).to(x.scalar_type());

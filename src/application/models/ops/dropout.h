@@ -28,10 +28,15 @@ class Dropout {
   Dropout() = default;
   explicit Dropout(std::vector<std::uint64_t> client_seeds) : seeds_(std::move(client_seeds)) {}
 
+  /// Of seeds that lie on a GPU already, [C] int64: for kernels there alone.
+  static Dropout on_gpu(const at::Tensor& seeds);
+
   /// To where masks will be made; otherwise that happens when the first is asked for.
   void send(at::Device device);
 
   bool active() const { return !seeds_.empty(); }
+  /// The seeds where they were sent to; else undefined.
+  const at::Tensor& seeds_there() const { return seeds_there_; }
 
   /// One site of the network, for kernels that make its masks themselves.
   struct Site {
@@ -71,6 +76,7 @@ class Dropout {
   at::Tensor apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients, const at::Tensor& row_starts);
 
   std::vector<std::uint64_t> seeds_;
+  bool known_here_ = true;  // or on the GPU only
   at::Tensor seeds_there_;  // on the GPU, once asked for
   std::uint64_t calls_ = 0;
 };

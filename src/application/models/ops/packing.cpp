@@ -1,32 +1,38 @@
 #include "application/models/ops/packing.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
 
-using Pieces = std::vector<std::pair<at::Tensor*, std::vector<std::int64_t>>>;
-
-// T is a multiple of this on a GPU.
+// On a GPU T and L are multiples of these: every new shape costs its products a search for the best way, and a step of
+// a new shape has to be recorded.
 constexpr std::int64_t kGpuTokens = 128;
+std::int64_t gpu_length(std::int64_t longest) { return longest <= 128 ? 16 : 128; }
+
+std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+template <typename Pieces>
+std::int64_t count(const Pieces& pieces) {
+  std::int64_t result = 0;
+  for (const auto& piece : pieces) result += c10::multiply_integers(piece.second);
+  return result;
+}
 
 // Makes each piece a view of `buffer`, one after the other.
+template <typename Pieces>
 void cut(const at::Tensor& buffer, const Pieces& pieces) {
   std::int64_t begin = 0;
   for (const auto& [piece, shape] : pieces) {
-    const std::int64_t count = c10::multiply_integers(shape);
-    *piece = buffer.narrow(0, begin, count).view(shape);
-    begin += count;
+    const std::int64_t size = c10::multiply_integers(shape);
+    *piece = buffer.narrow(0, begin, size).view(shape);
+    begin += size;
   }
-}
-
-at::Tensor laid_out(const Pieces& pieces, at::ScalarType type) {
-  std::int64_t count = 0;
-  for (const auto& piece : pieces) count += c10::multiply_integers(piece.second);
-  const at::Tensor buffer = torch::zeros({count}, type);
-  cut(buffer, pieces);
-  return buffer;
 }
 
 }  // namespace
@@ -46,19 +52,18 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     sequences_ = std::max(sequences_, static_cast<std::int64_t>(row.size()));
     total_ += static_cast<std::int64_t>(row.size());
   }
-  // Every new shape costs a GPU's products a search for the best way; so shapes are few. Not where rows are full.
-  const bool even = total_ * longest_ == clients_ * tokens_;
-  if (!device.is_cpu() && !even) tokens_ = (tokens_ + kGpuTokens - 1) / kGpuTokens * kGpuTokens;
+  dense_ = std::all_of(lengths.begin(), lengths.end(), [&](const auto& row) {
+    return static_cast<std::int64_t>(row.size()) == sequences_ &&
+           std::all_of(row.begin(), row.end(), [&](std::int64_t length) { return length == longest_; });
+  });
+  if (!device.is_cpu() && !dense_) {
+    tokens_ = round_up(tokens_, kGpuTokens);
+    longest_ = round_up(longest_, gpu_length(longest_));
+  }
 
-  // All numbers in one buffer and all flags in another, so that a GPU gets them in two copies.
-  const Pieces numbers{
-      {&positions_, {clients_, tokens_}}, {&owner_, {clients_, tokens_}}, {&first_, {clients_, sequences_}},
-      {&last_, {clients_, sequences_}},   {&places_, {6, total_}},        {&token_at_, {total_ * longest_}},
-      {&slot_of_, {clients_ * tokens_}}};
-  const Pieces flags{{&token_valid_, {clients_, tokens_}},
-                     {&sequence_valid_, {clients_, sequences_}},
-                     {&attendable_, {total_, longest_}}};
-  const at::Tensor all_numbers = laid_out(numbers, at::kLong), all_flags = laid_out(flags, at::kBool);
+  numbers_ = torch::zeros({count(numbers())}, at::kLong);
+  flags_ = torch::zeros({count(flags())}, at::kBool);
+  cut_all();
 
   auto* positions = positions_.data_ptr<std::int64_t>();
   auto* owner = owner_.data_ptr<std::int64_t>();
@@ -98,15 +103,57 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     const std::int64_t own = slot_of[c * tokens_];
     for (; column < tokens_; ++column) slot_of[c * tokens_ + column] = own;
   }
-  dense_ = even && total_ * longest_ == clients_ * tokens_ && token_valid_.all().item<bool>();
-
   if (!device.is_cpu()) {
-    cut(sent_to(device, all_numbers), numbers);
-    cut(sent_to(device, all_flags), flags);
+    numbers_ = sent_to(device, numbers_);
+    flags_ = sent_to(device, flags_);
+    cut_all();
   }
+}
+
+// All numbers lie in one buffer and all flags in another, so that a GPU gets them in two copies.
+Packing::Pieces Packing::numbers() {
+  return {{&positions_, {clients_, tokens_}}, {&owner_, {clients_, tokens_}}, {&first_, {clients_, sequences_}},
+          {&last_, {clients_, sequences_}},   {&places_, {6, total_}},        {&token_at_, {total_ * longest_}},
+          {&slot_of_, {clients_ * tokens_}}};
+}
+
+Packing::Pieces Packing::flags() {
+  return {{&token_valid_, {clients_, tokens_}},
+          {&sequence_valid_, {clients_, sequences_}},
+          {&attendable_, {total_, longest_}}};
+}
+
+void Packing::cut_all() {
+  cut(numbers_, numbers());
+  cut(flags_, flags());
   client_of_ = places_[0];
   sequence_of_ = places_[1];
   length_of_ = places_[4];
+}
+
+Packing Packing::held() const {
+  check(!visible_.defined(), "a packing with hidden tokens is not held");
+  Packing result = *this;
+  result.lengths_.clear();
+  result.numbers_ = numbers_.clone();
+  result.flags_ = flags_.clone();
+  result.cut_all();
+  return result;
+}
+
+std::vector<std::int64_t> Packing::shape() const {
+  return {clients_, tokens_, sequences_, total_, longest_, dense_ ? 1 : 0, visible_.defined() ? 1 : 0};
+}
+
+void Packing::take(const Packing& other) {
+  check(shape() == other.shape(), "the packing has another shape");
+  numbers_.copy_(other.numbers_);
+  flags_.copy_(other.flags_);
+}
+
+const std::vector<std::vector<std::int64_t>>& Packing::lengths() const {
+  check(!lengths_.empty(), "a packing that is held has no lengths");
+  return lengths_;
 }
 
 at::Tensor Packing::places(const Packing& queries, const Packing& keys) {

@@ -29,12 +29,19 @@ class Packing {
   /// padded and masked, as Hugging Face's do.
   Packing with_visible(const at::Tensor& visible) const;
 
+  /// The same in memory of its own, whose numbers `take` can replace. It has no lengths(): those of this machine's
+  /// memory would not follow.
+  Packing held() const;
+  /// What distinguishes packings between which `take` can go.
+  std::vector<std::int64_t> shape() const;
+  void take(const Packing& other);
+
   std::int64_t clients() const { return clients_; }
   std::int64_t tokens() const { return tokens_; }          ///< T
   std::int64_t sequences() const { return sequences_; }    ///< B: the most sequences a client has
   std::int64_t total_sequences() const { return total_; }  ///< N: all sequences of all clients
-  std::int64_t longest() const { return longest_; }        ///< L: the longest sequence
-  const std::vector<std::vector<std::int64_t>>& lengths() const { return lengths_; }
+  std::int64_t longest() const { return longest_; }        ///< L: the longest sequence, or a little more on a GPU
+  const std::vector<std::vector<std::int64_t>>& lengths() const;
 
   const at::Tensor& positions() const { return positions_; }  ///< [C, T] place of a token in its sequence, from 0
   const at::Tensor& owner() const { return owner_; }  ///< [C, T] which of its client's sequences a token belongs to
@@ -60,8 +67,14 @@ class Packing {
   static at::Tensor pick(const at::Tensor& packed, const at::Tensor& columns);
 
  private:
+  using Pieces = std::vector<std::pair<at::Tensor*, std::vector<std::int64_t>>>;
+  Pieces numbers();
+  Pieces flags();
+  void cut_all();
+
   std::int64_t clients_ = 0, tokens_ = 0, sequences_ = 0, total_ = 0, longest_ = 0;
-  bool dense_ = false;  // every row full and every sequence equally long: unpack is a view
+  bool dense_ = false;          // every row full and every sequence equally long: unpack is a view
+  at::Tensor numbers_, flags_;  // what the tensors below are views of, but for visible_
   std::vector<std::vector<std::int64_t>> lengths_;
   at::Tensor positions_, owner_, token_valid_, first_, last_, sequence_valid_, client_of_, sequence_of_, length_of_,
       attendable_, visible_;

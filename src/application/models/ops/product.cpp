@@ -7,7 +7,7 @@
 #include "application/models/ops/layers.h"
 #include "core/error.h"
 
-// baddbmm of bfloat16 that adds to float32
+// baddbmm of bfloat16 that adds to float32, on a GPU
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
 
 namespace chorus {
@@ -30,9 +30,11 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
     gpu_add_bias(y, b);
     return y;
   }
-  if (w.dim() == 3 && w.size(0) > 1) return torch::baddbmm(b.dim() == 2 ? b.unsqueeze(1) : b, x, w);
-  if (b.dim() == 2 && b.size(0) > 1) return times(x, w).add_(b.unsqueeze(1));
-  return torch::addmm(b.dim() == 2 ? b.squeeze(0) : b, x.reshape({-1, x.size(2)}), w.dim() == 3 ? w.squeeze(0) : w)
+  const at::Tensor bias = b.to(x.scalar_type());
+  if (w.dim() == 3 && w.size(0) > 1) return torch::baddbmm(bias.dim() == 2 ? bias.unsqueeze(1) : bias, x, w);
+  if (bias.dim() == 2 && bias.size(0) > 1) return times(x, w).add_(bias.unsqueeze(1));
+  return torch::addmm(bias.dim() == 2 ? bias.squeeze(0) : bias, x.reshape({-1, x.size(2)}),
+                      w.dim() == 3 ? w.squeeze(0) : w)
       .view({x.size(0), x.size(1), -1});
 }
 
@@ -44,15 +46,17 @@ void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   const int keep = add ? 1 : 0;
   if (out.scalar_type() != left.scalar_type()) {
 #if CHORUS_WIDE_SUMS
-    if (out.dim() == 2) {
+    if (out.is_cuda() && out.dim() == 2) {
       at::addmm_out(out, out, left, right, at::kFloat, keep);
-    } else {
-      at::baddbmm_out(out, out, left, right, at::kFloat, keep);
+      return;
     }
-#else
+    if (out.is_cuda()) {
+      at::baddbmm_out(out, out, left, right, at::kFloat, keep);
+      return;
+    }
+#endif
     if (!add) out.zero_();
     out.add_(torch::matmul(left, right));
-#endif
   } else if (out.dim() == 2) {
     out.addmm_(left, right, keep);
   } else {

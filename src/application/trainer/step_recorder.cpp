@@ -1,0 +1,137 @@
+#include "application/trainer/step_recorder.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
+// Clients of many sizes make many shapes; those beyond are not worth their memory.
+constexpr std::int64_t kMostRecordings = 64;
+constexpr std::size_t kMostShapes = 4096;
+constexpr std::size_t kMostIdle = 4;
+// A thread's first products make things that cannot be made while work is recorded.
+constexpr int kMostFailures = 2;
+
+// What a model or a loss reads on the GPU, but for the packings and seeds. Of an input, const or not.
+template <typename Input>
+auto tensors_of(Input& input) {
+  auto& task = input.batch;
+  auto& batch = task.batch;
+  return std::vector{&task.labels, &task.scores,  &task.starts,  &task.ends,        &task.counted, &batch.ids,
+                     &batch.types, &batch.wanted, &batch.bottom, &batch.target_ids, &input.factors};
+}
+
+std::shared_ptr<Packing> held(std::shared_ptr<const Packing>& packing) {
+  if (!packing) return nullptr;
+  const auto result = std::make_shared<Packing>(packing->held());
+  packing = result;
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> PassInput::shape() const {
+  std::vector<std::int64_t> result{begins ? 1 : 0, dropout.active() ? 1 : 0, batch.batch.bottom_layers};
+  for (const at::Tensor* tensor : tensors_of(*this)) {
+    result.push_back(tensor->defined() ? static_cast<std::int64_t>(tensor->scalar_type()) : -1);
+    if (!tensor->defined()) continue;
+    result.push_back(tensor->dim());
+    result.insert(result.end(), tensor->sizes().begin(), tensor->sizes().end());
+  }
+  for (const auto& packing : {batch.batch.packing, batch.batch.target_packing}) {
+    if (!packing) continue;
+    const std::vector<std::int64_t> shape = packing->shape();
+    result.insert(result.end(), shape.begin(), shape.end());
+  }
+  return result;
+}
+
+HeldInput::HeldInput(const PassInput& like) : input_(like) {
+  for (at::Tensor* tensor : tensors_of(input_)) {
+    if (tensor->defined()) *tensor = tensor->clone(at::MemoryFormat::Contiguous);
+  }
+  packing_ = held(input_.batch.batch.packing);
+  target_packing_ = held(input_.batch.batch.target_packing);
+  if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.seeds_there().clone());
+  // What lies in this machine's memory is of one batch only.
+  input_.batch.batch.ids_here = input_.batch.batch.types_here = at::Tensor();
+  input_.batch.data.clear();
+  input_.batch.rows.clear();
+}
+
+void HeldInput::take(const PassInput& other) {
+  check(input_.shape() == other.shape(), "the batch has another shape");
+  const auto mine = tensors_of(input_);
+  const auto theirs = tensors_of(other);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (mine[i]->defined()) mine[i]->copy_(*theirs[i]);
+  }
+  if (packing_) packing_->take(*other.batch.batch.packing);
+  if (target_packing_) target_packing_->take(*other.batch.batch.target_packing);
+  if (other.dropout.active()) at::Tensor(input_.dropout.seeds_there()).copy_(other.dropout.seeds_there());
+}
+
+StepRecorder::StepRecorder(const Params& base, std::int64_t clients, bool halves)
+    : params_(Params::cohort_of(base, clients, true)),
+      memory_(std::make_shared<GpuGraph::Memory>(base.device())),
+      version_(static_cast<std::uint32_t>(base.frozen()._version())) {
+  if (halves) params_ = params_.with_halves();
+}
+
+at::Tensor StepRecorder::run(PassInput& input, const Pass& pass) {
+  const Packing& packing = *input.batch.batch.packing;
+  if (packing.visible().defined() || recordings_.size() > kMostShapes) return pass(input);
+  const auto [place, fresh] = recordings_.try_emplace(input.shape());
+  Recording& recording = place->second;
+  if (fresh || recording.failures >= kMostFailures || (!recording.graph && recorded_ >= kMostRecordings))
+    return pass(input);
+  if (!recording.graph) {
+    auto held = std::make_unique<HeldInput>(input);
+    auto graph = std::make_unique<GpuGraph>(memory_);
+    at::Tensor loss;
+    if (!graph->record([&] { loss = pass(held->input()); })) {
+      ++recording.failures;
+      return pass(input);
+    }
+    ++recorded_;
+    recording.input = std::move(held);
+    recording.loss = loss;
+    recording.graph = std::move(graph);
+  }
+  recording.input->take(input);
+  recording.graph->launch();
+  ++launched_;
+  return recording.loss.clone();
+}
+
+bool StepRecorders::worth_it(at::Device device, std::int64_t numbers) {
+  return GpuGraph::works_on(device) && numbers <= kMostNumbers;
+}
+
+std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64_t clients, bool halves) {
+  const std::lock_guard lock(mutex_);
+  const auto of_base = [&](const std::unique_ptr<StepRecorder>& recorder) {
+    const Params& params = recorder->params();
+    return params.shared_layout() == base.shared_layout() && params.frozen().is_same(base.frozen()) &&
+           params.halves().defined() == halves;
+  };
+  const auto found = std::find_if(idle_.begin(), idle_.end(), of_base);
+  if (found != idle_.end()) {
+    std::unique_ptr<StepRecorder> recorder = std::move(*found);
+    idle_.erase(found);
+    const auto version = static_cast<std::uint32_t>(base.frozen()._version());
+    if (recorder->params().clients() >= clients && recorder->version_ == version) return recorder;
+  }
+  return std::make_unique<StepRecorder>(base, clients, halves);
+}
+
+void StepRecorders::take_back(std::unique_ptr<StepRecorder> recorder) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(recorder));
+  if (idle_.size() > kMostIdle) idle_.erase(idle_.begin());
+}
+
+}  // namespace chorus

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "application/tasks/task_batch.h"
+#include "core/gpu_graph.h"
+#include "core/params.h"
+
+namespace chorus {
+
+/// What one pass over a batch, there and back, reads beside the parameters.
+struct PassInput {
+  TaskBatch batch;
+  Dropout dropout;     ///< off, or with its seeds sent
+  at::Tensor factors;  ///< [C] of the losses in the gradient
+  bool begins = true;  ///< a step: gradients are written, not added to
+
+  /// Passes of the same shape do the same work on other numbers.
+  std::vector<std::int64_t> shape() const;
+};
+
+/// The input of a pass in memory that stays, whose numbers those of others of the same shape replace.
+class HeldInput {
+ public:
+  explicit HeldInput(const PassInput& like);
+  void take(const PassInput& other);
+  PassInput& input() { return input_; }
+
+ private:
+  PassInput input_;
+  std::shared_ptr<Packing> packing_, target_packing_;  // the input's
+};
+
+/// Forward and backward passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched
+/// again for every batch of that shape. Recordings know places: so the numbers that train, their gradients and the
+/// batches lie in memory that is kept between rounds.
+///
+///     std::unique_ptr<StepRecorder> recorder = recorders.lend(base, 10, true);
+///     Params params = recorder->params().first(10);
+///     at::Tensor loss = recorder->run(input, [&](PassInput& in) { ...; return loss; });   // [C]
+///     recorders.take_back(std::move(recorder));
+class StepRecorder {
+ public:
+  /// Does a pass: reads `input`, leaves gradients, returns the losses.
+  using Pass = std::function<at::Tensor(PassInput& input)>;
+
+  StepRecorder(const Params& base, std::int64_t clients, bool halves);
+
+  const Params& params() const { return params_; }
+
+  /// Does `pass` for the input. The first time that a shape is met as it is, which compiles kernels; then it is
+  /// recorded and from then on launched. What cannot be recorded is done as it is each time.
+  at::Tensor run(PassInput& input, const Pass& pass);
+  /// Passes that were launched, not done one kernel after the other.
+  std::int64_t launched() const { return launched_; }
+
+ private:
+  struct Recording {
+    int failures = 0;
+    std::unique_ptr<HeldInput> input;
+    at::Tensor loss;
+    std::unique_ptr<GpuGraph> graph;
+  };
+
+  Params params_;
+  std::shared_ptr<GpuGraph::Memory> memory_;
+  std::map<std::vector<std::int64_t>, Recording> recordings_;
+  std::int64_t recorded_ = 0, launched_ = 0;
+  std::uint32_t version_;  // of the frozen numbers, some of which recordings read from copies
+  friend class StepRecorders;
+};
+
+/// Recorders between their uses. Thread-safe; a recorder serves one cohort at a time.
+class StepRecorders {
+ public:
+  /// One for at least so many clients that begin from `base`.
+  std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool halves);
+  void take_back(std::unique_ptr<StepRecorder> recorder);
+
+  /// Whether passes of so many numbers that train should be recorded: those of large ones keep a GPU busy without, and
+  /// their memory is better used for more clients.
+  static bool worth_it(at::Device device, std::int64_t numbers);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<StepRecorder>> idle_;
+};
+
+}  // namespace chorus

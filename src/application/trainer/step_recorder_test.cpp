@@ -1,0 +1,99 @@
+#include "application/trainer/step_recorder.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "application/tasks/encode_split.h"
+#include "application/tasks/tiny_world_test.h"
+#include "application/trainer/cohort_trainer.h"
+#include "core/config.h"
+#include "core/error.h"
+
+namespace chorus {
+namespace {
+
+struct World {
+  Dataset data = tiny::dataset(Formulation::kTextClassification, 80, 20);
+  std::shared_ptr<const Tokenizer> tokenizer = tiny::tokenizer(data);
+  std::unique_ptr<Task> task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
+  std::unique_ptr<Model> model = make_model(tiny::model_config(task->head(), *tokenizer, task->labels()), task->head());
+  std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
+
+  PassInput input(const std::vector<std::vector<std::uint32_t>>& rows) const {
+    std::vector<ClientRows> cohort;
+    for (const auto& client : rows) cohort.push_back({encoded.get(), client, cohort.size()});
+    return {task->collate(cohort), Dropout(), torch::ones({static_cast<std::int64_t>(rows.size())})};
+  }
+  at::Tensor loss(const Params& params, const PassInput& input) const {
+    Dropout off;
+    return task->loss(model->forward(params, input.batch.batch, off), input.batch);
+  }
+};
+
+TEST(HeldInput, TakesTheNumbersOfAnotherPassOfTheSameShape) {
+  const World world;
+  Params params(world.model->layout(), {.clients = 2});
+  params.initialise(3);
+  // Two pairs of rows with lengths the other way round: the same shape, other packings.
+  std::map<std::size_t, std::vector<std::uint32_t>> by_length;
+  for (std::uint32_t row = 0; row < 80; ++row) by_length[world.encoded->length(row)].push_back(row);
+  std::vector<std::vector<std::uint32_t>> two;
+  for (const auto& [length, rows] : by_length) {
+    if (rows.size() >= 4 && two.size() < 2) two.push_back(rows);
+  }
+  ASSERT_EQ(two.size(), 2U);
+  const PassInput first = world.input({{two[0][0], two[1][0]}, {two[0][1], two[1][1]}});
+  const PassInput second = world.input({{two[1][2], two[0][2]}, {two[1][3], two[0][3]}});
+  ASSERT_EQ(first.shape(), second.shape());
+  const at::Tensor one = world.loss(params, first), other = world.loss(params, second);
+  ASSERT_FALSE(one.equal(other));
+
+  HeldInput held(first);
+  EXPECT_THROW(held.input().batch.batch.packing->lengths(), InternalError);
+  const void* place = held.input().batch.batch.ids.data_ptr();
+  held.take(second);
+  EXPECT_EQ(held.input().batch.batch.ids.data_ptr(), place);
+  EXPECT_TRUE(held.input().batch.batch.ids.equal(second.batch.batch.ids));
+  EXPECT_TRUE(held.input().batch.labels.equal(second.batch.labels));
+  EXPECT_TRUE(held.input().batch.batch.packing->first_token().equal(second.batch.batch.packing->first_token()));
+  EXPECT_TRUE(held.input().batch.batch.packing->attendable().equal(second.batch.batch.packing->attendable()));
+
+  EXPECT_THROW(held.take(world.input({{two[0][0]}, {two[0][1]}})), InternalError);
+}
+
+TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const World world;
+  Params params(world.model->layout(), {.device = at::kCUDA});
+  params.initialise(3);
+  std::vector<TrainClient> clients;
+  std::size_t begin = 0;
+  for (const std::size_t size : {40U, 24U, 9U}) {
+    clients.push_back({static_cast<ClientId>(begin),
+                       world.task->client_data(world.encoded, world.data.split(Split::kTrain).subspan(begin, size)),
+                       static_cast<double>(size)});
+    begin += size;
+  }
+  for (const char* yaml : {"{batch_size: 8, epochs: 2, learning_rate: 1e-3}",
+                           "{batch_size: 4, accumulate: 3, learning_rate: 1e-3, weight_decay: 0.1}",
+                           "{batch_size: 8, epochs: 2, learning_rate: 1e-3, precision: bfloat16}"}) {
+    const TrainerConfig config = ConfigDocument::parse(yaml, "test").load<TrainerConfig>();
+    StepRecorders recorders;
+    const CohortTrainer plain({*world.task, *world.model, params}, config);
+    const CohortTrainer recorded({*world.task, *world.model, params, nullptr, &recorders}, config);
+    at::Tensor start = params.values()[0].clone();
+    for (std::uint64_t round = 1; round <= 4; ++round) {
+      const TrainResult expected = plain.train(clients, start, {.seed = 1, .round = round}, {}, {});
+      const TrainResult result = recorded.train(clients, start, {.seed = 1, .round = round}, {}, {});
+      // Sums of gradients are added in another order each time.
+      EXPECT_LT((result.values - expected.values).abs().mean().item<double>(), 1e-5) << yaml << " round " << round;
+      for (std::size_t c = 0; c < clients.size(); ++c) EXPECT_NEAR(result.loss[c], expected.loss[c], 2e-3);
+      start = expected.values.mean(0);
+    }
+    const auto recorder = recorders.lend(params, 3, config.precision == TrainerConfig::Precision::kBFloat16);
+    EXPECT_GT(recorder->launched(), 10) << yaml;
+  }
+}
+
+}  // namespace
+}  // namespace chorus
