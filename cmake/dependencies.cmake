@@ -19,13 +19,18 @@ target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
-# The library behind Debian's LibTorch, for products too small for LibTorch's own overhead. Without it they go through
-# LibTorch.
+# The libraries behind Debian's LibTorch, for products without LibTorch's own overhead. Without them they go through
+# LibTorch. oneDNN's is faster where it has kernels for the processor.
 find_library(OPENBLAS NAMES openblas libopenblas.so.0)
 add_library(chorus_blas INTERFACE)
 if(OPENBLAS)
   target_link_libraries(chorus_blas INTERFACE ${OPENBLAS})
   target_compile_definitions(chorus_blas INTERFACE CHORUS_HAS_BLAS)
+  find_library(ONEDNN NAMES libdnnl.so.2)
+  if(ONEDNN AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64")
+    target_link_libraries(chorus_blas INTERFACE ${ONEDNN})
+    target_compile_definitions(chorus_blas INTERFACE CHORUS_HAS_ONEDNN)
+  endif()
 endif()
 
 # Dozens of programs are linked; gold takes half as long as the usual linker. It stumbles over PyPI's libtorch.so.

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "application/models/ops/small_product.h"
 #include "core/kernels.h"
 
 namespace chorus {
@@ -87,7 +87,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
             add_row(gates, input + order.rows[static_cast<std::size_t>(at + i)] * 4 * hidden, 4 * hidden);
           }
           if (t > 0) {
-            const SmallProduct from_state{.m = running, .n = 4 * hidden, .k = hidden, .turn_b = true, .add = true};
+            const MatrixProduct from_state{.m = running, .n = 4 * hidden, .k = hidden, .turn_b = true, .add = true};
             from_state({parts.h + before * hidden, hidden}, {w, hidden}, parts.gates + at * 4 * hidden, 4 * hidden);
           }
           for (std::int64_t i = 0; i < running; ++i) {
@@ -147,7 +147,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
             std::memcpy(result.data_ptr<float>() + (c * tokens + row) * 4 * hidden, gates,
                         sizeof(float) * static_cast<std::size_t>(4 * hidden));
           }
-          const SmallProduct to_state{.m = running, .n = hidden, .k = 4 * hidden};
+          const MatrixProduct to_state{.m = running, .n = hidden, .k = 4 * hidden};
           if (t > 0) to_state({parts.gates + at * 4 * hidden, 4 * hidden}, {w, hidden}, dh.data(), hidden);
         }
         if (weight.requires_grad()) add_weight_gradient(order, parts, hidden, weight.grad()[c].data_ptr<float>());
@@ -178,7 +178,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
       std::memcpy(states.data() + (order.begin(t) - first) * hidden, parts.h + order.begin(t - 1) * hidden,
                   sizeof(float) * static_cast<std::size_t>(order.running(t) * hidden));
     }
-    const SmallProduct all{.m = 4 * hidden, .n = hidden, .k = count, .turn_a = true, .add = true};
+    const MatrixProduct all{.m = 4 * hidden, .n = hidden, .k = count, .turn_a = true, .add = true};
     all({parts.gates + first * 4 * hidden, 4 * hidden}, {states.data(), hidden}, dw, hidden);
   }
 };
@@ -186,7 +186,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
 }  // namespace
 
 bool lstm_can(const Params& params, const LstmSteps& steps, const at::Tensor& projected) {
-  return fast_kernels() && SmallProduct::possible() && projected.is_cpu() && projected.scalar_type() == at::kFloat &&
+  return fast_kernels() && MatrixProduct::possible() && projected.is_cpu() && projected.scalar_type() == at::kFloat &&
          params.trainable(steps.weight) == params.trainable(steps.bias);
 }
 

@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "application/models/ops/small_product.h"
 #include "core/error.h"
 #include "core/kernels.h"
 
@@ -103,7 +103,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
       const std::int64_t query = place.query * shape.all + head * shape.width;
       const std::int64_t key = place.key * shape.all + head * shape.width;
       float* p = ws + place.weights + head * place.queries * place.keys;
-      const SmallProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+      const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
       scores({qs + query, shape.all}, {ks + key, shape.all}, p, place.keys);
       for (std::int64_t i = 0; i < place.queries; ++i) {
         const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
@@ -114,7 +114,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
         mask_head(call->site, place, shape, head, p, scratch);
         used = scratch;
       }
-      const SmallProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
+      const MatrixProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
       mix({used, place.keys}, {vs + key, shape.all}, os + query, shape.all);
     });
     clear_tails(out, call->queries);
@@ -141,10 +141,10 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
       const float* p = ws + place.weights + head * size;
       float *first = scratch, *second = scratch + size;
       const bool masked = !call->site.keys.empty();
-      const SmallProduct::Rows up{ds + query, shape.all};
-      const SmallProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
-      const SmallProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
-      SmallProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
+      const MatrixProduct::Rows up{ds + query, shape.all};
+      const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+      const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
+      MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
       if (masked) mask_head(call->site, place, shape, head, p, first);
       to_keys({masked ? first : p, place.keys}, up, dvs + key, shape.all);
       over_keys(up, {vs + key, shape.all}, first, place.keys);
@@ -173,7 +173,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
 }  // namespace
 
 bool packed_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
-  return SmallProduct::possible() && fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat &&
+  return MatrixProduct::possible() && fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat &&
          !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined();
 }
 

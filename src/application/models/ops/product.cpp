@@ -1,11 +1,15 @@
 #include "application/models/ops/product.h"
 
+#include <ATen/Parallel.h>
 #include <torch/autograd.h>
 #include <torch/version.h>
 
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/layers.h"
+#include "application/models/ops/matrix_product.h"
+#include "application/models/ops/row_kernels.h"
 #include "core/error.h"
+#include "core/kernels.h"
 
 // baddbmm of bfloat16 that adds to float32, on a GPU
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
@@ -16,30 +20,62 @@ namespace {
 at::Tensor none() { return torch::empty({0}); }
 bool exists(const at::Tensor& x) { return x.numel() > 0; }
 
-// [C, T, in] times [C, in, out] or [in, out].
-at::Tensor times(const at::Tensor& x, const at::Tensor& w) {
+// Whether the library that multiplies can be called itself.
+bool directly(const at::Tensor& x, const at::Tensor& w) {
+  return MatrixProduct::possible() && fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat &&
+         w.scalar_type() == at::kFloat && w.stride(-1) == 1;
+}
+
+// y [C, T, out] = x [C, T, in] times w [C, out, in] or [out, in], turned, or [C, in, out] or [in, out]; or += it.
+void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool turned, bool add) {
+  const std::int64_t clients = w.dim() == 3 ? w.size(0) : 1, rows = x.size(0) * x.size(1) / clients;
+  const std::int64_t in = x.size(2), out = y.size(2), apart = clients == 1 ? 0 : w.stride(0);
+  const MatrixProduct product{.m = rows, .n = out, .k = in, .turn_b = turned, .add = add};
+  for (std::int64_t c = 0; c < clients; ++c) {
+    product({x.data_ptr<float>() + c * rows * in, in}, {w.data_ptr<float>() + c * apart, w.stride(-2)},
+            y.data_ptr<float>() + c * rows * out, out);
+  }
+}
+
+// The same with LibTorch's operators; w is turned by its strides here.
+at::Tensor times_by_torch(const at::Tensor& x, const at::Tensor& w) {
   if (w.dim() == 3 && w.size(0) > 1) return torch::bmm(x, w);
   return torch::mm(x.reshape({-1, x.size(2)}), w.dim() == 3 ? w.squeeze(0) : w).view({x.size(0), x.size(1), -1});
 }
 
+at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool turned) {
+  if (!directly(x, w)) return times_by_torch(x, turned ? w.transpose(-1, -2) : w);
+  const at::Tensor y = torch::empty({x.size(0), x.size(1), w.size(turned ? -2 : -1)}, x.options());
+  put_times(y, x.contiguous(), w, turned, false);
+  return y;
+}
+
 // times(x, w) + b, b [C, out] or [out]
-at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w) {
-  if (x.is_cuda()) {
-    at::Tensor y = times(x, w);
-    if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
-    gpu_add_bias(y, b);
+at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w, bool turned) {
+  const at::Tensor bias = b.dim() == 2 ? b.unsqueeze(1) : b;
+  if (directly(x, w)) {
+    const at::Tensor y =
+        bias.detach().expand({x.size(0), x.size(1), bias.size(-1)}).clone(at::MemoryFormat::Contiguous);
+    put_times(y, x.contiguous(), w, turned, true);
     return y;
   }
-  const at::Tensor bias = b.to(x.scalar_type());
-  if (w.dim() == 3 && w.size(0) > 1) return torch::baddbmm(bias.dim() == 2 ? bias.unsqueeze(1) : bias, x, w);
-  if (bias.dim() == 2 && bias.size(0) > 1) return times(x, w).add_(bias.unsqueeze(1));
-  return torch::addmm(bias.dim() == 2 ? bias.squeeze(0) : bias, x.reshape({-1, x.size(2)}),
-                      w.dim() == 3 ? w.squeeze(0) : w)
-      .view({x.size(0), x.size(1), -1});
+  at::Tensor y = times(x, w, turned);
+  if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(bias);
+  gpu_add_bias(y, b);
+  return y;
 }
 
 // sum [C, m, n] = a^T b, or += it, for a [C, T, m] and b [C, T, n]
 void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, bool add) {
+  if (directly(a, sum) && a.is_contiguous() && b.is_contiguous()) {
+    const std::int64_t tokens = a.size(1), m = a.size(2), n = b.size(2);
+    const MatrixProduct product{.m = m, .n = n, .k = tokens, .turn_a = true, .add = add};
+    for (std::int64_t c = 0; c < a.size(0); ++c) {
+      product({a.data_ptr<float>() + c * tokens * m, m}, {b.data_ptr<float>() + c * tokens * n, n},
+              sum.data_ptr<float>() + c * sum.stride(0), sum.stride(1));
+    }
+    return;
+  }
   at::Tensor out = sum.size(0) == 1 ? sum.squeeze(0) : sum;
   const at::Tensor left = sum.size(0) == 1 ? a.squeeze(0).t() : a.transpose(1, 2);
   const at::Tensor right = sum.size(0) == 1 ? b.squeeze(0) : b;
@@ -87,10 +123,28 @@ struct Target : torch::CustomClassHolder {
   int first, count;
 };
 
+// The same in this machine's memory, a few columns a thread.
+void add_columns(const at::Tensor& sum, const at::Tensor& x) {
+  constexpr std::int64_t kColumns = 512;
+  const std::int64_t rows = x.size(1), width = x.size(2), pieces = (width + kColumns - 1) / kColumns;
+  at::parallel_for(0, x.size(0) * pieces, std::max<std::int64_t>(1, 65536 / (rows * kColumns)),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t piece = begin; piece < end; ++piece) {
+                       const std::int64_t c = piece / pieces, first = piece % pieces * kColumns;
+                       float* to = sum.data_ptr<float>() + c * sum.stride(0) + first;
+                       const float* from = x.data_ptr<float>() + c * rows * width + first;
+                       const std::int64_t count = std::min(kColumns, width - first);
+                       for (std::int64_t r = 0; r < rows; ++r) add_row(to, from + r * width, count);
+                     }
+                   });
+}
+
 // sum [C, n] += the rows of x [C, T, n]
 void add_rows(const at::Tensor& sum, const at::Tensor& x) {
   if (gpu_rows_can(x)) {
     gpu_column_sums(x, sum);
+  } else if (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
+    add_columns(sum, x);
   } else {
     sum.add_(x.sum(1));
   }
@@ -103,13 +157,12 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
                             const c10::intrusive_ptr<Target>& target) {
     const at::Tensor& stored = exists(half) ? half : weight;
     const at::Tensor in = x.to(stored.scalar_type());
-    const at::Tensor matrix = transposed ? stored : stored.transpose(-1, -2);
     context->save_for_backward({in, weight, bias, half});
     context->saved_data["transposed"] = transposed;
     if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
     context->saved_data["x"] = x.requires_grad();
     context->saved_data["type"] = x.scalar_type();
-    return exists(bias) ? times_plus(bias, in, matrix) : times(in, matrix);
+    return exists(bias) ? times_plus(bias, in, stored, !transposed) : times(in, stored, !transposed);
   }
 
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
@@ -128,7 +181,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), dy);
     at::Tensor dx;
     if (context->saved_data["x"].toBool()) {
-      dx = times(dy, transposed ? stored.transpose(-1, -2) : stored).to(context->saved_data["type"].toScalarType());
+      dx = times(dy, stored, transposed).to(context->saved_data["type"].toScalarType());
     }
     return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -4,12 +4,12 @@
 
 namespace chorus {
 
-/// A product of small matrices in plain memory, without LibTorch's cost of a call:
+/// A product of matrices in plain memory, without LibTorch's cost of a call:
 ///
-///     SmallProduct{.m = 16, .n = 64, .k = 32}({a, 32}, {b, 64}, c, 64);      // c [16, 64] = a [16, 32] b [32, 64]
+///     MatrixProduct{.m = 16, .n = 64, .k = 32}({a, 32}, {b, 64}, c, 64);      // c [16, 64] = a [16, 32] b [32, 64]
 ///
-/// a is [m, k], or [k, m] and turned, and b likewise; rows are `apart`.
-struct SmallProduct {
+/// a is [m, k], or [k, m] and turned, and b likewise; rows are `apart`. Uses LibTorch's threads.
+struct MatrixProduct {
   std::int64_t m, n, k;
   float scale = 1;
   bool turn_a = false, turn_b = false;
