@@ -187,7 +187,7 @@ Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dr
   for (auto i = static_cast<std::size_t>(batch.bottom_layers); i < layers_.size(); ++i) {
     x = apply(layers_[i], params, x, *batch.packing, dropout);
   }
-  return {apply_head(params, batch, x, dropout), x};
+  return apply_head(params, batch, x, dropout);
 }
 
 at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count) const {
@@ -236,27 +236,27 @@ at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at
                    spec, dropout);
 }
 
-at::Tensor BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
-                                  Dropout& dropout) const {
+Output BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
+                              Dropout& dropout) const {
   switch (head_) {
     case Head::kNone:
-      return {};
+      return {{}, hidden};
     case Head::kSequenceClassification: {
       at::Tensor pooled = Packing::pick(hidden, batch.packing->first_token());
       if (kind_ == Kind::kRoberta) pooled = dropout.hidden(pooled, head_dropout_);
       pooled = pooler_(params, pooled);
       pooled = kind_ == Kind::kDistilBert ? torch::relu(pooled) : torch::tanh(pooled);
-      return classifier_(params, dropout.hidden(pooled, head_dropout_));
+      return {classifier_(params, dropout.hidden(pooled, head_dropout_)), hidden};
     }
     case Head::kTokenClassification:
-      return classifier_(params, dropout.hidden(hidden, head_dropout_));
+      return {classifier_(params, dropout.hidden(hidden, head_dropout_)), hidden};
     case Head::kQuestionAnswering:
-      return classifier_(params, kind_ == Kind::kDistilBert ? dropout.hidden(hidden, head_dropout_) : hidden);
+      return {classifier_(params, kind_ == Kind::kDistilBert ? dropout.hidden(hidden, head_dropout_) : hidden), hidden};
     default: {
       at::Tensor x = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
       x = transform_norm_(params,
                           activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, params, transform_, x));
-      return project_to_table(params, lm_table_, x) + over_tokens(params, lm_bias_);
+      return language_output(params, {lm_table_, lm_bias_}, batch, x, hidden);
     }
   }
 }

@@ -46,7 +46,7 @@ class BertFamily : public Model {
                    Dropout& dropout) const;
   at::Tensor attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                     const AttentionSpec& spec, Dropout& dropout) const;
-  at::Tensor apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const;
+  Output apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const;
 
   Kind kind_;
   std::string prefix_;

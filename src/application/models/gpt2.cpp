@@ -128,7 +128,9 @@ Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout)
                            ? batch.bottom
                            : dropout.hidden(embed(params, batch.ids, packing.positions()), embedding_dropout_);
   const at::Tensor hidden = finish(params, x, static_cast<std::size_t>(batch.bottom_layers), mixer, dropout);
-  return {logits(params, batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden), hidden};
+  if (head_ != Head::kCausalLm) return {{}, hidden};
+  const at::Tensor rows = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
+  return language_output(params, {lm_table_}, batch, rows, hidden);
 }
 
 at::Tensor Gpt2::bottom(const Params& params, const Batch& batch, int count) const {

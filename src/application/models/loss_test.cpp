@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
+#include "application/models/ops/layers.h"
+#include "application/models/ops/table_loss.h"
+
 namespace chorus {
 namespace {
 
@@ -35,6 +38,54 @@ TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
   EXPECT_TRUE(std::isfinite(loss[1].item<float>()));
   const at::Tensor far = torch::full({1, 1, 4}, -1e30F);
   EXPECT_NEAR(cross_entropy(far, torch::zeros({1, 1}, at::kLong)).item<double>(), std::log(4.0), 1e-6);
+}
+
+// Three clients, one of whom has no answer; the loss and its gradients, head and all.
+void check_table_loss(bool with_bias, bool frozen, bool written) {
+  Layout layout;
+  const ParamId table = layout.add("table", {1003, 24}, Init::normal(0.3));
+  const ParamId bias = with_bias ? layout.add("bias", {1003}, Init::normal(0.5)) : ParamId{};
+  layout.mark_product(table);
+  if (frozen) layout.freeze([](const ParamSpec& spec) { return spec.name == "table"; });
+  const auto run = [&](bool fused, at::Tensor& dx, at::Tensor& gradients) {
+    Params params(layout, {.clients = 3, .gradients = true});
+    params.initialise(3);
+    torch::manual_seed(5);
+    params.values().add_(torch::randn_like(params.values()) * 0.1);
+    const at::Tensor x = torch::randn({3, 40, 24}).requires_grad_();
+    at::Tensor labels = torch::randint(1003, {3, 40}, at::kLong);
+    labels.narrow(1, 5, 9).fill_(kIgnore);
+    labels[2].fill_(kIgnore);
+    if (written) {
+      params.grads().fill_(7);  // what was there before the step
+      params.begin_grads();
+    }
+    at::Tensor loss;
+    if (fused) {
+      loss = table_loss(params, {table, bias}, x, labels, kIgnore);
+    } else {
+      const at::Tensor logits = project_to_table(params, table, x);
+      loss = cross_entropy_reference(with_bias ? logits + over_tokens(params, bias) : logits, labels);
+    }
+    (loss * torch::tensor({0.5F, 2.0F, 1.0F})).sum().backward();
+    if (written) params.end_grads();
+    dx = x.grad().clone();
+    gradients = params.grads().clone();
+    return loss.detach();
+  };
+  at::Tensor dx, gradients, expected_dx, expected_gradients;
+  const at::Tensor loss = run(true, dx, gradients), expected = run(false, expected_dx, expected_gradients);
+  EXPECT_TRUE(torch::allclose(loss, expected, 1e-5, 1e-6));
+  EXPECT_EQ(loss[2].item<double>(), 0);
+  EXPECT_TRUE(torch::allclose(dx, expected_dx, 1e-4, 1e-6));
+  EXPECT_TRUE(torch::allclose(gradients, expected_gradients, 1e-4, 1e-6));
+}
+
+TEST(TableLoss, EqualsTheHeadAndItsCrossEntropy) {
+  for (const bool with_bias : {false, true}) {
+    for (const bool written : {false, true}) check_table_loss(with_bias, false, written);
+  }
+  check_table_loss(true, true, true);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "application/models/loss.h"
+#include "application/models/ops/layers.h"
 #include "core/error.h"
 #include "core/registry.h"
 
@@ -18,6 +20,16 @@ void DecodeState::reorder(const at::Tensor& rows) {
 
 at::Tensor Model::bottom(const Params&, const Batch&, int) const {
   throw InternalError(config_.model_type() + " models cannot be cut between two layers");
+}
+
+Output language_output(const Params& params, const LanguageHead& head, const Batch& batch, const at::Tensor& rows,
+                       const at::Tensor& hidden) {
+  if (batch.answers.defined()) {
+    const at::Tensor loss = table_loss(params, head, rows, batch.answers, kIgnore);
+    if (loss.defined()) return {{}, hidden, loss};
+  }
+  const at::Tensor logits = project_to_table(params, head.table, rows);
+  return {head.bias.exists() ? logits + over_tokens(params, head.bias) : logits, hidden};
 }
 
 AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix& prefix) {

@@ -11,6 +11,7 @@
 #include "application/models/ops/attention.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/packing.h"
+#include "application/models/ops/table_loss.h"
 #include "core/layout.h"
 #include "core/params.h"
 #include "core/registry.h"
@@ -26,6 +27,9 @@ struct Batch {
   /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked
   /// LM is asked for 15 % of its tokens only, and the head is most of a small model's work.
   at::Tensor wanted;
+  /// What a language-model head should answer there, [C, T or M] int64, kIgnore where nothing is asked (loss.h). Told,
+  /// the model may give Output::loss instead of logits; undefined: it must not.
+  at::Tensor answers;
 
   /// What the first `bottom_layers` layers made of the source (Model::bottom), [C, T, H]; undefined: start from the
   /// ids.
@@ -41,7 +45,8 @@ struct Output {
   /// question answering; [C, T or M, V] for language models (of the target where there is one). Undefined for
   /// Head::kNone.
   at::Tensor logits;
-  at::Tensor hidden;  ///< [C, T, H] the last hidden states (of the decoder where there is one)
+  at::Tensor hidden;     ///< [C, T, H] the last hidden states (of the decoder where there is one)
+  at::Tensor loss = {};  ///< [C] the cross entropy of Batch::answers, where there are no logits
 };
 
 /// A network: a Layout and a pure function of (params, batch, dropout). Holds no numbers. Immutable but for
@@ -119,6 +124,10 @@ class GenerativeModel : public Model {
   /// True for BART and T5, where the generated text is a sequence of its own and starts with decoder_start_token_id.
   virtual bool has_encoder() const = 0;
 };
+
+/// What a language model's head makes of the hidden rows [C, M, H] that are asked for.
+Output language_output(const Params& params, const LanguageHead& head, const Batch& batch, const at::Tensor& rows,
+                       const at::Tensor& hidden);
 
 /// `spec` with what a layer's prefix holds.
 AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix& prefix);

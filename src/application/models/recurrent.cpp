@@ -150,7 +150,11 @@ Output Recurrent::forward(const Params& params, const Batch& batch, Dropout& dro
   at::Tensor answer = x;
   if (head_ == Head::kSequenceClassification) answer = torch::cat(ends, -1);
   if (head_ == Head::kCausalLm && batch.wanted.defined()) answer = Packing::pick(x, batch.wanted);
-  return {logits(params, dropout.hidden(answer, dropout_)), x};
+  answer = dropout.hidden(answer, dropout_);
+  if (head_ != Head::kCausalLm) return {logits(params, answer), x};
+  const LanguageHead head =
+      lm_table_.exists() ? LanguageHead{lm_table_, lm_bias_} : LanguageHead{output_.weight, output_.bias};
+  return language_output(params, head, batch, answer, x);
 }
 
 DecodeState Recurrent::begin(const Params& params, const Batch& batch) const {

@@ -11,7 +11,7 @@ LanguageTask::LanguageTask(std::string name, const TaskInput& input) : Task(std:
 }
 
 at::Tensor LanguageTask::loss(const Output& output, const TaskBatch& batch) const {
-  return cross_entropy(output.logits, batch.labels);
+  return output.loss.defined() ? output.loss : cross_entropy(output.logits, batch.labels);
 }
 
 std::vector<Prediction> LanguageTask::decode(const Output& output, const TaskBatch& batch, const Dataset&) const {

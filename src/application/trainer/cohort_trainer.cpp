@@ -146,6 +146,8 @@ class CohortTrainer::Session {
                                                   .round = moment_.round,
                                                   .epoch = static_cast<std::uint64_t>(number),
                                                   .device = params_.device()});
+    const Head head = input.model.head();
+    if (head == Head::kCausalLm || head == Head::kMaskedLm) batch.batch.answers = batch.labels;
     if (words_) batch.batch.ids = words_->rename(batch.batch.ids);
     if (input.cache != nullptr) input.cache->fill(input.model, params_, batch.batch);
     Dropout dropout(std::move(seeds));

@@ -20,8 +20,8 @@ template <typename Input>
 auto tensors_of(Input& input) {
   auto& task = input.batch;
   auto& batch = task.batch;
-  return std::vector{&task.labels, &task.scores,  &task.starts,  &task.ends,        &task.counted, &batch.ids,
-                     &batch.types, &batch.wanted, &batch.bottom, &batch.target_ids, &input.factors};
+  return std::vector{&task.labels, &task.scores,  &task.starts,   &task.ends,    &task.counted,     &batch.ids,
+                     &batch.types, &batch.wanted, &batch.answers, &batch.bottom, &batch.target_ids, &input.factors};
 }
 
 std::shared_ptr<Packing> held(std::shared_ptr<const Packing>& packing) {

@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/gradient_target.h"
 #include "application/models/ops/layers.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
@@ -100,29 +101,6 @@ void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
-/// The target of a product's weight, or of several that are one, among those whose gradients are written.
-struct Target : torch::CustomClassHolder {
-  Target(c10::intrusive_ptr<Params::Written> of, int begin, int number)
-      : written(std::move(of)), first(begin), count(number) {}
-
-  // Whether the gradient holds something to add to; it does from now on. What has other parts written alone is filled.
-  bool take(const at::Tensor& gradient) const {
-    const auto begin = written->parameters.begin() + first, end = begin + count;
-    const auto known = std::count(begin, end, std::uint8_t{1});
-    if (known != 0 && known != count) {
-      const std::int64_t dimension = gradient.dim() - 2, rows = gradient.size(dimension) / count;
-      for (int i = 0; i < count; ++i) {
-        if (begin[i] == 0) gradient.narrow(dimension, i * rows, rows).zero_();
-      }
-    }
-    std::fill(begin, end, std::uint8_t{1});
-    return known != 0;
-  }
-
-  c10::intrusive_ptr<Params::Written> written;
-  int first, count;
-};
-
 // The same in this machine's memory, a few columns a thread.
 void add_columns(const at::Tensor& sum, const at::Tensor& x) {
   constexpr std::int64_t kColumns = 512;
@@ -154,7 +132,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& half, bool transposed,
-                            const c10::intrusive_ptr<Target>& target) {
+                            const c10::intrusive_ptr<GradientTarget>& target) {
     const at::Tensor& stored = exists(half) ? half : weight;
     const at::Tensor in = x.to(stored.scalar_type());
     context->save_for_backward({in, weight, bias, half});
@@ -174,7 +152,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const at::NoGradGuard no_grad;
     const at::Tensor dy = gradients[0].to(in.scalar_type()).contiguous();
     if (weight.requires_grad()) {
-      const auto target = c10::static_intrusive_pointer_cast<Target>(context->saved_data["target"].toCapsule());
+      const auto target = c10::static_intrusive_pointer_cast<GradientTarget>(context->saved_data["target"].toCapsule());
       const bool add = target->take(weight.grad());
       transposed ? put_product(weight.grad(), in, dy, add) : put_product(weight.grad(), dy, in, add);
     }
@@ -186,11 +164,6 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
-
-c10::intrusive_ptr<Target> target_of(const Params& params, ParamId first, int count) {
-  if (!params.trainable(first) || !params.written()) return {};
-  return c10::make_intrusive<Target>(params.written(), first.index, count);
-}
 
 // gelu(x + b) on a GPU
 class BiasGelu : public torch::autograd::Function<BiasGelu> {
@@ -218,7 +191,7 @@ class BiasGelu : public torch::autograd::Function<BiasGelu> {
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) {
   const at::Tensor& half = params.half(of.weight);
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
-                              half.defined() ? half : none(), of.transposed, target_of(params, of.weight, 1));
+                              half.defined() ? half : none(), of.transposed, gradient_target(params, of.weight, 1));
 }
 
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
@@ -227,7 +200,7 @@ at::Tensor joined_product(const Params& params, const Affine& first, const at::T
   const at::Tensor& half = params.half_joined(first.weight);
   const auto count = static_cast<int>(weight.size(-2) / params.layout()[first.weight].shape[0]);
   return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false,
-                              target_of(params, first.weight, count));
+                              gradient_target(params, first.weight, count));
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {

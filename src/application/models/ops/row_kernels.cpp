@@ -103,6 +103,24 @@ float sum_of_exponentials(const float* __restrict a, float top, std::int64_t n) 
   return sum_of(lanes);
 }
 
+// a becomes exp(a - top); their sum.
+CHORUS_BEST_INSTRUCTIONS
+float sum_as_exponentials(float* __restrict a, float top, std::int64_t n) {
+  float lanes[kLanes] = {};
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) {
+      a[j + i] = exponential(a[j + i] - top);
+      lanes[i] += a[j + i];
+    }
+  }
+  for (int i = 0; j < n; ++i, ++j) {
+    a[j] = exponential(a[j] - top);
+    lanes[i] += a[j];
+  }
+  return sum_of(lanes);
+}
+
 CHORUS_BEST_INSTRUCTIONS
 void scaled_exponentials(const float* __restrict a, float top, float factor, float* __restrict out, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) out[j] = factor * exponential(a[j] - top);
@@ -321,6 +339,14 @@ void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t 
 ExpSum exp_sum_row(const float* x, std::int64_t count) {
   const float top = greatest(x, count);
   return {top, sum_of_exponentials(x, top, count)};
+}
+
+float cross_entropy_row(float* x, std::int64_t count, std::int64_t label) {
+  const float top = greatest(x, count), chosen = x[label];
+  const float sum = sum_as_exponentials(x, top, count);
+  multiply(x, 1.0f / sum, count);
+  x[label] -= 1.0f;
+  return std::log(sum) + (top - chosen);
 }
 
 void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,

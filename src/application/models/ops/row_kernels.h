@@ -50,6 +50,8 @@ struct ExpSum {
   float top, sum;
 };
 ExpSum exp_sum_row(const float* x, std::int64_t count);
+/// That cross entropy; x becomes its gradient.
+float cross_entropy_row(float* x, std::int64_t count, std::int64_t label);
 /// The gradient of that cross entropy, times `factor`.
 void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,
                                 float* dx);

@@ -1,0 +1,25 @@
+#include "application/models/ops/gradient_target.h"
+
+#include <algorithm>
+
+namespace chorus {
+
+bool GradientTarget::take(const at::Tensor& gradient) const {
+  const auto begin = written->parameters.begin() + first, end = begin + count;
+  const auto known = std::count(begin, end, std::uint8_t{1});
+  if (known != 0 && known != count) {
+    const std::int64_t dimension = gradient.dim() - 2, rows = gradient.size(dimension) / count;
+    for (int i = 0; i < count; ++i) {
+      if (begin[i] == 0) gradient.narrow(dimension, i * rows, rows).zero_();
+    }
+  }
+  std::fill(begin, end, std::uint8_t{1});
+  return known != 0;
+}
+
+c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count) {
+  if (!params.trainable(first) || !params.written()) return {};
+  return c10::make_intrusive<GradientTarget>(params.written(), first.index, count);
+}
+
+}  // namespace chorus

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <torch/custom_class.h>
+
+#include "core/params.h"
+
+namespace chorus {
+
+/// Where a product writes the gradient of its weight, or of several that are one: among those of a Params, of which
+/// some hold something already (Params::written). Kept by the functions of a backward pass.
+struct GradientTarget : torch::CustomClassHolder {
+  GradientTarget(c10::intrusive_ptr<Params::Written> of, int begin, int number)
+      : written(std::move(of)), first(begin), count(number) {}
+
+  /// Whether the gradient holds something to add to; it does from now on. Where only some parts do, the others are
+  /// filled.
+  bool take(const at::Tensor& gradient) const;
+
+  c10::intrusive_ptr<Params::Written> written;
+  int first, count;
+};
+
+/// Of `count` parameters from `first` on; null when they do not train.
+c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count);
+
+}  // namespace chorus
