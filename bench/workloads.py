@@ -96,7 +96,7 @@ def sizes_up_to(most, clients):
 
 
 def fine_tuning(key, title, network, size, **more):
-    clients, examples, rounds = {"cuda": (10, 113, 8), "cpu": (2, 113, 3), "quick": (2, 8, 2)}[size]
+    clients, examples, rounds = {"cuda": (10, 113, 8), "cpu": (2, 32, 3), "quick": (2, 8, 2)}[size]
     return Workload(key, title, network, "text_classification", texts(clients, examples, network), 8, "adamw", 5e-5, rounds,
                     **more)
 

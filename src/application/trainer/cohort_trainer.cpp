@@ -8,6 +8,7 @@
 #include <future>
 #include <numeric>
 
+#include "application/trainer/client_batches.h"
 #include "application/trainer/used_words.h"
 #include "core/error.h"
 #include "core/rng.h"
@@ -44,36 +45,6 @@ std::vector<double> sum_of(const std::vector<at::Tensor>& losses, std::size_t cl
 /// One cohort's values, gradients and batches while it trains.
 class CohortTrainer::Session {
  public:
-  /// The batches of one client in the order they are read: each epoch is a permutation of its rows.
-  class Batches {
-   public:
-    Batches(const TrainClient& client, std::int64_t size, const TrainMoment& moment)
-        : client_(client), size_(static_cast<std::size_t>(size)), moment_(moment), order_(client.data.rows) {}
-
-    std::span<const std::uint32_t> at(std::int64_t number) {
-      const std::size_t an_epoch = (order_.size() + size_ - 1) / size_;
-      const std::size_t epoch = static_cast<std::size_t>(number) / an_epoch;
-      if (epoch != epoch_) shuffle(epoch);
-      const std::size_t begin = static_cast<std::size_t>(number) % an_epoch * size_;
-      return std::span<const std::uint32_t>(order_).subspan(begin, std::min(size_, order_.size() - begin));
-    }
-
-   private:
-    void shuffle(std::size_t epoch) {
-      // From the same beginning each time: the order is a function of the epoch alone.
-      order_ = client_.data.rows;
-      RandomStream stream({moment_.seed, "shuffle", moment_.round, client_.id, epoch});
-      stream.shuffle(std::span(order_));
-      epoch_ = epoch;
-    }
-
-    const TrainClient& client_;
-    std::size_t size_;
-    TrainMoment moment_;
-    std::vector<std::uint32_t> order_;
-    std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
-  };
-
   Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
           const TrainMoment& moment, Keep keep)
       : trainer_(trainer),
@@ -87,8 +58,8 @@ class CohortTrainer::Session {
         at_start_(!words_ && !recorder_) {
     if (halves() && !recorder_) params_ = params_.with_halves();
     for (const TrainClient& client : clients) {
-      check(!client.data.rows.empty(), "a client without data cannot train");
-      batches_.emplace_back(client, trainer.config_.batch_size, moment);
+      batches_.emplace_back(
+          ClientBatchesInput{client.data, client.id, trainer.config_.batch_size, moment.seed, moment.round});
     }
   }
 
@@ -233,7 +204,7 @@ class CohortTrainer::Session {
   bool at_start_;     // the values are the start's own memory, not to be written
   at::Tensor begun_;  // the values at first, where a proximal term asks for them
   std::optional<Params> active_;
-  std::vector<Batches> batches_;
+  std::vector<ClientBatches> batches_;
 };
 
 CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config)

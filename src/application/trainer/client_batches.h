@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "application/tasks/encoded_dataset.h"
+#include "core/client_id.h"
+
+namespace chorus {
+
+/// Whose batches, and what enters their random draws.
+struct ClientBatchesInput {
+  const ClientData& data;
+  ClientId client = 0;
+  std::int64_t size = 1;  ///< rows of a batch
+  std::uint64_t seed = 0, round = 0;
+};
+
+/// The batches of one client in the order they are read. Each epoch is a permutation of its rows, cut into batches,
+/// which come in an order that clients share: the longest of one meet the longest of the others. So the batches of a
+/// step are about as long, and a cohort wastes little on the ends of shorter rows. Order and rows are functions of the
+/// client, the round and the epoch alone, whoever else trains.
+///
+///     ClientBatches batches({data, client, 8, seed, round});
+///     std::span<const std::uint32_t> rows = batches.at(17);      // the 18th batch, of whichever epoch
+class ClientBatches {
+ public:
+  explicit ClientBatches(const ClientBatchesInput& input);
+
+  std::span<const std::uint32_t> at(std::int64_t number);
+
+ private:
+  struct Batch {
+    std::size_t begin, count, tokens;
+  };
+  void shuffle(std::size_t epoch);
+
+  ClientBatchesInput input_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<Batch> batches_;
+  std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
+};
+
+}  // namespace chorus
