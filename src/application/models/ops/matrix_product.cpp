@@ -24,8 +24,8 @@ void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t apart) con
   // many rows.
   constexpr std::int64_t kSmall = 1 << 20, kManyRows = 512;
   if (m * n * k >= kSmall && !(turn_a && k > kManyRows)) {
-    const int result = dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a.data, a.apart, b.data, b.apart,
-                                  add ? 1.0F : 0.0F, c, apart);
+    const int result = dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a.data, a.apart, b.data,
+                                  b.apart, add ? 1.0F : 0.0F, c, apart);
     check(result == 0, "oneDNN cannot multiply these matrices");
     return;
   }
