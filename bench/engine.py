@@ -115,21 +115,40 @@ class Bench:
                 self.attempt(work, peer.NAME, setting, lambda: rate(peer.rounds(work, self.options.device, setting),
                                                                     precision=setting["precision"]))
 
+    def report_of(self, name, *arguments):
+        """What a program beside chorus prints."""
+        program = pathlib.Path(self.options.chorus).with_name(name)
+        if not program.exists():
+            raise RuntimeError(f"{name} is not built: cmake with -DCHORUS_BENCH=ON, target {name}")
+        done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return json.loads(done.stdout)
+
+    def codecs(self):
+        """Filters of updates, one thread; there is no peer to compare with."""
+        setting = {"precision": "float32", "threads": 1}
+        work = workloads.Workload("W6", "filters", {}, "", [], 0, "", 0, 0)
+        try:
+            report = self.report_of("codecs", "--size", 1_000_000 if self.options.quick else 20_000_000)
+        except RuntimeError as error:
+            self.add(work, chorus_side.NAME, setting, failure=f"failed: {str(error).strip().splitlines()[0]}")
+            return
+        for row in report["filters"]:
+            for verb in ("encoded", "decoded"):
+                named = workloads.Workload("W6", f"{row['filters']} {verb}", {}, "", [], 0, "", 0, 0)
+                rate = row[f"{verb}_bytes_per_second"]
+                self.add(named, chorus_side.NAME, setting, value=rate / 1e9, unit="GB/s",
+                         of_copy=rate / report["copy_bytes_per_second"])
+
     def aggregation(self):
         count, size = (20, 5_000_000) if self.options.quick else (100, 110_000_000)
         work = workloads.Workload("W6", f"mean of {count} x {size / 1e6:g} M", {}, "", [], 0, "", 0, 0)
         setting = {"precision": "float32", "threads": self.options.threads}
 
         def ours():
-            program = pathlib.Path(self.options.chorus).with_name("aggregation")
-            if not program.exists():
-                raise RuntimeError(f"{program.name} is not built: cmake with -DCHORUS_BENCH=ON, target aggregation")
-            command = [program, "--updates", count, "--size", size, "--threads", self.options.threads, "--device",
-                       self.options.device]
-            done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-            if done.returncode != 0:
-                raise RuntimeError(done.stderr)
-            report = json.loads(done.stdout)
+            report = self.report_of("aggregation", "--updates", count, "--size", size, "--threads", self.options.threads,
+                                    "--device", self.options.device)
             return {"value": report["bytes_per_second"] / 1e9, "unit": "GB/s read", "report": report,
                     "of_copy": report["bytes_per_second"] / report["copy_bytes_per_second"]}
 
@@ -164,6 +183,7 @@ class Bench:
                     self.training(work)
             elif key == "W6":
                 self.aggregation()
+                self.codecs()
             else:
                 self.scale()
 

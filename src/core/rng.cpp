@@ -4,16 +4,22 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/best_instructions.h"
 #include "core/error.h"
 
 namespace chorus {
+namespace {
+
+constexpr int kPhiloxRounds = 10;
+constexpr std::uint64_t kPhilox0 = 0xD2511F53, kPhilox1 = 0xCD9E8D57;
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+
+}  // namespace
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * counter[0];
-    const std::uint64_t product1 = kMultiplier1 * counter[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const std::uint64_t product0 = kPhilox0 * counter[0];
+    const std::uint64_t product1 = kPhilox1 * counter[2];
     counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product1),
                static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product0)};
     key[0] += kWeyl0;
@@ -21,6 +27,47 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
   }
   return counter;
 }
+
+namespace {
+
+CHORUS_FAST_LOOPS
+
+constexpr int kManyBlocks = 16;
+
+// philox of kManyBlocks counters in a row, four numbers each.
+CHORUS_BEST_INSTRUCTIONS
+void philox_in_a_row(std::uint64_t counter, std::uint64_t high, std::uint64_t key, std::uint32_t* __restrict out) {
+  std::uint32_t a[kManyBlocks], b[kManyBlocks], c[kManyBlocks], d[kManyBlocks];
+  for (int i = 0; i < kManyBlocks; ++i) {
+    const std::uint64_t number = counter + static_cast<std::uint64_t>(i);
+    a[i] = static_cast<std::uint32_t>(number);
+    b[i] = static_cast<std::uint32_t>(number >> 32);
+    c[i] = static_cast<std::uint32_t>(high);
+    d[i] = static_cast<std::uint32_t>(high >> 32);
+  }
+  auto key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    for (int i = 0; i < kManyBlocks; ++i) {
+      const std::uint64_t product0 = kPhilox0 * a[i], product1 = kPhilox1 * c[i];
+      a[i] = static_cast<std::uint32_t>(product1 >> 32) ^ b[i] ^ key0;
+      b[i] = static_cast<std::uint32_t>(product1);
+      c[i] = static_cast<std::uint32_t>(product0 >> 32) ^ d[i] ^ key1;
+      d[i] = static_cast<std::uint32_t>(product0);
+    }
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  for (int i = 0; i < kManyBlocks; ++i) {
+    out[4 * i] = a[i];
+    out[4 * i + 1] = b[i];
+    out[4 * i + 2] = c[i];
+    out[4 * i + 3] = d[i];
+  }
+}
+
+CHORUS_END_OF_FAST_LOOPS
+
+}  // namespace
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t z = a + 0x9E3779B97F4A7C15ULL * (b + 1);
@@ -44,6 +91,17 @@ void RandomStream::refill() {
                   {static_cast<std::uint32_t>(key_), static_cast<std::uint32_t>(key_ >> 32)});
   ++counter_;
   used_ = 0;
+}
+
+void RandomStream::fill(std::span<std::uint32_t> out) {
+  constexpr std::size_t kMany = 4 * kManyBlocks;
+  std::size_t i = 0;
+  while (used_ < 4 && i < out.size()) out[i++] = block_[used_++];
+  for (; i + kMany <= out.size(); i += kMany) {
+    philox_in_a_row(counter_, high_, key_, out.data() + i);
+    counter_ += kManyBlocks;
+  }
+  while (i < out.size()) out[i++] = next_u32();
 }
 
 std::uint64_t RandomStream::below(std::uint64_t n) {

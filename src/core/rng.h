@@ -45,6 +45,9 @@ class RandomStream {
     return low | (static_cast<std::uint64_t>(next_u32()) << 32);
   }
 
+  /// The same as so many calls of next_u32, faster for many.
+  void fill(std::span<std::uint32_t> out);
+
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
   /// Uniform in 0 .. n-1, without bias (Lemire). n must not be 0.

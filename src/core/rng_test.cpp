@@ -29,6 +29,17 @@ TEST(RandomStream, SameKeySameNumbersOtherKeyOthers) {
   }
 }
 
+TEST(RandomStream, ManyAtOnceAreTheSameAsOneByOne) {
+  const StreamKey key{.seed = 7, .purpose = "fill"};
+  RandomStream many(key), single(key);
+  for (const std::size_t count : {1U, 2U, 63U, 64U, 65U, 0U, 1000U, 3U}) {
+    std::vector<std::uint32_t> numbers(count);
+    many.fill(numbers);
+    for (const std::uint32_t number : numbers) ASSERT_EQ(number, single.next_u32());
+    ASSERT_EQ(many.next_u32(), single.next_u32());
+  }
+}
+
 TEST(RandomStream, BelowIsUniform) {
   RandomStream stream({.seed = 1, .purpose = "test"});
   std::vector<int> counts(7);

@@ -82,7 +82,7 @@ void unpack_codes(const std::byte* in, Bits bits, std::span<std::uint8_t> codes)
   }
 }
 
-void append_positions(std::span<const std::uint32_t> positions, std::size_t size, std::vector<std::byte>& out) {
+void append_positions(std::span<const std::uint32_t> positions, std::size_t size, LargeVector<std::byte>& out) {
   const unsigned low = rice_bits(positions.size(), size);
   out.push_back(static_cast<std::byte>(low));
   std::uint64_t held = 0;
@@ -155,23 +155,21 @@ std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std:
 
 void fill_uniform(RandomStream& stream, std::span<float> out) {
   const auto uniform = [](std::uint32_t bits) { return (static_cast<float>(bits) + 0.5F) * 0x1.0p-16F; };
-  std::size_t i = 0;
-  for (; i + 1 < out.size(); i += 2) {
-    const std::uint32_t bits = stream.next_u32();
-    out[i] = uniform(bits & 0xFFFF);
-    out[i + 1] = uniform(bits >> 16);
+  constexpr std::size_t kPiece = 256;  // two numbers each
+  std::uint32_t bits[kPiece];
+  for (std::size_t begin = 0; begin < out.size(); begin += 2 * kPiece) {
+    const std::span<float> piece = out.subspan(begin, std::min(2 * kPiece, out.size() - begin));
+    const std::size_t pairs = piece.size() / 2, drawn = (piece.size() + 1) / 2;
+    stream.fill(std::span(bits).first(drawn));
+    for (std::size_t i = 0; i < pairs; ++i) {
+      piece[2 * i] = uniform(bits[i] & 0xFFFF);
+      piece[2 * i + 1] = uniform(bits[i] >> 16);
+    }
+    if (drawn > pairs) piece[2 * pairs] = uniform(bits[pairs] & 0xFFFF);
   }
-  if (i < out.size()) out[i] = uniform(stream.next_u32() & 0xFFFF);
 }
 
-float max_magnitude(std::span<const float> values) {
-  // Of floats without their sign the larger has the larger bits, and integers have a maximum that vectorises.
-  std::uint32_t most = 0;
-  for (const float value : values) most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
-  return std::bit_cast<float>(most);
-}
-
-void append_raw(std::vector<std::byte>& out, const void* data, std::size_t size) {
+void append_raw(LargeVector<std::byte>& out, const void* data, std::size_t size) {
   const auto* begin = static_cast<const std::byte*>(data);
   out.insert(out.end(), begin, begin + size);
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/large_vector.h"
 #include "core/rng.h"
 
 namespace chorus {
@@ -24,7 +25,7 @@ void unpack_codes(const std::byte* in, Bits bits, std::span<std::uint8_t> codes)
 /// Sorted distinct positions below `size` as the gaps between them, each in Rice's code (Golomb 1966, Rice 1979): gap
 /// >> b ones, a zero, and the b low bits; b, the first byte, is the one that is best when `count` of `size` are spread
 /// evenly. About 1.6 + log2(size / count) bits a position.
-void append_positions(std::span<const std::uint32_t> positions, std::size_t size, std::vector<std::byte>& out);
+void append_positions(std::span<const std::uint32_t> positions, std::size_t size, LargeVector<std::byte>& out);
 /// Exactly `count` of them from exactly these bytes. DataError for anything else.
 std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std::size_t count, std::size_t size);
 
@@ -32,13 +33,10 @@ std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std:
 /// a step, and leaves whole numbers below 128 as they are.
 void fill_uniform(RandomStream& stream, std::span<float> out);
 
-/// max |x|, exact; larger than any finite number when one of them is not.
-float max_magnitude(std::span<const float> values);
-
 /// Little-endian numbers at the end of bytes.
-void append_raw(std::vector<std::byte>& out, const void* data, std::size_t size);
+void append_raw(LargeVector<std::byte>& out, const void* data, std::size_t size);
 template <typename T>
-void append_number(std::vector<std::byte>& out, T value) {
+void append_number(LargeVector<std::byte>& out, T value) {
   append_raw(out, &value, sizeof(T));
 }
 

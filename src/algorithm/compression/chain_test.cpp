@@ -25,9 +25,9 @@ bool has_zstd() {
   return entry != nullptr && entry->unavailable.empty();
 }
 
-std::vector<float> some_numbers(std::size_t count, std::uint64_t seed) {
+Numbers some_numbers(std::size_t count, std::uint64_t seed) {
   RandomStream stream({.seed = seed, .purpose = "test"});
-  std::vector<float> values(count);
+  Numbers values(count);
   for (float& value : values) value = static_cast<float>(std::pow(stream.normal(), 3));
   return values;
 }
@@ -67,7 +67,7 @@ const std::vector<FilterBlock>& blocks_of_1500() {
 }
 
 TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
-  const std::vector<float> values = some_numbers(1500, 1);
+  const Numbers values = some_numbers(1500, 1);
   for (const std::string& yaml : many_chains()) {
     const FilterChain chain(list_of(yaml));
     FilterChain::Input input = input_of(1500, 1);
@@ -95,7 +95,7 @@ TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
 }
 
 TEST(FilterChain, SizesAddUp) {
-  const std::vector<float> values = some_numbers(10000, 2);
+  const Numbers values = some_numbers(10000, 2);
   const auto size = [&](const std::string& yaml) {
     return FilterChain(list_of(yaml)).encode(values, input_of(10000, 1)).bytes.size();
   };
@@ -107,7 +107,7 @@ TEST(FilterChain, SizesAddUp) {
   EXPECT_EQ(size("[{name: random_k, k: 0.01}, {name: qsgd, bits: 4, bucket: 104}]"), head + 13 + 8 + 8 + 8 + 4 + 50);
   if (!has_zstd()) return;
   // Zeros cost nearly nothing, and what cannot be made smaller grows by a few bytes only.
-  const std::vector<float> zeros(10000, 0.0F);
+  const Numbers zeros(10000, 0.0F);
   EXPECT_LT(FilterChain(list_of("[zstd]")).encode(zeros, input_of(10000, 1)).bytes.size(), 100U);
   EXPECT_LT(size("[{name: uniform, bits: 2}, zstd]"), size("[{name: uniform, bits: 2}]"));
 }
@@ -118,7 +118,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
   ClientState memory;
   std::vector<double> sent(500, 0), wanted(500, 0);
   for (std::uint64_t round = 0; round < 20; ++round) {
-    const std::vector<float> values = some_numbers(500, 100 + round);
+    const Numbers values = some_numbers(500, 100 + round);
     const Unpacked back = chain.decode(chain.encode(values, input_of(500, round, &memory)).bytes, 500);
     for (std::size_t i = 0; i < 500; ++i) {
       wanted[i] += values[i];
@@ -133,12 +133,12 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
     }
   }
   // Of another size: forgotten.
-  const std::vector<float> grown = some_numbers(600, 7);
+  const Numbers grown = some_numbers(600, 7);
   ClientState fresh;
   EXPECT_EQ(chain.encode(grown, input_of(600, 1, &memory)).bytes, chain.encode(grown, input_of(600, 1, &fresh)).bytes);
   EXPECT_EQ(memory.at("filters/train/update/error").numel(), 600);
   // A number that is none changes nothing.
-  std::vector<float> broken = grown;
+  Numbers broken = grown;
   broken[3] = NAN;
   const at::Tensor before = memory.at("filters/train/update/error").clone();
   EXPECT_THROW(chain.encode(broken, input_of(600, 2, &memory)), DataError);
@@ -147,7 +147,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
 
 TEST(FilterChain, EcqForgetsAsItIsTold) {
   ClientState memory{{"filters/train/update/error", torch::full({64}, 8.0F)}};
-  const std::vector<float> zeros(64, 0.0F);
+  const Numbers zeros(64, 0.0F);
   const FilterChain chain(list_of("[{name: ecq, bits: 8, bucket: 64, compensation: 0.5, decay: 0.25}]"));
   const Unpacked back = chain.decode(chain.encode(zeros, input_of(64, 1, &memory)).bytes, 64);
   for (const float value : back.values) EXPECT_NEAR(value, 4, 1e-5);  // alpha e
@@ -160,12 +160,12 @@ TEST(FilterChain, EcqForgetsAsItIsTold) {
 // first coordinate's, so without feedback nothing else is ever sent.
 double distance_after(const std::string& filter, int rounds) {
   const FilterChain chain(list_of(filter));
-  std::vector<float> model(20, 0.0F);
+  Numbers model(20, 0.0F);
   ClientState memory[2];
   for (int round = 0; round < rounds; ++round) {
-    std::vector<float> mean(20, 0.0F);
+    Numbers mean(20, 0.0F);
     for (int client = 0; client < 2; ++client) {
-      std::vector<float> update(20);
+      Numbers update(20);
       for (std::size_t i = 0; i < 20; ++i) {
         const float target = i > 0 ? 1.0F : client == 0 ? 100.0F : -100.0F;
         update[i] = 1e-3F * (target - model[i]);
@@ -190,7 +190,7 @@ TEST(FilterChain, ErrorFeedbackConvergesWherePlainTopKDoesNot) {
 }
 
 TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
-  const std::vector<float> values = some_numbers(1500, 5);
+  const Numbers values = some_numbers(1500, 5);
   RandomStream stream({.seed = 1, .purpose = "damage"});
   for (const std::string& yaml : many_chains()) {
     const FilterChain chain(list_of(yaml));

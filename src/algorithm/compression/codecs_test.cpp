@@ -9,6 +9,7 @@
 #include "algorithm/compression/bit_packing.h"
 #include "algorithm/compression/ecq.h"
 #include "algorithm/compression/half.h"
+#include "algorithm/compression/number_loops.h"
 #include "algorithm/compression/power_sgd.h"
 #include "algorithm/compression/qsgd.h"
 #include "algorithm/compression/sign.h"
@@ -17,9 +18,9 @@
 namespace chorus {
 namespace {
 
-std::vector<float> normal_numbers(std::size_t count, std::uint64_t seed = 1) {
+Numbers normal_numbers(std::size_t count, std::uint64_t seed = 1) {
   RandomStream stream({.seed = seed, .purpose = "test"});
-  std::vector<float> values(count);
+  Numbers values(count);
   for (float& value : values) value = static_cast<float>(stream.normal());
   return values;
 }
@@ -31,9 +32,9 @@ FilterContext context_of(std::uint64_t round, std::span<const FilterBlock> block
   return context;
 }
 
-std::vector<float> there_and_back(const Filter& filter, std::span<const float> values, const FilterContext& context) {
+Numbers there_and_back(const Filter& filter, std::span<const float> values, const FilterContext& context) {
   Filter::Bytes bytes;
-  std::vector<float> left = filter.encode(values, bytes, context);
+  Numbers left = filter.encode(values, bytes, context);
   EXPECT_TRUE(filter.stage() != Filter::Stage::kReduce || filter.left(bytes, values.size()) == left.size());
   return filter.decode(bytes, std::move(left), values.size());
 }
@@ -54,7 +55,7 @@ TEST(BitPacking, CodesOfEveryWidthAndNumberComeBack) {
       for (std::size_t i = 0; i < count; ++i) {
         codes[i] = static_cast<std::uint8_t>((i * 37 + 11) & ((1U << static_cast<int>(bits)) - 1));
       }
-      std::vector<std::byte> packed(packed_bytes(count, bits));
+      Filter::Bytes packed(packed_bytes(count, bits));
       pack_codes(codes, bits, packed.data());
       unpack_codes(packed.data(), bits, back);
       ASSERT_EQ(codes, back) << static_cast<int>(bits) << " bits, " << count;
@@ -73,7 +74,7 @@ TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
     for (std::uint32_t i = 0; i < kSize; ++i) {
       if (stream.uniform() < share) positions.push_back(i);
     }
-    std::vector<std::byte> bytes;
+    Filter::Bytes bytes;
     append_positions(positions, kSize, bytes);
     EXPECT_EQ(read_positions(bytes, positions.size(), kSize), positions);
     if (share == 0.01) {  // entropy 8.08 bits a position
@@ -81,7 +82,7 @@ TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
     }
   }
   // One far position: a long run of ones.
-  std::vector<std::byte> bytes;
+  Filter::Bytes bytes;
   const std::vector<std::uint32_t> far{0, 1, 2, 999999};
   append_positions(far, 1000000, bytes);
   EXPECT_EQ(read_positions(bytes, 4, 1000000), far);
@@ -92,13 +93,13 @@ TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
 }
 
 TEST(BitPacking, MaxMagnitudeSeesWhatIsNotFinite) {
-  EXPECT_EQ(max_magnitude(std::vector<float>{-3, 2, 0}), 3);
-  EXPECT_FALSE(max_magnitude(std::vector<float>{1, NAN}) <= FLT_MAX);
-  EXPECT_FALSE(max_magnitude(std::vector<float>{1, -INFINITY}) <= FLT_MAX);
+  EXPECT_EQ(max_magnitude(Numbers{-3, 2, 0}), 3);
+  EXPECT_FALSE(max_magnitude(Numbers{1, NAN}) <= FLT_MAX);
+  EXPECT_FALSE(max_magnitude(Numbers{1, -INFINITY}) <= FLT_MAX);
 }
 
 TEST(Codecs, PackedSizesAreExact) {
-  const std::vector<float> values = normal_numbers(1003);
+  const Numbers values = normal_numbers(1003);
   const auto size_of = [&](const Filter& filter) {
     Filter::Bytes bytes(3);  // whatever was there before stays
     filter.encode(values, bytes, context_of(0));
@@ -119,10 +120,10 @@ TEST(Codecs, PackedSizesAreExact) {
 }
 
 // The largest |z| over the coordinates, z = (mean of decoded - x) / standard error of that mean.
-double worst_z(const Filter& filter, const std::vector<float>& values, int trials) {
+double worst_z(const Filter& filter, const Numbers& values, int trials) {
   std::vector<double> sum(values.size(), 0), squares(values.size(), 0);
   for (int trial = 0; trial < trials; ++trial) {
-    const std::vector<float> back = there_and_back(filter, values, context_of(static_cast<std::uint64_t>(trial)));
+    const Numbers back = there_and_back(filter, values, context_of(static_cast<std::uint64_t>(trial)));
     for (std::size_t i = 0; i < values.size(); ++i) {
       sum[i] += back[i];
       squares[i] += static_cast<double>(back[i]) * back[i];
@@ -142,7 +143,7 @@ double worst_z(const Filter& filter, const std::vector<float>& values, int trial
 // 13 quantisers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
 TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
   constexpr double kWorst = 5.5;
-  const std::vector<float> values = normal_numbers(64);
+  const Numbers values = normal_numbers(64);
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
     for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
@@ -159,7 +160,7 @@ TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
 }
 
 TEST(Codecs, ErrorsStayWithinTheirBounds) {
-  const std::vector<float> values = normal_numbers(5000);
+  const Numbers values = normal_numbers(5000);
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
     for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
@@ -190,8 +191,8 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
 }
 
 TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
-  const std::vector<float> zeros(700, 0.0F);
-  std::vector<float> tiny(700, 1e-42F), large(700, 3e38F), one(700, 0.0F);
+  const Numbers zeros(700, 0.0F);
+  Numbers tiny(700, 1e-42F), large(700, 3e38F), one(700, 0.0F);
   one[13] = -2;
   const std::vector<std::unique_ptr<Filter>> filters = [] {
     std::vector<std::unique_ptr<Filter>> all;
@@ -207,7 +208,7 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
   for (const auto& filter : filters) {
     EXPECT_EQ(there_and_back(*filter, zeros, context_of(0)), zeros);
     for (const float value : there_and_back(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
-    const std::vector<float> back = there_and_back(*filter, one, context_of(0));
+    const Numbers back = there_and_back(*filter, one, context_of(0));
     for (std::size_t i = 0; i < back.size(); ++i) {
       if (i != 13) {
         ASSERT_EQ(back[i], 0);
@@ -226,7 +227,7 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
 }
 
 TEST(Codecs, SignsAreOneBitAndTheMean) {
-  std::vector<float> values = normal_numbers(4096);
+  Numbers values = normal_numbers(4096);
   for (std::size_t i = 0; i < 1000; ++i) values[i] = 0;
   const SignFilter filter({4096, false, false});
   const auto back = there_and_back(filter, values, context_of(0));
@@ -245,18 +246,18 @@ TEST(Codecs, SignsAreOneBitAndTheMean) {
 }
 
 TEST(Codecs, TopKKeepsTheLargest) {
-  const std::vector<float> values{1, -5, 2, 5, 0, -5, 3, 0.5F, 2, 1};
+  const Numbers values{1, -5, 2, 5, 0, -5, 3, 0.5F, 2, 1};
   const auto kept = [&](double k) { return there_and_back(TopKFilter({k, true}), values, context_of(0)); };
-  EXPECT_EQ(kept(0.1), (std::vector<float>{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // of equals the first
-  EXPECT_EQ(kept(0.2), (std::vector<float>{0, -5, 0, 5, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(kept(0.5), (std::vector<float>{0, -5, 2, 5, 0, -5, 3, 0, 0, 0}));
+  EXPECT_EQ(kept(0.1), (Numbers{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // of equals the first
+  EXPECT_EQ(kept(0.2), (Numbers{0, -5, 0, 5, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(kept(0.5), (Numbers{0, -5, 2, 5, 0, -5, 3, 0, 0, 0}));
   EXPECT_EQ(kept(1), values);
   EXPECT_EQ(kept(1e-9), kept(0.1));  // at least one
   EXPECT_EQ(kept_count(0.01, 12345), 123U);
 }
 
 TEST(Codecs, RandomKTakesEveryPositionEquallyOften) {
-  const std::vector<float> ones(50, 1.0F);
+  const Numbers ones(50, 1.0F);
   std::vector<int> times(50, 0);
   for (std::uint64_t round = 0; round < 5000; ++round) {
     const auto back = there_and_back(RandomKFilter({0.2, true}), ones, context_of(round));
@@ -298,7 +299,44 @@ TEST(Codecs, PowerSgdGivesAMatrixOfItsRankBack) {
   EXPECT_NEAR(errors[7], best, best * 0.01);
   // Without a layout there is nothing to do.
   const auto plain = there_and_back(rank3, values, context_of(0));
-  EXPECT_EQ(plain, std::vector<float>(values.begin(), values.end()));
+  EXPECT_EQ(plain, Numbers(values.begin(), values.end()));
+}
+
+TEST(NumberLoops, ThePlaceInTheOrderIsThatOfASort) {
+  RandomStream stream({.seed = 3, .purpose = "test"});
+  Numbers values(5000);
+  for (float& value : values) value = static_cast<float>(std::round(stream.normal() * 1000) / 512);  // many are equal
+  values[17] = 0;
+  values[18] = -0.0F;
+  Numbers sorted(values.size());
+  std::transform(values.begin(), values.end(), sorted.begin(), [](float value) { return std::fabs(value); });
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  for (const std::size_t count : {1U, 2U, 50U, 2500U, 4999U, 5000U}) {
+    const Threshold found = magnitude_at(values, count);
+    EXPECT_EQ(std::bit_cast<float>(found.bits), sorted[count - 1]) << count;
+    EXPECT_EQ(found.above,
+              static_cast<std::size_t>(
+                  std::lower_bound(sorted.begin(), sorted.end(), sorted[count - 1], std::greater<>()) - sorted.begin()))
+        << count;
+  }
+}
+
+TEST(NumberLoops, SumsAreThoseOfOneAfterTheOther) {
+  RandomStream stream({.seed = 4, .purpose = "test"});
+  for (const std::size_t count : {0U, 1U, 15U, 16U, 1003U}) {
+    Numbers x(count), y(count);
+    double sizes = 0, squares = 0, distances = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      x[i] = static_cast<float>(stream.normal());
+      y[i] = static_cast<float>(stream.normal());
+      sizes += std::fabs(static_cast<double>(x[i]));
+      squares += static_cast<double>(x[i]) * x[i];
+      distances += (static_cast<double>(x[i]) - y[i]) * (static_cast<double>(x[i]) - y[i]);
+    }
+    EXPECT_NEAR(sum_of_magnitudes(x), sizes, 1e-9);
+    EXPECT_NEAR(sum_of_squares(x), squares, 1e-9);
+    EXPECT_NEAR(squared_distance(x, y), distances, 1e-9);
+  }
 }
 
 }  // namespace

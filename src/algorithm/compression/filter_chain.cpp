@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "algorithm/compression/bit_packing.h"
+#include "algorithm/compression/number_loops.h"
 #include "algorithm/compression/owning_tensor.h"
 #include "core/byte_reader.h"
 
@@ -26,16 +27,6 @@ std::size_t most_body(std::size_t numbers) { return 16 * numbers + (std::size_t{
 struct Distance {
   double norm2 = 0, error2 = 0;
 };
-
-Distance distance(std::span<const float> sent, std::span<const float> arrived) {
-  Distance sum;
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    const double x = sent[i], off = x - arrived[i];
-    sum.norm2 += x * x;
-    sum.error2 += off * off;
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -112,7 +103,7 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
       old = found->second.cpu().contiguous();
     }
   }
-  std::vector<float> compensated;  // v
+  Numbers compensated;  // v
   std::span<const float> to_send = values;
   if (old.defined()) {
     const auto* e = old.data_ptr<float>();
@@ -136,7 +127,7 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
 
   ClientState draft;  // of what the filters remember: nothing is kept when one of them fails
   FilterContext context = input.context;
-  std::vector<float> left;
+  Numbers left;
   bool packed = false;
   std::size_t stage = 0;
   for (; stage < filters_.size() && filters_[stage]->stage() != Stage::kEntropy; ++stage) {
@@ -155,7 +146,7 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
     const std::size_t begin = out.size();
     packed = filter.stage() == Stage::kPack;
     if (!packed) append_number(out, std::uint64_t{0});
-    std::vector<float> next = filter.encode(to_send, out, context);
+    Numbers next = filter.encode(to_send, out, context);
     if (!packed) {
       const std::uint64_t length = out.size() - begin - sizeof(std::uint64_t);
       std::memcpy(out.data() + begin, &length, sizeof(length));
@@ -168,8 +159,8 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
   // Large vectors: what is no longer needed goes at once.
   compensated = {};
   left = {};
-  std::vector<float> arrived = restore(0, std::span(out).subspan(body), values.size());
-  const Distance far = distance(values, arrived);
+  Numbers arrived = restore(0, std::span(out).subspan(body), values.size());
+  const Distance far{sum_of_squares(values), squared_distance(values, arrived)};
   std::memcpy(out.data() + measures, &far, sizeof(far));
   result.norm2 = far.norm2;
   result.error2 = far.error2;
@@ -192,12 +183,12 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
   return result;
 }
 
-std::vector<float> FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const {
+Numbers FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const {
   if (stage == filters_.size() || filters_[stage]->stage() == Stage::kEntropy) {
     if (bytes.size() != size * sizeof(float)) {
       throw DataError(fmt::format("{} numbers should be {} bytes, not {}", size, size * sizeof(float), bytes.size()));
     }
-    std::vector<float> values(size);
+    Numbers values(size);
     if (size > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }

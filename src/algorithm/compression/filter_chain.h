@@ -25,7 +25,7 @@ struct Packed {
 
 /// A vector as it comes out of its bytes.
 struct Unpacked {
-  std::vector<float> values;
+  Numbers values;
   std::vector<std::int64_t> shape;
   bool relative = false;         ///< to what both sides know
   double norm2 = 0, error2 = 0;  ///< as the sender says
@@ -61,7 +61,7 @@ class FilterChain {
   Unpacked decode(std::span<const std::byte> bytes, std::size_t most) const;
 
  private:
-  std::vector<float> restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const;
+  Numbers restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const;
 
   std::vector<std::unique_ptr<Filter>> filters_;
   std::string names_;

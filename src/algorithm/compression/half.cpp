@@ -12,7 +12,7 @@ at::ScalarType torch_type(HalfFilter::Type type) {
 
 }  // namespace
 
-std::vector<float> HalfFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
+Numbers HalfFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
   const std::size_t begin = out.size();
   out.resize(begin + 2 * values.size());
   if (values.empty()) return {};
@@ -25,11 +25,11 @@ std::vector<float> HalfFilter::encode(std::span<const float> values, Bytes& out,
   return {};
 }
 
-std::vector<float> HalfFilter::decode(std::span<const std::byte> bytes, std::vector<float>, std::size_t size) const {
+Numbers HalfFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_t size) const {
   if (bytes.size() != 2 * size) {
     throw DataError(fmt::format("{} numbers of 16 bits should be {} bytes, not {}", size, 2 * size, bytes.size()));
   }
-  std::vector<float> values(size);
+  Numbers values(size);
   if (size == 0) return values;
   const auto count = static_cast<std::int64_t>(size);
   const at::Tensor from = at::empty({count}, torch_type(type_));

@@ -13,8 +13,8 @@ class HalfFilter : public Filter {
   explicit HalfFilter(Type type) : type_(type) {}
 
   Stage stage() const override { return Stage::kPack; }
-  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
-  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  Numbers decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const override;
 
  private:
   Type type_;

@@ -8,9 +8,9 @@
 namespace chorus {
 
 /// A tensor on the CPU that owns the vector's numbers; nothing is copied.
-template <typename T>
-at::Tensor tensor_of(std::vector<T> values, at::IntArrayRef shape, at::ScalarType type) {
-  auto* owner = new std::vector<T>(std::move(values));
+template <typename Vector>
+at::Tensor tensor_of(Vector values, at::IntArrayRef shape, at::ScalarType type) {
+  auto* owner = new Vector(std::move(values));
   return at::from_blob(
       owner->data(), shape, [owner](void*) { delete owner; }, type);
 }

@@ -99,8 +99,7 @@ void PowerSgdConfig::describe(ConfigVisitor& visitor) {
   visitor.field("error_feedback", error_feedback, "remember what was lost, and send it later");
 }
 
-std::vector<float> PowerSgdFilter::encode(std::span<const float> values, Bytes& out,
-                                          const FilterContext& context) const {
+Numbers PowerSgdFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
   const auto rank = static_cast<std::size_t>(config_.rank);
   const std::vector<MatrixShape> shapes = shapes_of(context.blocks, values.size());
   append_number(out, static_cast<std::uint32_t>(rank));
@@ -133,7 +132,7 @@ std::vector<float> PowerSgdFilter::encode(std::span<const float> values, Bytes& 
 
   const auto r = static_cast<std::int64_t>(rank);
   const at::Tensor next = at::empty_like(right);
-  std::vector<float> kept(left_count);
+  Numbers kept(left_count);
   const float* in = values.data();
   float* to = kept.data();
   std::int64_t at_right = 0;
@@ -165,10 +164,9 @@ std::size_t PowerSgdFilter::left(std::span<const std::byte> bytes, std::size_t s
   return total;
 }
 
-std::vector<float> PowerSgdFilter::decode(std::span<const std::byte> bytes, std::vector<float> left,
-                                          std::size_t size) const {
+Numbers PowerSgdFilter::decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const {
   const auto rank = static_cast<std::size_t>(config_.rank);
-  std::vector<float> values(size);
+  Numbers values(size);
   const float* in = left.data();
   float* to = values.data();
   for (const MatrixShape& shape : read_shapes(bytes, size, config_.rank)) {

@@ -28,9 +28,9 @@ class PowerSgdFilter : public Filter {
   explicit PowerSgdFilter(const PowerSgdConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kReduce; }
-  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
   std::size_t left(std::span<const std::byte> bytes, std::size_t size) const override;
-  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  Numbers decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const override;
   std::optional<ErrorFeedback> feedback() const override {
     return config_.error_feedback ? std::optional(ErrorFeedback{}) : std::nullopt;
   }

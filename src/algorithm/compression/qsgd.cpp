@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "algorithm/compression/number_loops.h"
+
 namespace chorus {
 namespace {
 
@@ -16,9 +18,7 @@ float norm_of(std::span<const float> values, QsgdConfig::Norm norm) {
   if (norm == QsgdConfig::Norm::kMax) {
     size = max_magnitude(values);
   } else {
-    double sum = 0;
-    for (const float value : values) sum += static_cast<double>(value) * value;
-    size = static_cast<float>(std::sqrt(sum));
+    size = static_cast<float>(std::sqrt(sum_of_squares(values)));
   }
   if (!std::isfinite(size)) throw DataError("the numbers are too large for the filter qsgd");
   return size < 1e-30F ? 0 : size;
@@ -31,43 +31,37 @@ void QsgdConfig::describe(ConfigVisitor& visitor) {
   visitor.field("norm", norm, {{"l2", Norm::kL2}, {"max", Norm::kMax}}, "of a bucket; max is less noisy");
 }
 
-std::vector<float> QsgdFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
+Numbers QsgdFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
   const BucketFrame frame = qsgd_frame(config_);
   const auto places = frame.append(out, values.size());
   RandomStream stream(context.key);
   const int sign = 1 << (static_cast<int>(config_.bits) - 1);
-  const float most = static_cast<float>(sign - 1);
-  std::vector<float> noise(frame.bucket);
+  const int most = sign - 1;
+  Numbers noise(frame.bucket);
   std::vector<std::uint8_t> codes(frame.bucket);
   for (std::size_t begin = 0, bucket = 0; begin < values.size(); begin += frame.bucket, ++bucket) {
     const auto piece = values.subspan(begin, std::min(frame.bucket, values.size() - begin));
     const float norm = norm_of(piece, config_.norm);
-    const float inverse = norm > 0 ? most / norm : 0;
+    const float inverse = norm > 0 ? static_cast<float>(most) / norm : 0;
     fill_uniform(stream, std::span(noise).first(piece.size()));
-    for (std::size_t i = 0; i < piece.size(); ++i) {
-      const int level = static_cast<int>(std::min(std::fabs(piece[i]) * inverse + noise[i], most));
-      codes[i] = static_cast<std::uint8_t>(level | (piece[i] < 0 ? sign : 0));
-    }
+    quantise_signed(piece, noise.data(), inverse, most, sign, codes.data());
     std::memcpy(places.scales + 4 * bucket, &norm, 4);
     pack_codes(std::span(codes).first(piece.size()), config_.bits, places.codes + packed_bytes(begin, config_.bits));
   }
   return {};
 }
 
-std::vector<float> QsgdFilter::decode(std::span<const std::byte> bytes, std::vector<float>, std::size_t size) const {
+Numbers QsgdFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_t size) const {
   const BucketFrame frame = qsgd_frame(config_);
   const auto parts = frame.read(bytes, size, "qsgd");
   const int sign = 1 << (static_cast<int>(config_.bits) - 1);
-  std::vector<float> values(size);
+  Numbers values(size);
   std::vector<std::uint8_t> codes(frame.bucket);
   for (std::size_t begin = 0, bucket = 0; begin < size; begin += frame.bucket, ++bucket) {
     const auto piece = std::span(values).subspan(begin, std::min(frame.bucket, size - begin));
     unpack_codes(parts.codes + packed_bytes(begin, config_.bits), config_.bits, std::span(codes).first(piece.size()));
     const float step = parts.scales[bucket] / static_cast<float>(sign - 1);
-    for (std::size_t i = 0; i < piece.size(); ++i) {
-      const float level = static_cast<float>(codes[i] & (sign - 1)) * step;
-      piece[i] = (codes[i] & sign) != 0 ? -level : level;
-    }
+    dequantise_signed(codes.data(), sign, step, piece);
   }
   return values;
 }

@@ -25,8 +25,8 @@ class QsgdFilter : public Filter {
   explicit QsgdFilter(const QsgdConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kPack; }
-  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
-  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  Numbers decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const override;
 
  private:
   QsgdConfig config_;

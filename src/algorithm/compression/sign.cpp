@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithm/compression/number_loops.h"
 #include "algorithm/compression/uniform.h"
 
 namespace chorus {
@@ -21,16 +22,14 @@ void SignConfig::describe(ConfigVisitor& visitor) {
   visitor.check([this]() -> std::string { return bucket % 8 == 0 ? "" : "bucket: must be a multiple of 8"; });
 }
 
-std::vector<float> SignFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
+Numbers SignFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
   const BucketFrame frame = sign_frame(config_);
   const auto places = frame.append(out, values.size());
   RandomStream stream(context.key);
   std::vector<std::uint8_t> codes(frame.bucket);
   for (std::size_t begin = 0, bucket = 0; begin < values.size(); begin += frame.bucket, ++bucket) {
     const auto piece = values.subspan(begin, std::min(frame.bucket, values.size() - begin));
-    double sum = 0;
-    for (const float value : piece) sum += std::fabs(static_cast<double>(value));
-    const auto mean = static_cast<float>(sum / static_cast<double>(piece.size()));
+    const auto mean = static_cast<float>(sum_of_magnitudes(piece) / static_cast<double>(piece.size()));
     std::memcpy(places.scales + 4 * bucket, &mean, 4);
     for (std::size_t i = 0; i < piece.size(); ++i) {
       if (config_.zeros) {
@@ -44,10 +43,10 @@ std::vector<float> SignFilter::encode(std::span<const float> values, Bytes& out,
   return {};
 }
 
-std::vector<float> SignFilter::decode(std::span<const std::byte> bytes, std::vector<float>, std::size_t size) const {
+Numbers SignFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_t size) const {
   const BucketFrame frame = sign_frame(config_);
   const auto parts = frame.read(bytes, size, "sign");
-  std::vector<float> values(size);
+  Numbers values(size);
   std::vector<std::uint8_t> codes(frame.bucket);
   for (std::size_t begin = 0, bucket = 0; begin < size; begin += frame.bucket, ++bucket) {
     const auto piece = std::span(values).subspan(begin, std::min(frame.bucket, size - begin));

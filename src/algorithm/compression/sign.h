@@ -25,8 +25,8 @@ class SignFilter : public Filter {
   explicit SignFilter(const SignConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kPack; }
-  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
-  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  Numbers decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const override;
   std::optional<ErrorFeedback> feedback() const override {
     return config_.error_feedback ? std::optional(ErrorFeedback{}) : std::nullopt;
   }

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 #include "algorithm/compression/bit_packing.h"
+#include "algorithm/compression/number_loops.h"
 
 namespace chorus {
 namespace {
@@ -43,25 +43,16 @@ std::size_t kept_count(double k, std::size_t size) {
   return std::clamp<std::size_t>(count, std::min<std::size_t>(size, 1), size);
 }
 
-std::vector<float> TopKFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
+Numbers TopKFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
   const std::size_t count = kept_count(config_.k, values.size());
   if (count == 0) {
     append_positions({}, 0, out);
     return {};
   }
-  std::uint32_t threshold = 0;
-  {
-    std::vector<std::uint32_t> sizes(values.size());
-    std::transform(values.begin(), values.end(), sizes.begin(), magnitude);
-    const auto last = sizes.begin() + static_cast<std::ptrdiff_t>(count - 1);
-    std::nth_element(sizes.begin(), last, sizes.end(), std::greater<>());
-    threshold = *last;
-  }
-  const auto above = static_cast<std::size_t>(
-      std::count_if(values.begin(), values.end(), [&](float value) { return magnitude(value) > threshold; }));
+  const auto [threshold, above] = magnitude_at(values, count);
   std::size_t equal = count - above;  // of those at the threshold, the first so many
   std::vector<std::uint32_t> positions;
-  std::vector<float> kept;
+  Numbers kept;
   positions.reserve(count);
   kept.reserve(count);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -77,23 +68,21 @@ std::vector<float> TopKFilter::encode(std::span<const float> values, Bytes& out,
 
 std::size_t TopKFilter::left(std::span<const std::byte>, std::size_t size) const { return kept_count(config_.k, size); }
 
-std::vector<float> TopKFilter::decode(std::span<const std::byte> bytes, std::vector<float> left,
-                                      std::size_t size) const {
+Numbers TopKFilter::decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const {
   const std::vector<std::uint32_t> positions = read_positions(bytes, left.size(), size);
-  std::vector<float> values(size, 0.0F);
+  Numbers values(size, 0.0F);
   for (std::size_t i = 0; i < positions.size(); ++i) values[positions[i]] = left[i];
   return values;
 }
 
-std::vector<float> RandomKFilter::encode(std::span<const float> values, Bytes& out,
-                                         const FilterContext& context) const {
+Numbers RandomKFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
   const std::size_t count = kept_count(config_.k, values.size());
   const std::uint64_t seed = RandomStream(context.key).next_u64();
   append_number(out, seed);
   const auto scale = config_.error_feedback || count == 0
                          ? 1.0F
                          : static_cast<float>(static_cast<double>(values.size()) / static_cast<double>(count));
-  std::vector<float> kept;
+  Numbers kept;
   kept.reserve(count);
   for_random_positions(seed, count, values.size(),
                        [&](std::size_t position) { kept.push_back(values[position] * scale); });
@@ -104,12 +93,11 @@ std::size_t RandomKFilter::left(std::span<const std::byte>, std::size_t size) co
   return kept_count(config_.k, size);
 }
 
-std::vector<float> RandomKFilter::decode(std::span<const std::byte> bytes, std::vector<float> left,
-                                         std::size_t size) const {
+Numbers RandomKFilter::decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const {
   std::uint64_t seed = 0;
   if (bytes.size() != sizeof(seed)) throw DataError("the positions of the filter random_k should be 8 bytes");
   std::memcpy(&seed, bytes.data(), sizeof(seed));
-  std::vector<float> values(size, 0.0F);
+  Numbers values(size, 0.0F);
   std::size_t next = 0;
   for_random_positions(seed, left.size(), size, [&](std::size_t position) { values[position] = left[next++]; });
   return values;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "algorithm/compression/number_loops.h"
+
 namespace chorus {
 namespace {
 
@@ -60,6 +62,7 @@ BucketFrame::Places BucketFrame::append(Filter::Bytes& out, std::size_t size) co
   const auto width = static_cast<std::uint32_t>(bucket);
   head[0] = static_cast<std::byte>(bits);
   head[1] = static_cast<std::byte>(kind);
+  head[2] = head[3] = std::byte{0};
   std::memcpy(head + 4, &width, 4);
   return {head + 8, head + 8 + buckets(size) * scales * 4};
 }
@@ -74,7 +77,7 @@ BucketFrame::Parts BucketFrame::read(std::span<const std::byte> packed, std::siz
   if (!std::equal(expected.begin(), expected.end(), packed.begin())) {
     throw DataError(fmt::format("they were packed by the filter {} with other options than this side has", who));
   }
-  Parts parts{std::vector<float>(buckets(size) * scales), packed.data() + 8 + buckets(size) * scales * 4};
+  Parts parts{Numbers(buckets(size) * scales), packed.data() + 8 + buckets(size) * scales * 4};
   if (!parts.scales.empty()) std::memcpy(parts.scales.data(), packed.data() + 8, parts.scales.size() * 4);
   for (const float scale : parts.scales) {
     if (!std::isfinite(scale)) throw DataError(fmt::format("a scale of the filter {} is not a number", who));
@@ -82,15 +85,14 @@ BucketFrame::Parts BucketFrame::read(std::span<const std::byte> packed, std::siz
   return parts;
 }
 
-std::vector<float> UniformFilter::encode(std::span<const float> values, Bytes& out,
-                                         const FilterContext& context) const {
+Numbers UniformFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
   const BucketFrame frame = frame_of(config_);
   const auto places = frame.append(out, values.size());
   RandomStream stream(context.key);
   const int bits = static_cast<int>(config_.bits);
   const bool range = config_.scale == UniformFilterConfig::Scale::kRange;
-  const float most = static_cast<float>(range ? (1 << bits) - 1 : (1 << (bits - 1)) - 1);
-  std::vector<float> noise(frame.bucket, 0.5F);
+  const int most = range ? (1 << bits) - 1 : (1 << (bits - 1)) - 1;
+  Numbers noise(frame.bucket, 0.5F);
   std::vector<std::uint8_t> codes(frame.bucket);
   std::byte* scales = places.scales;
   for (std::size_t begin = 0; begin < values.size(); begin += frame.bucket) {
@@ -99,17 +101,11 @@ std::vector<float> UniformFilter::encode(std::span<const float> values, Bytes& o
     const float inverse = grid.step > 0 ? 1 / grid.step : 0;
     if (config_.stochastic) fill_uniform(stream, std::span(noise).first(piece.size()));
     if (range) {
-      for (std::size_t i = 0; i < piece.size(); ++i) {
-        const float level = std::min((piece[i] - grid.origin) * inverse + noise[i], most);
-        codes[i] = static_cast<std::uint8_t>(static_cast<int>(level));
-      }
+      quantise_above(piece, noise.data(), grid.origin, inverse, most, codes.data());
       std::memcpy(scales, &grid.origin, 4);
       scales += 4;
     } else {
-      for (std::size_t i = 0; i < piece.size(); ++i) {
-        const int level = static_cast<int>(std::min(std::fabs(piece[i]) * inverse + noise[i], most));
-        codes[i] = static_cast<std::uint8_t>((piece[i] < 0 ? -level : level) + static_cast<int>(most));
-      }
+      quantise_around(piece, noise.data(), inverse, most, most, codes.data());
     }
     std::memcpy(scales, &grid.step, 4);
     scales += 4;
@@ -118,19 +114,19 @@ std::vector<float> UniformFilter::encode(std::span<const float> values, Bytes& o
   return {};
 }
 
-std::vector<float> UniformFilter::decode(std::span<const std::byte> bytes, std::vector<float>, std::size_t size) const {
+Numbers UniformFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_t size) const {
   const BucketFrame frame = frame_of(config_);
   const auto parts = frame.read(bytes, size, "uniform");
   const bool range = config_.scale == UniformFilterConfig::Scale::kRange;
   const int middle = range ? 0 : (1 << (static_cast<int>(config_.bits) - 1)) - 1;
-  std::vector<float> values(size);
+  Numbers values(size);
   std::vector<std::uint8_t> codes(frame.bucket);
   for (std::size_t begin = 0, bucket = 0; begin < size; begin += frame.bucket, ++bucket) {
     const auto piece = std::span(values).subspan(begin, std::min(frame.bucket, size - begin));
     unpack_codes(parts.codes + packed_bytes(begin, config_.bits), config_.bits, std::span(codes).first(piece.size()));
     const float origin = range ? parts.scales[2 * bucket] : 0;
     const float step = parts.scales[range ? 2 * bucket + 1 : bucket];
-    for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = origin + step * static_cast<float>(codes[i] - middle);
+    dequantise(codes.data(), middle, origin, step, piece);
   }
   return values;
 }

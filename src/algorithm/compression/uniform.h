@@ -28,8 +28,8 @@ class UniformFilter : public Filter {
   explicit UniformFilter(const UniformFilterConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kPack; }
-  std::vector<float> encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
-  std::vector<float> decode(std::span<const std::byte> bytes, std::vector<float> left, std::size_t size) const override;
+  Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
+  Numbers decode(std::span<const std::byte> bytes, Numbers left, std::size_t size) const override;
 
   const UniformFilterConfig& config() const { return config_; }
 
@@ -57,7 +57,7 @@ struct BucketFrame {
   Places append(Filter::Bytes& out, std::size_t size) const;
   /// DataError when these are not such bytes for so many numbers, or a scale is not a finite number.
   struct Parts {
-    std::vector<float> scales;
+    Numbers scales;
     const std::byte* codes;
   };
   Parts read(std::span<const std::byte> bytes, std::size_t size, const char* who) const;

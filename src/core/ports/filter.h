@@ -9,11 +9,15 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/large_vector.h"
 #include "core/ports/workbench.h"
 #include "core/registry.h"
 #include "core/rng.h"
 
 namespace chorus {
+
+/// What filters take and leave.
+using Numbers = LargeVector<float>;
 
 /// A parameter's place in a flat vector: what filters that see matrices need to know of a Layout.
 struct FilterBlock {
@@ -51,19 +55,17 @@ class Filter {
  public:
   static constexpr std::string_view kKind = "filter";
   enum class Stage { kReduce, kPack, kEntropy };
-  using Bytes = std::vector<std::byte>;
+  using Bytes = LargeVector<std::byte>;
 
   virtual ~Filter() = default;
   virtual Stage stage() const = 0;
 
   /// kReduce and kPack: appends its bytes, and returns what is left for the next filter (kPack: nothing).
-  virtual std::vector<float> encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
+  virtual Numbers encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
   /// Of kReduce: how many numbers it has left of `size`, by its bytes.
   virtual std::size_t left(std::span<const std::byte>, std::size_t) const { wrong_stage(); }
   /// The `size` numbers, or something near them, from exactly those bytes and what the next filter gives back.
-  virtual std::vector<float> decode(std::span<const std::byte>, std::vector<float>, std::size_t) const {
-    wrong_stage();
-  }
+  virtual Numbers decode(std::span<const std::byte>, Numbers, std::size_t) const { wrong_stage(); }
 
   /// Of kEntropy.
   virtual Bytes squeeze(std::span<const std::byte>) const { wrong_stage(); }
