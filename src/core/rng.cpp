@@ -32,7 +32,7 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-constexpr int kManyBlocks = 16;
+constexpr int kManyBlocks = 64;  // of fewer the compiler makes no vectors
 
 // philox of kManyBlocks counters in a row, four numbers each.
 CHORUS_BEST_INSTRUCTIONS

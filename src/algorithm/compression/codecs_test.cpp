@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "algorithm/compression/bit_packing.h"
 #include "algorithm/compression/ecq.h"
@@ -337,6 +341,33 @@ TEST(NumberLoops, SumsAreThoseOfOneAfterTheOther) {
     EXPECT_NEAR(sum_of_squares(x), squares, 1e-9);
     EXPECT_NEAR(squared_distance(x, y), distances, 1e-9);
   }
+}
+
+// Every half there is, and floats of every size and between two halves, as LibTorch rounds them.
+TEST(NumberLoops, HalvesAreThoseOfLibTorch) {
+  std::vector<float> values{0, -0.0F, 1, -1, 65504, -65504, 70000, 1e30F, 65519, 65520, 5.9e-8F, 2.9e-8F, 1e-40F};
+  RandomStream stream({.seed = 5, .purpose = "test"});
+  for (int exponent = -30; exponent < 17; ++exponent) {
+    for (int i = 0; i < 200; ++i) values.push_back(static_cast<float>(std::ldexp(stream.normal(), exponent)));
+    for (int i = 0; i < 64; ++i) values.push_back(static_cast<float>(std::ldexp(1024.5 + i, exponent - 10)));  // ties
+  }
+  const auto count = static_cast<std::int64_t>(values.size());
+  const at::Tensor floats = at::from_blob(values.data(), {count}, at::kFloat);
+  std::vector<std::byte> bytes(2 * values.size() + 1);
+  for (const auto type : {at::kHalf, at::kBFloat16}) {
+    const at::Tensor expected = (type == at::kHalf ? floats.clamp(-65504, 65504) : floats).to(type);
+    std::vector<float> back(values.size());
+    (type == at::kHalf ? to_float16 : to_bfloat16)(values, bytes.data() + 1);
+    EXPECT_EQ(std::memcmp(bytes.data() + 1, expected.data_ptr(), 2 * values.size()), 0);
+    (type == at::kHalf ? from_float16 : from_bfloat16)(bytes.data() + 1, back);
+    EXPECT_TRUE(at::from_blob(back.data(), {count}, at::kFloat).equal(expected.to(at::kFloat)));
+  }
+  std::vector<float> all(65536);
+  std::vector<std::uint16_t> halves(65536);
+  std::iota(halves.begin(), halves.end(), std::uint16_t{0});
+  from_float16(reinterpret_cast<const std::byte*>(halves.data()), all);
+  const at::Tensor expected = at::from_blob(halves.data(), {65536}, at::kHalf).to(at::kFloat);
+  EXPECT_TRUE(at::from_blob(all.data(), {65536}, at::kFloat).nan_to_num(7).equal(expected.nan_to_num(7)));
 }
 
 }  // namespace

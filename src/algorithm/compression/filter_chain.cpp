@@ -91,7 +91,8 @@ bool FilterChain::remembers() const {
 }
 
 Packed FilterChain::encode(std::span<const float> values, const Input& input) const {
-  if (!(max_magnitude(values) <= FLT_MAX)) throw DataError("some of its numbers are not finite");
+  const double norm2 = sum_of_squares(values);  // of doubles: too large for one it cannot be
+  if (!std::isfinite(norm2)) throw DataError("some of its numbers are not finite");
   check(values.size() <= kMostNumbers && input.shape.size() <= kMostDimensions, "a vector is too large to be packed");
   ClientState* memory = input.context.memory;
   const std::string error_name = input.context.place + "error";
@@ -160,7 +161,7 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
   compensated = {};
   left = {};
   Numbers arrived = restore(0, std::span(out).subspan(body), values.size());
-  const Distance far{sum_of_squares(values), squared_distance(values, arrived)};
+  const Distance far{norm2, squared_distance(values, arrived)};
   std::memcpy(out.data() + measures, &far, sizeof(far));
   result.norm2 = far.norm2;
   result.error2 = far.error2;

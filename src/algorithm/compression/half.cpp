@@ -1,27 +1,15 @@
 #include "algorithm/compression/half.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "algorithm/compression/number_loops.h"
+
 namespace chorus {
-namespace {
-
-at::ScalarType torch_type(HalfFilter::Type type) {
-  return type == HalfFilter::Type::kFloat16 ? at::kHalf : at::kBFloat16;
-}
-
-}  // namespace
 
 Numbers HalfFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
   const std::size_t begin = out.size();
   out.resize(begin + 2 * values.size());
-  if (values.empty()) return {};
-  const auto count = static_cast<std::int64_t>(values.size());
-  at::Tensor from = at::from_blob(const_cast<float*>(values.data()), {count}, at::kFloat);
-  if (type_ == Type::kFloat16) from = from.clamp(-65504, 65504);
-  // Not a view of `out` itself: it may begin at any byte.
-  const at::Tensor to = from.to(torch_type(type_));
-  std::memcpy(out.data() + begin, to.data_ptr(), 2 * values.size());
+  (type_ == Type::kFloat16 ? to_float16 : to_bfloat16)(values, out.data() + begin);
   return {};
 }
 
@@ -30,11 +18,7 @@ Numbers HalfFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_
     throw DataError(fmt::format("{} numbers of 16 bits should be {} bytes, not {}", size, 2 * size, bytes.size()));
   }
   Numbers values(size);
-  if (size == 0) return values;
-  const auto count = static_cast<std::int64_t>(size);
-  const at::Tensor from = at::empty({count}, torch_type(type_));
-  std::memcpy(from.data_ptr(), bytes.data(), bytes.size());
-  at::from_blob(values.data(), {count}, at::kFloat).copy_(from);
+  (type_ == Type::kFloat16 ? from_float16 : from_bfloat16)(bytes.data(), values);
   return values;
 }
 

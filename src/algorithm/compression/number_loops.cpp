@@ -118,6 +118,52 @@ void decode_signed(const std::uint8_t* __restrict codes, int sign, float step, f
   }
 }
 
+// At any byte.
+using Half = std::uint16_t __attribute__((aligned(1), may_alias));
+
+inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+CHORUS_BEST_INSTRUCTIONS
+void round_to_bfloat16(const float* __restrict x, Half* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t bits = bits_of(x[i]);
+    out[i] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void widen_bfloat16(const Half* __restrict in, float* __restrict x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = float_of(static_cast<std::uint32_t>(in[i]) << 16);
+}
+
+// The exponent's bias goes from 127 to 15 and 13 bits of the fraction go. Below 2^-14 there are no leading ones any
+// more: adding a number whose last bit is worth 2^-24 rounds to it.
+CHORUS_BEST_INSTRUCTIONS
+void round_to_float16(const float* __restrict x, Half* __restrict out, std::size_t n) {
+  constexpr std::uint32_t kLargest = 0x477FE000U /* 65504 */, kSmallest = 113U << 23, kShift = 126U << 23;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t bits = bits_of(x[i]), sign = bits & 0x80000000U, all = bits ^ sign;
+    const std::uint32_t size = all < kLargest ? all : kLargest;
+    const std::uint32_t normal = (size + ((15U - 127U) << 23) + 0xFFFU + ((size >> 13) & 1U)) >> 13;
+    const std::uint32_t tiny = bits_of(float_of(size) + float_of(kShift)) - kShift;
+    out[i] = static_cast<std::uint16_t>((size < kSmallest ? tiny : normal) | (sign >> 16));
+  }
+}
+
+CHORUS_BEST_INSTRUCTIONS
+void widen_float16(const Half* __restrict in, float* __restrict x, std::size_t n) {
+  constexpr std::uint32_t kExponent = 0x7C00U << 13;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t half = in[i], size = (half & 0x7FFFU) << 13, exponent = size & kExponent;
+    const std::uint32_t normal = size + ((127U - 15U) << 23);
+    const std::uint32_t endless = normal + ((128U - 16U) << 23);  // infinite, or no number
+    const std::uint32_t tiny = bits_of(float_of(normal + (1U << 23)) - float_of(113U << 23));
+    const std::uint32_t magnitude = exponent == 0 ? tiny : exponent == kExponent ? endless : normal;
+    x[i] = float_of(magnitude | ((half & 0x8000U) << 16));
+  }
+}
+
 CHORUS_END_OF_FAST_LOOPS
 
 constexpr std::uint32_t kLowBits = 16, kLowMask = 0xFFFF;
@@ -170,6 +216,19 @@ void dequantise(const std::uint8_t* codes, int middle, float origin, float step,
 
 void dequantise_signed(const std::uint8_t* codes, int sign, float step, std::span<float> x) {
   decode_signed(codes, sign, step, x.data(), x.size());
+}
+
+void to_bfloat16(std::span<const float> x, std::byte* out) {
+  round_to_bfloat16(x.data(), reinterpret_cast<Half*>(out), x.size());
+}
+void to_float16(std::span<const float> x, std::byte* out) {
+  round_to_float16(x.data(), reinterpret_cast<Half*>(out), x.size());
+}
+void from_bfloat16(const std::byte* in, std::span<float> x) {
+  widen_bfloat16(reinterpret_cast<const Half*>(in), x.data(), x.size());
+}
+void from_float16(const std::byte* in, std::span<float> x) {
+  widen_float16(reinterpret_cast<const Half*>(in), x.data(), x.size());
 }
 
 // By the high bits first, then by the low bits of those that share them: two passes instead of a sort.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -32,6 +33,13 @@ void quantise_above(std::span<const float> x, const float* noise, float origin, 
 void dequantise(const std::uint8_t* codes, int middle, float origin, float step, std::span<float> x);
 /// x = step (code without its sign), negative where it has one.
 void dequantise_signed(const std::uint8_t* codes, int sign, float step, std::span<float> x);
+
+/// 16 bits a number, little-endian, at any byte: rounded to the nearest, of two as near the even one. fp16 stays at
+/// +-65504 beyond.
+void to_bfloat16(std::span<const float> x, std::byte* out);
+void to_float16(std::span<const float> x, std::byte* out);
+void from_bfloat16(const std::byte* in, std::span<float> x);
+void from_float16(const std::byte* in, std::span<float> x);
 
 /// The `count`-th largest |x|, as the bits of that float; count from 1 to as many as there are.
 struct Threshold {
