@@ -140,33 +140,27 @@ class CohortTrainer::Session {
               std::optional<std::pair<std::int64_t, std::int64_t>> next) {
     PassInput input{std::move(reading.batch), trainer_.config_.dropout ? std::move(reading.dropout) : Dropout(),
                     factors, begins};
+    if (!recorder_) return there_and_back(active(reading.count), input, next);
     Passed result;
-    if (!recorder_) {
-      result.loss = there_and_back(
-          active(reading.count), input, [&] { return read_beside(next); }, result.next);
-      return result;
-    }
-    const auto nothing = [] { return std::future<Reading>(); };
     result.loss = recorder_->run(input, [&](PassInput& in) {
       Params fresh = params_.first(reading.count);  // leaves belong to the stream that they were first used on
-      return there_and_back(fresh, in, nothing, result.next);
+      return there_and_back(fresh, in, std::nullopt).loss;
     });
     if (next) result.next = read(next->first, next->second);  // the GPU is still at work
     return result;
   }
 
  private:
-  template <typename Meanwhile>
-  at::Tensor there_and_back(Params& params, PassInput& input, const Meanwhile& meanwhile,
-                            std::optional<Reading>& next) {
+  Passed there_and_back(Params& params, PassInput& input, std::optional<std::pair<std::int64_t, std::int64_t>> next) {
     if (input.begins) params.begin_grads();
     Dropout dropout = input.dropout;
     const at::Tensor loss = this->loss(params, input.batch, dropout);
-    std::future<Reading> ahead = meanwhile();
+    std::future<Reading> ahead = read_beside(next);
     torch::autograd::backward({loss}, {input.factors});
     if (input.begins) params.end_grads();
-    if (ahead.valid()) next = ahead.get();
-    return loss.detach();
+    Passed result{loss.detach()};
+    if (ahead.valid()) result.next = ahead.get();
+    return result;
   }
   std::future<Reading> read_beside(std::optional<std::pair<std::int64_t, std::int64_t>> next) {
     if (!next || !params_.device().is_cuda()) return {};
