@@ -228,6 +228,18 @@ CohortTrainer::Keep CohortTrainer::keep_of(const TrainWish& wish, std::int64_t c
 TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at::Tensor& start,
                                  const TrainMoment& moment, const TrainWish& wish,
                                  std::span<ClientState* const> states) const {
+  try {
+    return train_cohort(clients, start, moment, wish, states);
+  } catch (const std::exception& error) {
+    // What other cohorts recorded is in the way.
+    if (input_.recorders != nullptr && is_out_of_memory(error)) input_.recorders->forget();
+    throw;
+  }
+}
+
+TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, const at::Tensor& start,
+                                        const TrainMoment& moment, const TrainWish& wish,
+                                        std::span<ClientState* const> states) const {
   const std::size_t cohort = clients.size();
   Session session(*this, clients, start, moment, keep_of(wish, static_cast<std::int64_t>(cohort)));
   const Params& params = session.params();

@@ -70,6 +70,8 @@ class CohortTrainer {
     kRecorded,   ///< where passes were recorded
   };
   Keep keep_of(const TrainWish& wish, std::int64_t clients) const;
+  TrainResult train_cohort(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
+                           const TrainWish& wish, std::span<ClientState* const> states) const;
 
   TrainerInput input_;
   TrainerConfig config_;

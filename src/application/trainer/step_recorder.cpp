@@ -128,6 +128,11 @@ std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64
   return std::make_unique<StepRecorder>(base, clients, halves);
 }
 
+void StepRecorders::forget() {
+  const std::lock_guard lock(mutex_);
+  idle_.clear();
+}
+
 void StepRecorders::take_back(std::unique_ptr<StepRecorder> recorder) {
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(recorder));

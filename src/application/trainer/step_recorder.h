@@ -81,6 +81,8 @@ class StepRecorders {
   /// One for at least so many clients that begin from `base`.
   std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool halves);
   void take_back(std::unique_ptr<StepRecorder> recorder);
+  /// Gives up those that are not lent, and their memory.
+  void forget();
 
   /// Whether passes of so many numbers that train should be recorded: those of large ones keep a GPU busy without, and
   /// their memory is better used for more clients.

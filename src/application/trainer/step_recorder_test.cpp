@@ -61,6 +61,28 @@ TEST(HeldInput, TakesTheNumbersOfAnotherPassOfTheSameShape) {
   EXPECT_THROW(held.take(world.input({{two[0][0]}, {two[0][1]}})), InternalError);
 }
 
+TEST(StepRecorders, LendTheSameAgainWhereItFits) {
+  const World world;
+  const Params base(world.model->layout(), {}), other(world.model->layout(), {});
+  StepRecorders recorders;
+  auto first = recorders.lend(base, 3, false);
+  EXPECT_EQ(first->params().clients(), 3);
+  const StepRecorder* known = first.get();
+  recorders.take_back(std::move(first));
+  auto again = recorders.lend(base, 2, false);
+  EXPECT_EQ(again.get(), known);
+  EXPECT_EQ(recorders.lend(base, 2, false)->params().clients(), 2) << "the other is lent";
+  recorders.take_back(std::move(again));
+  EXPECT_EQ(recorders.lend(other, 3, false)->params().clients(), 3) << "of another network";
+  EXPECT_EQ(recorders.lend(base, 4, false)->params().clients(), 4) << "too small";
+
+  auto last = recorders.lend(base, 3, false);
+  last->params().values().fill_(5);
+  recorders.take_back(std::move(last));
+  recorders.forget();
+  EXPECT_EQ(recorders.lend(base, 3, false)->params().values().abs().max().item<float>(), 0) << "forgotten";
+}
+
 TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   const World world;
