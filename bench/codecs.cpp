@@ -86,5 +86,11 @@ int main(int argc, char** argv) {
   app.add_option("--tries", tries)->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--filters", filters, "one list to measure, as 'top_k, fp16'; several without it");
   CLI11_PARSE(app, argc, argv);
-  chorus::measure(size, tries, filters.empty() ? chorus::kLists : std::vector{"[" + filters + "]"});
+  try {
+    chorus::measure(size, tries, filters.empty() ? chorus::kLists : std::vector{"[" + filters + "]"});
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+  return 0;
 }

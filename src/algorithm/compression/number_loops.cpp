@@ -14,9 +14,17 @@ CHORUS_FAST_LOOPS
 
 constexpr std::size_t kSumLanes = 16;
 
-inline double total(const double* lanes) {
+// The sum of term(0) to term(n - 1).
+template <typename Term>
+[[gnu::always_inline]] inline double sum_over(std::size_t n, Term term) {
+  double lanes[kSumLanes] = {};
+  std::size_t i = 0;
+  for (; i + kSumLanes <= n; i += kSumLanes) {
+    for (std::size_t j = 0; j < kSumLanes; ++j) lanes[j] += term(i + j);
+  }
+  for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] += term(i);
   double sum = 0;
-  for (std::size_t i = 0; i < kSumLanes; ++i) sum += lanes[i];
+  for (std::size_t j = 0; j < kSumLanes; ++j) sum += lanes[j];
   return sum;
 }
 
@@ -30,44 +38,20 @@ std::uint32_t largest_bits(const std::uint32_t* __restrict bits, std::size_t n) 
 
 CHORUS_BEST_INSTRUCTIONS
 double add_magnitudes(const float* __restrict x, std::size_t n) {
-  double lanes[kSumLanes] = {};
-  std::size_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) {
-    for (std::size_t j = 0; j < kSumLanes; ++j) lanes[j] += static_cast<double>(__builtin_fabsf(x[i + j]));
-  }
-  for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] += static_cast<double>(__builtin_fabsf(x[i]));
-  return total(lanes);
+  return sum_over(n, [&](std::size_t i) { return static_cast<double>(__builtin_fabsf(x[i])); });
 }
 
 CHORUS_BEST_INSTRUCTIONS
 double add_squares(const float* __restrict x, std::size_t n) {
-  double lanes[kSumLanes] = {};
-  std::size_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) {
-    for (std::size_t j = 0; j < kSumLanes; ++j) {
-      const auto wide = static_cast<double>(x[i + j]);
-      lanes[j] += wide * wide;
-    }
-  }
-  for (std::size_t j = 0; i < n; ++i, ++j) lanes[j] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return total(lanes);
+  return sum_over(n, [&](std::size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
 }
 
 CHORUS_BEST_INSTRUCTIONS
 double add_squared_differences(const float* __restrict x, const float* __restrict y, std::size_t n) {
-  double lanes[kSumLanes] = {};
-  std::size_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) {
-    for (std::size_t j = 0; j < kSumLanes; ++j) {
-      const double off = static_cast<double>(x[i + j]) - static_cast<double>(y[i + j]);
-      lanes[j] += off * off;
-    }
-  }
-  for (std::size_t j = 0; i < n; ++i, ++j) {
+  return sum_over(n, [&](std::size_t i) {
     const double off = static_cast<double>(x[i]) - static_cast<double>(y[i]);
-    lanes[j] += off * off;
-  }
-  return total(lanes);
+    return off * off;
+  });
 }
 
 inline int level_of(float distance, float noise, float inverse, float most) {
@@ -76,22 +60,12 @@ inline int level_of(float distance, float noise, float inverse, float most) {
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void code_around(const float* __restrict x, const float* __restrict noise, float inverse, int most, int middle,
-                 std::uint8_t* __restrict codes, std::size_t n) {
+void code_sizes(const float* __restrict x, const float* __restrict noise, float inverse, int most, int zero,
+                int negative, int direction, std::uint8_t* __restrict codes, std::size_t n) {
   const auto limit = static_cast<float>(most);
   for (std::size_t i = 0; i < n; ++i) {
     const int level = level_of(__builtin_fabsf(x[i]), noise[i], inverse, limit);
-    codes[i] = static_cast<std::uint8_t>((x[i] < 0 ? -level : level) + middle);
-  }
-}
-
-CHORUS_BEST_INSTRUCTIONS
-void code_signed(const float* __restrict x, const float* __restrict noise, float inverse, int most, int sign,
-                 std::uint8_t* __restrict codes, std::size_t n) {
-  const auto limit = static_cast<float>(most);
-  for (std::size_t i = 0; i < n; ++i) {
-    const int level = level_of(__builtin_fabsf(x[i]), noise[i], inverse, limit);
-    codes[i] = static_cast<std::uint8_t>(level | (x[i] < 0 ? sign : 0));
+    codes[i] = static_cast<std::uint8_t>(x[i] < 0 ? negative + direction * level : zero + level);
   }
 }
 
@@ -197,12 +171,12 @@ double squared_distance(std::span<const float> x, std::span<const float> y) {
 
 void quantise_around(std::span<const float> x, const float* noise, float inverse, int most, int middle,
                      std::uint8_t* codes) {
-  code_around(x.data(), noise, inverse, most, middle, codes, x.size());
+  code_sizes(x.data(), noise, inverse, most, middle, middle, -1, codes, x.size());
 }
 
 void quantise_signed(std::span<const float> x, const float* noise, float inverse, int most, int sign,
                      std::uint8_t* codes) {
-  code_signed(x.data(), noise, inverse, most, sign, codes, x.size());
+  code_sizes(x.data(), noise, inverse, most, 0, sign, 1, codes, x.size());
 }
 
 void quantise_above(std::span<const float> x, const float* noise, float origin, float inverse, int most,

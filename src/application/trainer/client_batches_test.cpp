@@ -3,24 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <set>
 
-#include "application/tasks/encode_split.h"
-#include "application/tasks/task.h"
-#include "application/tasks/tiny_world_test.h"
+#include "application/trainer/tiny_classifier_test.h"
 #include "core/rng.h"
 
 namespace chorus {
 namespace {
 
-struct Rows {
-  Dataset data = tiny::dataset(Formulation::kTextClassification, 600, 4);
-  std::unique_ptr<Task> task = Tasks::make("text_classification", TaskInput::of(data, tiny::tokenizer(data)));
-  std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
-
-  ClientData client(std::size_t begin, std::size_t count) const {
-    return task->client_data(encoded, data.split(Split::kTrain).subspan(begin, count));
-  }
+struct Rows : tiny::Classifier {
+  Rows() : Classifier(600) {}
   std::size_t tokens(std::span<const std::uint32_t> batch) const {
     return std::accumulate(batch.begin(), batch.end(), std::size_t{0},
                            [&](std::size_t sum, std::uint32_t row) { return sum + encoded->length(row); });

@@ -4,9 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "application/tasks/encode_split.h"
-#include "application/tasks/tiny_world_test.h"
 #include "application/trainer/client_pool.h"
+#include "application/trainer/tiny_classifier_test.h"
 #include "core/config.h"
 #include "core/error.h"
 
@@ -14,25 +13,19 @@ namespace chorus {
 namespace {
 
 /// A tiny classifier and three clients with 40, 24 and 9 examples.
-struct Bench {
-  Dataset data = tiny::dataset(Formulation::kTextClassification, 80, 20);
-  std::shared_ptr<const Tokenizer> tokenizer = tiny::tokenizer(data);
-  std::unique_ptr<Task> task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
-  std::unique_ptr<Model> model = make_model(tiny::model_config(task->head(), *tokenizer, task->labels()), task->head());
+struct Bench : tiny::Classifier {
   Params params = [this] {
     Params result(model->layout(), {});
     result.initialise(3);
     return result;
   }();
-  std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
 
   std::vector<TrainClient> clients() const {
     std::vector<TrainClient> result;
     std::size_t begin = 0;
     ClientId id = 5;
     for (const std::size_t size : {40U, 24U, 9U}) {
-      result.push_back({id++, task->client_data(encoded, data.split(Split::kTrain).subspan(begin, size)),
-                        static_cast<double>(size)});
+      result.push_back({id++, client(begin, size), static_cast<double>(size)});
       begin += size;
     }
     return result;

@@ -3,22 +3,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "application/tasks/encode_split.h"
-#include "application/tasks/tiny_world_test.h"
 #include "application/trainer/cohort_trainer.h"
+#include "application/trainer/tiny_classifier_test.h"
 #include "core/config.h"
 #include "core/error.h"
 
 namespace chorus {
 namespace {
 
-struct World {
-  Dataset data = tiny::dataset(Formulation::kTextClassification, 80, 20);
-  std::shared_ptr<const Tokenizer> tokenizer = tiny::tokenizer(data);
-  std::unique_ptr<Task> task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
-  std::unique_ptr<Model> model = make_model(tiny::model_config(task->head(), *tokenizer, task->labels()), task->head());
-  std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
-
+struct World : tiny::Classifier {
   PassInput input(const std::vector<std::vector<std::uint32_t>>& rows) const {
     std::vector<ClientRows> cohort;
     for (const auto& client : rows) cohort.push_back({encoded.get(), client, cohort.size()});
@@ -91,9 +84,7 @@ TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
   std::vector<TrainClient> clients;
   std::size_t begin = 0;
   for (const std::size_t size : {40U, 24U, 9U}) {
-    clients.push_back({static_cast<ClientId>(begin),
-                       world.task->client_data(world.encoded, world.data.split(Split::kTrain).subspan(begin, size)),
-                       static_cast<double>(size)});
+    clients.push_back({static_cast<ClientId>(begin), world.client(begin, size), static_cast<double>(size)});
     begin += size;
   }
   for (const char* yaml : {"{batch_size: 8, epochs: 2, learning_rate: 1e-3}",

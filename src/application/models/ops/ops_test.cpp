@@ -8,6 +8,7 @@
 #include "application/models/ops/attention.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
+#include "application/models/ops/matrix_product.h"
 #include "application/models/ops/packing.h"
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
@@ -377,6 +378,26 @@ TEST(Embedding, PaddingRowGetsNoGradient) {
 }
 
 TEST(Activation, UnknownNameIsRefused) { EXPECT_THROW(activation_named("geglu2"), DataError); }
+
+// Large enough for either library, turned either way, in rows that lie apart.
+TEST(MatrixProduct, IsThatOfLibTorch) {
+  if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
+  torch::manual_seed(7);
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 4}, {130, 120, 90}, {64, 96, 700}}) {
+    for (int turns = 0; turns < 8; ++turns) {
+      const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
+      const at::Tensor a = torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3});
+      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n});
+      const at::Tensor c = torch::randn({m, n + 2}), used = a.narrow(1, 0, turn_a ? m : k);
+      const at::Tensor product = torch::matmul(turn_a ? used.t() : used, turn_b ? b.t() : b) * 0.5;
+      const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product, beyond = c.narrow(1, n, 2).clone();
+      MatrixProduct{.m = m, .n = n, .k = k, .scale = 0.5F, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
+          {a.data_ptr<float>(), a.size(1)}, {b.data_ptr<float>(), b.size(1)}, c.data_ptr<float>(), n + 2);
+      EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
+      EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
+    }
+  }
+}
 
 }  // namespace
 }  // namespace chorus
