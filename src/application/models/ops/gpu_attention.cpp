@@ -47,10 +47,8 @@ constexpr int kWarps = 4;
 
 struct Kernels {
   explicit Kernels(const std::string& source)
-      : forward("attention_forward", source),
-        queries("attention_query_gradient", source),
-        keys("attention_key_gradient", source) {}
-  GpuKernel forward, queries, keys;
+      : forward("attention_forward", source), gradient("attention_gradient", source) {}
+  GpuKernel forward, gradient;
 };
 
 // Of heads so wide.
@@ -64,7 +62,7 @@ const Kernels& kernels_for(std::int64_t width) {
   return known.try_emplace(width, source).first->second;
 }
 
-// What all three kernels end with.
+// What both kernels end with.
 struct Rest {
   explicit Rest(const GpuAttentionCall& call)
       : places(call.places.data_ptr<std::int64_t>()),
@@ -78,29 +76,27 @@ struct Rest {
   float scale;
 };
 
-GpuKernel::Grid grid_of(const GpuAttentionCall& call, std::int64_t longest) {
-  return {call.places.size(1) * call.heads, 32 * kWarps, (longest + kRows - 1) / kRows};
-}
-
 // Rows of one matrix: a contiguous tensor, or the columns of one.
 bool rows_fit(const at::Tensor& x) {
   return x.stride(2) == 1 && x.stride(0) == x.size(1) * x.stride(1) && x.stride(1) % 8 == 0 &&
          reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
 }
+std::int64_t row_count(const at::Tensor& x) { return x.size(0) * x.size(1); }
 at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(); }
 
+// What belongs to no sequence is 0 in `out`.
 struct Attended {
   at::Tensor out, logs;
 };
 
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
-  // What belongs to no sequence is 0.
-  Attended result{torch::zeros({q.size(0), q.size(1), q.size(2)}, q.options()),
+  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
                   torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat))};
   const Rest rest(call);
+  const GpuKernel::Grid grid{call.places.size(1) * call.heads, 32 * kWarps, (call.longest_query + kRows - 1) / kRows};
   kernels_for(q.size(2) / call.heads)
-      .forward.launch(grid_of(call, call.longest_query), q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(),
-                      k.stride(1), result.out.data_ptr(), result.logs.data_ptr<float>(), rest.places, rest.seeds,
+      .forward.launch(grid, q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(), k.stride(1), result.out.data_ptr(),
+                      result.logs.data_ptr<float>(), rest.places, row_count(q), row_count(k), rest.seeds,
                       call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
   return result;
 }
@@ -113,18 +109,16 @@ struct Attending {
 void attend_gradient(const at::Tensor& gradient, const Attending& in, const Attended& forward, const Attending& to,
                      const GpuAttentionCall& call) {
   const at::Tensor dout = gradient.to(forward.out.scalar_type()).contiguous();
-  const at::Tensor &out = forward.out, &logs = forward.logs;
-  at::Tensor products = torch::empty_like(logs);
-  const Kernels& kernels = kernels_for(in.q.size(2) / call.heads);
+  const at::Tensor products = torch::empty_like(forward.logs);
+  const at::Tensor sums = torch::empty(dout.sizes(), dout.options().dtype(at::kFloat));
   const Rest rest(call);
-  kernels.queries.launch(grid_of(call, call.longest_query), in.q.data_ptr(), in.q.stride(1), in.k.data_ptr(),
-                         in.v.data_ptr(), in.k.stride(1), out.data_ptr(), dout.data_ptr(), logs.data_ptr<float>(),
-                         products.data_ptr<float>(), to.q.data_ptr(), to.q.stride(1), rest.places, rest.seeds,
-                         call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
-  kernels.keys.launch(grid_of(call, call.longest_key), in.q.data_ptr(), in.q.stride(1), in.k.data_ptr(),
-                      in.v.data_ptr(), in.k.stride(1), dout.data_ptr(), logs.data_ptr<float>(),
-                      products.data_ptr<float>(), to.k.data_ptr(), to.v.data_ptr(), to.k.stride(1), rest.places,
-                      rest.seeds, call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+  kernels_for(in.q.size(2) / call.heads)
+      .gradient.launch({call.places.size(1) * call.heads, 32 * kWarps}, in.q.data_ptr(), in.q.stride(1),
+                       in.k.data_ptr(), in.v.data_ptr(), in.k.stride(1), forward.out.data_ptr(), dout.data_ptr(),
+                       forward.logs.data_ptr<float>(), products.data_ptr<float>(), sums.data_ptr<float>(),
+                       to.q.data_ptr(), to.q.stride(1), to.k.data_ptr(), to.v.data_ptr(), to.k.stride(1), rest.places,
+                       row_count(in.q), row_count(in.k), rest.seeds, call.site.call, rest.heads, rest.causal,
+                       rest.scale, rest.threshold, call.site.scale);
 }
 
 class GpuAttention : public torch::autograd::Function<GpuAttention> {
@@ -143,8 +137,8 @@ class GpuAttention : public torch::autograd::Function<GpuAttention> {
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1];
-    const at::Tensor dq = torch::zeros({q.size(0), q.size(1), q.size(2)}, q.options());
-    const at::Tensor dkv = torch::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options());
+    const at::Tensor dq = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options());
+    const at::Tensor dkv = torch::empty({2, k.size(0), k.size(1), k.size(2)}, k.options());
     const Attending to{dq, dkv[0], dkv[1]};
     attend_gradient(gradients[0], {q, k, saved[2]}, {saved[3], saved[4]}, to,
                     GpuAttentionCall::saved(*context, saved[5]));
@@ -165,7 +159,7 @@ class GpuSelfAttention : public torch::autograd::Function<GpuSelfAttention> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor dqkv = torch::zeros_like(saved[0]);
+    const at::Tensor dqkv = torch::empty_like(saved[0]);
     attend_gradient(gradients[0], parts(saved[0]), {saved[1], saved[2]}, parts(dqkv),
                     GpuAttentionCall::saved(*context, saved[3]));
     return {dqkv, at::Tensor()};

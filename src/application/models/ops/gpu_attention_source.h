@@ -2,18 +2,21 @@
 
 namespace chorus {
 
-/// After FlashAttention-2 (Dao, 2023): scores live in registers, tile by tile, and no sequence is padded. A block takes
-/// 64 rows of one sequence and head, a warp 16 of them; columns pass by in tiles of shared memory. D is a head's width.
+/// After FlashAttention-2 (Dao, 2023): scores live in registers, tile by tile, and no sequence is padded. A warp has 16
+/// rows of one sequence and head, a block 64; columns pass by in tiles of shared memory. D is a head's width.
 ///
 /// Fragments of mma.m16n8k16, for lane = 4 g + t: an A (16 x 16) has rows g and g + 8, columns 2t, 2t + 1 and those +
 /// 8; a B (16 x 8) has rows 2t, 2t + 1 and those + 8, column g; a sum (16 x 8) has rows g and g + 8, columns 2t, 2t
 /// + 1. So the sums of two neighbouring tiles of 8 columns are the A of the next product.
 inline constexpr const char* kGpuAttentionSource = R"(
 #define ROWS 64
+#define QUERIES 32
+#define KEYS 32
 #define STRIDE (D + 8)
 struct Sequence {
   u64 q_row, k_row;  // of the first token
   u32 q_count, k_count, head;
+  u32 q_tail, k_tail;  // rows that follow and belong to no sequence
   u64 mask_key, mask_group;
 };
 __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
@@ -21,6 +24,13 @@ __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+// 2^x; scores are kept in units of log2.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#define LOG2E 1.4426950408889634f
 __device__ inline float low_of(u32 both) { return __uint_as_float(both << 16); }
 __device__ inline float high_of(u32 both) { return __uint_as_float(both & 0xFFFF0000u); }
 // Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
@@ -59,17 +69,49 @@ struct Tile {
     }
   }
 };
+// The B fragments of two neighbouring 8 x 8 tiles, of a matrix whose rows are columns of B; or (turned) are rows of B.
+__device__ inline void load_pair(u32* b, const u16* from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"((u32)__cvta_generic_to_shared(from)));
+}
+__device__ inline void load_turned_pair(u32* b, const u16* from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"((u32)__cvta_generic_to_shared(from)));
+}
+// 16 rows of a tile as A fragments.
+__device__ inline void load_rows(u32 (*a)[4], const u16 (*tile)[STRIDE]) {
+  u32 lane = threadIdx.x % 32;
+#pragma unroll
+  for (u32 i = 0; i < D / 16; ++i) load_pair(a[i], &tile[lane % 16][i * 16 + lane / 16 * 8]);
+}
+// Rows [first, first + N) of a matrix into shared memory, while others are worked on; beyond `count` they are 0.
+template <u32 N>
+__device__ inline void copy_rows(u16 (*tile)[STRIDE], const bf16* x, u64 stride, u32 first, u32 count) {
+#pragma unroll
+  for (u32 i = threadIdx.x; i < N * (D / 8); i += 128) {
+    u32 row = i / (D / 8), part = i % (D / 8), bytes = first + row < count ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"((u32)__cvta_generic_to_shared(&tile[row][part * 8])),
+                 "l"(x + (u64)(bytes > 0 ? first + row : 0) * stride + part * 8), "r"(bytes) : "memory");
+  }
+}
+__device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Until all but the last so many groups of copies are there.
+template <u32 LEFT>
+__device__ inline void await_copies() { asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory"); }
 // s [N / 8][4] = rows (A fragments) times the tile's rows.
 template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
-  u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  u32 lane = threadIdx.x % 32;
 #pragma unroll
-  for (u32 n = 0; n < N / 8; ++n) {
-    s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+  for (u32 n = 0; n < N / 8; n += 2) {
+#pragma unroll
+    for (u32 e = 0; e < 4; ++e) s[n][e] = s[n + 1][e] = 0;
 #pragma unroll
     for (u32 i = 0; i < D / 16; ++i) {
-      const u32* from = (const u32*)&tile[n * 8 + g][i * 16] + t;
-      mma(s[n], a[i], from[0], from[4]);
+      u32 b[4];
+      load_pair(b, &tile[(n + lane / 16) * 8 + lane % 8][i * 16 + lane / 8 % 2 * 8]);
+      mma(s[n], a[i], b[0], b[1]);
+      mma(s[n + 1], a[i], b[2], b[3]);
     }
   }
 }
@@ -82,10 +124,11 @@ __device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const u1
     u32 a[4] = {pair(s[2 * i][0], s[2 * i][1]), pair(s[2 * i][2], s[2 * i][3]), pair(s[2 * i + 1][0], s[2 * i + 1][1]),
                 pair(s[2 * i + 1][2], s[2 * i + 1][3])};
 #pragma unroll
-    for (u32 n = 0; n < D / 8; ++n) {
-      u32 b0, b1, from = (u32)__cvta_generic_to_shared(&tile[i * 16 + lane % 16][n * 8]);
-      asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b0), "=r"(b1) : "r"(from));
-      mma(sum[n], a, b0, b1);
+    for (u32 n = 0; n < D / 8; n += 2) {
+      u32 b[4];
+      load_turned_pair(b, &tile[i * 16 + lane % 16][(n + lane / 16) * 8]);
+      mma(sum[n], a, b[0], b[1]);
+      mma(sum[n + 1], a, b[2], b[3]);
     }
   }
 }
@@ -102,6 +145,11 @@ __device__ inline void store_rows(bf16* x, u64 stride, const float (*sum)[4], u3
     for (u32 n = 0; n < D / 8; ++n) to[4 * n] = pair(sum[n][2 * half] * factor, sum[n][2 * half + 1] * factor);
   }
 }
+// Rows of one head become 0.
+__device__ inline void clear_rows(bf16* x, u64 stride, u32 rows) {
+  for (u32 i = threadIdx.x; i < rows * (D / 8); i += 128)
+    *(uint4*)(x + (u64)(i / (D / 8)) * stride + i % (D / 8) * 8) = make_uint4(0, 0, 0, 0);
+}
 __device__ inline float quad_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
@@ -110,16 +158,19 @@ __device__ inline float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
-// places [6, N]: of a sequence its client, its number there, the rows of its first query and key, and their counts.
-__device__ inline Sequence sequence_of(const long long* places, const long long* seeds, u64 call, u32 heads,
-                                       u32 threshold) {
-  u32 all = gridDim.x / heads, n = blockIdx.x / heads;
+// places [7, N]: of a sequence its client, its number there, the rows of its first query and key, and their counts; then
+// all sequences, the longest first: those that take longest begin first.
+__device__ inline Sequence sequence_of(const long long* places, u64 q_rows, u64 k_rows, const long long* seeds, u64 call,
+                                       u32 heads, u32 threshold) {
+  u32 all = gridDim.x / heads, n = (u32)places[6 * all + blockIdx.x / heads];
   Sequence s;
   s.head = blockIdx.x % heads;
   s.q_row = places[2 * all + n];
   s.k_row = places[3 * all + n];
   s.q_count = (u32)places[4 * all + n];
   s.k_count = (u32)places[5 * all + n];
+  s.q_tail = (u32)((n + 1 < all ? places[2 * all + n + 1] : q_rows) - s.q_row) - s.q_count;
+  s.k_tail = (u32)((n + 1 < all ? places[3 * all + n + 1] : k_rows) - s.k_row) - s.k_count;
   s.mask_key = threshold > 0 ? key_of(seeds, (u32)places[n], call) : 0;
   s.mask_group = (((u64)places[all + n] * heads + s.head) << 32) / 4;
   return s;
@@ -127,71 +178,91 @@ __device__ inline Sequence sequence_of(const long long* places, const long long*
 __device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
   return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
 }
-// The bits of rows first + g and first + g + 8 for this lane's columns, of which two neighbouring lanes have the same: each
-// makes those of one row.
-__device__ inline void row_bits(u64* bits, const Sequence& s, u32 first, u32 key) {
+// The bits of rows first + g and first + g + 8 for this lane's two columns, 16 each. Two neighbouring lanes need halves of
+// the same hashes: each makes that of one row.
+__device__ inline void row_bits(u32* bits, const Sequence& s, u32 first, u32 key) {
   u32 odd = threadIdx.x % 2, row = first + threadIdx.x % 32 / 4 + 8 * odd;
-  u64 mine = mask_bits(s, row, key), other = __shfl_xor_sync(0xffffffffu, mine, 1);
+  u64 both = mask_bits(s, row, key);
+  u32 mine = odd ? (u32)(both >> 32) : (u32)both;
+  u32 other = __shfl_xor_sync(0xffffffffu, odd ? (u32)both : (u32)(both >> 32), 1);
   bits[0] = odd ? other : mine;
   bits[1] = odd ? mine : other;
+}
+// Which of the warp's 16 keys a query, one a lane, keeps: a bit each.
+__device__ inline u32 key_bits(const Sequence& s, u32 query, u32 first, u32 threshold) {
+  u32 result = 0;
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) {
+    u64 hash = mask_bits(s, query, first + 4 * i);
+    u32 low = (u32)hash, high = (u32)(hash >> 32);
+    result |= ((low & 0xFFFF) >= threshold ? 1u << 4 * i : 0) | (low >> 16 >= threshold ? 2u << 4 * i : 0) |
+              ((high & 0xFFFF) >= threshold ? 4u << 4 * i : 0) | (high >> 16 >= threshold ? 8u << 4 * i : 0);
+  }
+  return result;
 }
 __device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
   return query < s.q_count && key < s.k_count && (!causal || key <= query);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, bf16* out, float* logs,
-                  const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
-                  u32 threshold, float keep) {
-  Sequence at = sequence_of(places, seeds, call, heads, threshold);
+                  const long long* places, u64 q_rows, u64 k_rows, const long long* seeds, u64 call, u32 heads,
+                  u32 causal, float scale, u32 threshold, float keep) {
+  Sequence at = sequence_of(places, q_rows, k_rows, seeds, call, heads, threshold);
   u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   if (begin >= at.q_count) return;
-  __shared__ __align__(16) u16 key_tile[64][STRIDE], value_tile[64][STRIDE];
+  __shared__ __align__(16) u16 key_tile[KEYS][STRIDE], value_tile[KEYS][STRIDE];
   q += at.q_row * q_stride + at.head * D;
   k += at.k_row * k_stride + at.head * D;
   v += at.k_row * k_stride + at.head * D;
+  u64 width = (u64)heads * D;
+  out += at.q_row * width + at.head * D;
+  if (begin == 0) clear_rows(out + at.q_count * width, width, at.q_tail);
   u32 a[D / 16][4];
   load_rows(a, q, q_stride, first, at.q_count);
-  float sum[D / 8][4] = {}, top[2] = {-3e38f, -3e38f}, total[2] = {};
+  float sum[D / 8][4] = {}, top[2] = {-3e38f, -3e38f}, total[2] = {}, unit = scale * LOG2E;
   u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
-  Tile<64> next_keys, next_values;
+  Tile<KEYS> next_keys, next_values;
   next_keys.fetch(k, k_stride, 0, at.k_count);
   next_values.fetch(v, k_stride, 0, at.k_count);
-  for (u32 column = 0; column < end; column += 64) {
+  for (u32 column = 0; column < end; column += KEYS) {
     __syncthreads();
     next_keys.put(key_tile);
     next_values.put(value_tile);
     __syncthreads();
-    next_keys.fetch(k, k_stride, column + 64, at.k_count);
-    next_values.fetch(v, k_stride, column + 64, at.k_count);
-    float s[8][4];
-    u64 bits[8][2];
-    scores<64>(s, a, key_tile);
+    next_keys.fetch(k, k_stride, column + KEYS, at.k_count);
+    next_values.fetch(v, k_stride, column + KEYS, at.k_count);
+    float s[KEYS / 8][4];
+    u32 bits[KEYS / 8][2];
+    scores<KEYS>(s, a, key_tile);
+    if (column + KEYS > at.k_count || causal) {
 #pragma unroll
-    for (u32 n = 0; n < 8; ++n)
+      for (u32 n = 0; n < KEYS / 8; ++n)
+#pragma unroll
+        for (u32 e = 0; e < 4; ++e)
+          if (!seen(at, first + g + 8 * (e / 2), column + n * 8 + 2 * t + e % 2, causal)) s[n][e] = -3e38f;
+    }
+#pragma unroll
+    for (u32 n = 0; n < KEYS / 8; ++n)
       if (threshold > 0) row_bits(bits[n], at, first, column + n * 8 + 2 * t);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      u32 row = first + g + 8 * half;
       float most = top[half];
 #pragma unroll
-      for (u32 n = 0; n < 8; ++n)
-#pragma unroll
-        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
-          s[n][e] = seen(at, row, column + n * 8 + 2 * t + e % 2, causal) ? s[n][e] * scale : -3e38f;
-          most = fmaxf(most, s[n][e]);
-        }
+      for (u32 n = 0; n < KEYS / 8; ++n) most = fmaxf(most, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
       most = quad_max(most);
-      float shrink = __expf(top[half] - most), part = 0;
+      float shrink = power_of_two((top[half] - most) * unit), part = 0, shift = most * unit;
       top[half] = most;
 #pragma unroll
-      for (u32 n = 0; n < 8; ++n) {
-#pragma unroll
-        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
-          float weight = s[n][e] > -2e38f ? __expf(s[n][e] - most) : 0.0f;
-          part += weight;
-          s[n][e] = threshold > 0 ? weight * kept(bits[n][half], (2 * t + e % 2) % 4, threshold, keep) : weight;
+      for (u32 n = 0; n < KEYS / 8; ++n) {
+        float low = power_of_two(s[n][2 * half] * unit - shift), high = power_of_two(s[n][2 * half + 1] * unit - shift);
+        part += low + high;
+        if (threshold > 0) {
+          low = (bits[n][half] & 0xFFFF) < threshold ? 0 : low * keep;
+          high = bits[n][half] >> 16 < threshold ? 0 : high * keep;
         }
+        s[n][2 * half] = low;
+        s[n][2 * half + 1] = high;
       }
       total[half] = total[half] * shrink + part;
 #pragma unroll
@@ -200,148 +271,164 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
         sum[n][2 * half + 1] *= shrink;
       }
     }
-    accumulate<64>(sum, s, value_tile);
+    accumulate<KEYS>(sum, s, value_tile);
   }
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) total[half] = quad_sum(total[half]);
-  u64 width = (u64)heads * D;
-  store_rows(out + at.q_row * width + at.head * D, width, sum, first, at.q_count, 1.0f / total[0], 1.0f / total[1]);
+  store_rows(out, width, sum, first, at.q_count, 1.0f / total[0], 1.0f / total[1]);
   if (t != 0) return;
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
     u32 row = first + g + 8 * half;
-    if (row < at.q_count) logs[(at.q_row + row) * heads + at.head] = top[half] + __logf(total[half]);
+    if (row < at.q_count) logs[(at.q_row + row) * heads + at.head] = top[half] * unit + __log2f(total[half]);
   }
 }
 
-// The gradient of the queries; and of each query the product of its output and that one's gradient.
-extern "C" __global__ void __launch_bounds__(128, 3)
-attention_query_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* out,
-                         const bf16* dout, const float* logs, float* products, bf16* dq, u64 dq_stride,
-                         const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
-                         u32 threshold, float keep) {
-  Sequence at = sequence_of(places, seeds, call, heads, threshold);
-  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  if (begin >= at.q_count) return;
-  __shared__ __align__(16) u16 key_tile[32][STRIDE], value_tile[32][STRIDE];
-  u64 width = (u64)heads * D, place = at.q_row * width + at.head * D;
-  q += at.q_row * q_stride + at.head * D;
-  k += at.k_row * k_stride + at.head * D;
-  v += at.k_row * k_stride + at.head * D;
-  u32 a[D / 16][4], b[D / 16][4];
-  load_rows(a, out + place, width, first, at.q_count);
-  load_rows(b, dout + place, width, first, at.q_count);
-  float log[2], product[2] = {};
-#pragma unroll
-  for (u32 i = 0; i < D / 16; ++i)
-#pragma unroll
-    for (u32 e = 0; e < 4; ++e)
-      product[e % 2] += low_of(a[i][e]) * low_of(b[i][e]) + high_of(a[i][e]) * high_of(b[i][e]);
+// The part of the queries' gradient that comes from 64 keys: ds [keys][queries] turned, times the keys. A warp takes 16 of
+// 32 queries and half of the columns, always the same ones, so that nobody else touches its sums.
+__device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*keys)[STRIDE], float* sums, bf16* dq,
+                                      u64 sum_stride, u64 dq_stride, u32 column, u32 q_count, bool first, bool last,
+                                      float scale) {
+  u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
+  u32 query = warp % 2 * 16, begin = warp / 2 * (D / 2);
+  float part[D / 16][4];
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
-    u32 row = first + g + 8 * half;
-    u64 number = (at.q_row + row) * heads + at.head;
-    product[half] = quad_sum(product[half]);
-    log[half] = row < at.q_count ? logs[number] : 0;
-    if (t == 0 && row < at.q_count) products[number] = product[half];
+    u32 row = column + query + g + 8 * half;
+    const float2* sum = (const float2*)(sums + (u64)row * sum_stride + begin) + t;
+#pragma unroll
+    for (u32 n = 0; n < D / 16; ++n) {
+      float2 before = first || row >= q_count ? make_float2(0, 0) : sum[4 * n];
+      part[n][2 * half] = before.x;
+      part[n][2 * half + 1] = before.y;
+    }
   }
-  load_rows(a, q, q_stride, first, at.q_count);
-  float sum[D / 8][4] = {};
-  u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
-  Tile<32> next_keys, next_values;
-  next_keys.fetch(k, k_stride, 0, at.k_count);
-  next_values.fetch(v, k_stride, 0, at.k_count);
-  for (u32 column = 0; column < end; column += 32) {
-    __syncthreads();
-    next_keys.put(key_tile);
-    next_values.put(value_tile);
-    __syncthreads();
-    next_keys.fetch(k, k_stride, column + 32, at.k_count);
-    next_values.fetch(v, k_stride, column + 32, at.k_count);
-    float s[4][4], d[4][4];
-    u64 bits[4][2];
-    scores<32>(s, a, key_tile);
-    scores<32>(d, b, value_tile);
 #pragma unroll
-    for (u32 n = 0; n < 4; ++n)
-      if (threshold > 0) row_bits(bits[n], at, first, column + n * 8 + 2 * t);
+  for (u32 i = 0; i < ROWS / 16; ++i) {
+    u32 a[4];
+    load_turned_pair(a, &ds[i * 16 + lane / 16 * 8 + lane % 8][query + lane / 8 % 2 * 8]);
 #pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-      u32 row = first + g + 8 * half;
+    for (u32 n = 0; n < D / 16; ++n) {
+      u32 b0, b1, from = (u32)__cvta_generic_to_shared(&keys[i * 16 + lane % 16][begin + n * 8]);
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b0), "=r"(b1) : "r"(from));
+      mma(part[n], a, b0, b1);
+    }
+  }
 #pragma unroll
-      for (u32 n = 0; n < 4; ++n) {
+  for (u32 half = 0; half < 2; ++half) {
+    u32 row = column + query + g + 8 * half;
+    if (row >= q_count) continue;
+    float2* sum = (float2*)(sums + (u64)row * sum_stride + begin) + t;
+    u32* to = (u32*)(dq + (u64)row * dq_stride + begin) + t;
 #pragma unroll
-        for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
-          float weight = seen(at, row, column + n * 8 + 2 * t + e % 2, causal) ? __expf(s[n][e] * scale - log[half]) : 0;
-          if (threshold > 0) d[n][e] *= kept(bits[n][half], (2 * t + e % 2) % 4, threshold, keep);
-          s[n][e] = weight * (d[n][e] - product[half]) * scale;
-        }
+    for (u32 n = 0; n < D / 16; ++n) {
+      if (last) {
+        to[4 * n] = pair(part[n][2 * half] * scale, part[n][2 * half + 1] * scale);
+      } else {
+        sum[4 * n] = make_float2(part[n][2 * half], part[n][2 * half + 1]);
       }
     }
-    accumulate<32>(sum, s, key_tile);
   }
-  store_rows(dq + at.q_row * dq_stride + at.head * D, dq_stride, sum, first, at.q_count, 1, 1);
 }
 
+// A block takes a whole sequence and head, 64 keys at a time, past which the queries go in tiles of 32. `products` (of a
+// query's output and its gradient) and `sums` (of gradients of queries, as long as there are more keys) are its own
+// memory in between.
 extern "C" __global__ void __launch_bounds__(128, 3)
-attention_key_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* dout,
-                       const float* logs, const float* products, bf16* dk, bf16* dv, u64 dk_stride,
-                       const long long* places, const long long* seeds, u64 call, u32 heads, u32 causal, float scale,
-                       u32 threshold, float keep) {
-  Sequence at = sequence_of(places, seeds, call, heads, threshold);
-  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  if (begin >= at.k_count) return;
-  __shared__ __align__(16) u16 query_tile[32][STRIDE], dout_tile[32][STRIDE];
-  __shared__ u64 mask[4][4][32];  // of a warp's 16 keys, four at a time, and the tile's queries
-  __shared__ float log_tile[32], product_tile[32];
-  u64 width = (u64)heads * D;
+attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* out,
+                   const bf16* dout, const float* logs, float* products, float* sums, bf16* dq, u64 dq_stride, bf16* dk,
+                   bf16* dv, u64 dk_stride, const long long* places, u64 q_rows, u64 k_rows, const long long* seeds,
+                   u64 call, u32 heads, u32 causal, float scale, u32 threshold, float keep) {
+  Sequence at = sequence_of(places, q_rows, k_rows, seeds, call, heads, threshold);
+  u32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  __shared__ __align__(16) u16 key_tile[ROWS][STRIDE], value_tile[ROWS][STRIDE];
+  __shared__ __align__(16) u16 query_tile[2][QUERIES][STRIDE], dout_tile[2][QUERIES][STRIDE];
+  __shared__ __align__(16) u16 ds_tile[ROWS][QUERIES + 8];
+  __shared__ float2 of_query[QUERIES];  // the log of its sum, and its product
+  u64 width = (u64)heads * D, place = at.q_row * width + at.head * D, number = at.q_row * heads + at.head;
+  float unit = scale * LOG2E;
+  if (threshold == 0) keep = 1;
   q += at.q_row * q_stride + at.head * D;
   k += at.k_row * k_stride + at.head * D;
   v += at.k_row * k_stride + at.head * D;
-  dout += at.q_row * width + at.head * D;
-  u32 a[D / 16][4], b[D / 16][4];
-  load_rows(a, k, k_stride, first, at.k_count);
-  load_rows(b, v, k_stride, first, at.k_count);
-  float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
-  u32 start = causal ? begin : 0;
-  Tile<32> next_queries, next_douts;
-  next_queries.fetch(q, q_stride, start, at.q_count);
-  next_douts.fetch(dout, width, start, at.q_count);
-  for (u32 column = start; column < at.q_count; column += 32) {
-    __syncthreads();
-    next_queries.put(query_tile);
-    next_douts.put(dout_tile);
-    if (threadIdx.x < 32 && column + threadIdx.x < at.q_count) {
-      u64 number = (at.q_row + column + threadIdx.x) * heads + at.head;
-      log_tile[threadIdx.x] = logs[number];
-      product_tile[threadIdx.x] = products[number];
+  out += place, dout += place, sums += place, logs += number, products += number;
+  dq += at.q_row * dq_stride + at.head * D;
+  dk += at.k_row * dk_stride + at.head * D;
+  dv += at.k_row * dk_stride + at.head * D;
+  clear_rows(dq + at.q_count * dq_stride, dq_stride, at.q_tail);
+  clear_rows(dk + at.k_count * dk_stride, dk_stride, at.k_tail);
+  clear_rows(dv + at.k_count * dk_stride, dk_stride, at.k_tail);
+  // A query's product is the sum of four neighbouring lanes.
+  for (u32 row = threadIdx.x / 4; row < (at.q_count + 31) / 32 * 32; row += 32) {
+    float product = 0;
+    for (u32 i = t; i < D / 8 && row < at.q_count; i += 4) {
+      uint4 x = *(const uint4*)(out + row * width + 8 * i), y = *(const uint4*)(dout + row * width + 8 * i);
+      product += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x) + low_of(x.y) * low_of(y.y) +
+                 high_of(x.y) * high_of(y.y) + low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z) +
+                 low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
     }
-    if (threshold > 0) {
-      for (u32 i = 0; i < 4; ++i)
-        mask[threadIdx.x / 32][i][threadIdx.x % 32] = mask_bits(at, column + threadIdx.x % 32, first + 4 * i);
-    }
-    __syncthreads();
-    next_queries.fetch(q, q_stride, column + 32, at.q_count);
-    next_douts.fetch(dout, width, column + 32, at.q_count);
-    float s[4][4], d[4][4];
-    scores<32>(s, a, query_tile);
-    scores<32>(d, b, dout_tile);
-#pragma unroll
-    for (u32 n = 0; n < 4; ++n)
-#pragma unroll
-      for (u32 e = 0; e < 4; ++e) {
-        u32 place = n * 8 + 2 * t + e % 2, query = column + place, row = first + g + 8 * (e / 2);
-        bool is_seen = seen(at, query, row, causal);
-        float weight = is_seen ? __expf(s[n][e] * scale - log_tile[place]) : 0, factor = 1.0f;
-        if (threshold > 0) factor = kept(mask[threadIdx.x / 32][(g + 8 * (e / 2)) / 4][place], g % 4, threshold, keep);
-        s[n][e] = is_seen ? weight * (d[n][e] * factor - product_tile[place]) * scale : 0;
-        d[n][e] = weight * factor;
-      }
-    accumulate<32>(value_sum, d, dout_tile);
-    accumulate<32>(key_sum, s, query_tile);
+    product = quad_sum(product);
+    if (t == 0 && row < at.q_count) products[row * heads] = product;
   }
-  store_rows(dk + at.k_row * dk_stride + at.head * D, dk_stride, key_sum, first, at.k_count, 1, 1);
-  store_rows(dv + at.k_row * dk_stride + at.head * D, dk_stride, value_sum, first, at.k_count, 1, 1);
+  for (u32 begin = 0; begin < at.k_count; begin += ROWS) {
+    u32 first = begin + warp * 16, start = causal ? begin : 0, now = 0;
+    __syncthreads();
+    copy_rows<ROWS>(key_tile, k, k_stride, begin, at.k_count);
+    copy_rows<ROWS>(value_tile, v, k_stride, begin, at.k_count);
+    copy_rows<QUERIES>(query_tile[0], q, q_stride, start, at.q_count);
+    copy_rows<QUERIES>(dout_tile[0], dout, width, start, at.q_count);
+    end_of_copies();
+    float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
+    for (u32 column = start; column < at.q_count; column += QUERIES, now ^= 1) {
+      // Everybody is done with the other tiles since the sync after ds.
+      if (column + QUERIES < at.q_count) {
+        copy_rows<QUERIES>(query_tile[now ^ 1], q, q_stride, column + QUERIES, at.q_count);
+        copy_rows<QUERIES>(dout_tile[now ^ 1], dout, width, column + QUERIES, at.q_count);
+      }
+      end_of_copies();
+      if (threadIdx.x < QUERIES) {  // a query that is not there has no weights
+        u32 query = column + threadIdx.x;
+        of_query[threadIdx.x] = query < at.q_count ? make_float2(logs[query * heads], products[query * heads])
+                                                   : make_float2(3e38f, 0);
+      }
+      u32 mask = threshold > 0 ? key_bits(at, column + threadIdx.x % 32, first, threshold) : 0xFFFF;
+      await_copies<1>();
+      __syncthreads();
+      float s[QUERIES / 8][4], d[QUERIES / 8][4];
+      u32 a[D / 16][4];
+      load_rows(a, key_tile + warp * 16);
+      scores<QUERIES>(s, a, query_tile[now]);
+      load_rows(a, value_tile + warp * 16);
+      scores<QUERIES>(d, a, dout_tile[now]);
+#pragma unroll
+      for (u32 n = 0; n < QUERIES / 8; ++n) {
+#pragma unroll
+        for (u32 odd = 0; odd < 2; ++odd) {
+          u32 place = n * 8 + 2 * t + odd, kept_keys = __shfl_sync(0xffffffffu, mask, place) >> g;
+          float2 query = of_query[place];
+#pragma unroll
+          for (u32 e = odd; e < 4; e += 2) {
+            // At most 1: keys that are not there have scores of 0.
+            float weight = power_of_two(fminf(s[n][e] * unit - query.x, 0));
+            if (causal && first + g + 4 * (e - odd) > column + place) weight = 0;
+            float factor = kept_keys >> 4 * (e - odd) & 1 ? keep : 0;
+            s[n][e] = weight * (d[n][e] * factor - query.y);
+            d[n][e] = weight * factor;
+          }
+        }
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half)
+          *(u32*)&ds_tile[warp * 16 + g + 8 * half][n * 8 + 2 * t] = pair(s[n][2 * half], s[n][2 * half + 1]);
+      }
+      accumulate<QUERIES>(value_sum, d, dout_tile[now]);
+      accumulate<QUERIES>(key_sum, s, query_tile[now]);
+      __syncthreads();
+      bool last = begin + ROWS >= at.k_count || (causal && begin + ROWS > column);
+      query_gradient(ds_tile, key_tile, sums, dq, width, dq_stride, column, at.q_count, begin == 0, last, scale);
+    }
+    store_rows(dk, dk_stride, key_sum, first, at.k_count, scale, scale);
+    store_rows(dv, dk_stride, value_sum, first, at.k_count, 1, 1);
+  }
 }
 )";
 

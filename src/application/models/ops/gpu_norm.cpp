@@ -18,9 +18,9 @@ __device__ inline float warp_sum(float x) {
 }
 extern "C" __global__ void __launch_bounds__(256)
 residual_norm(const F* f, const float* f_bias, long long f_bias_stride, const X* x, const float* weight,
-              const float* bias, long long weight_stride, Y* normal, Y* y, float* inverse, const long long* seeds,
-              u64 call, unsigned rows, unsigned width, unsigned total, unsigned threshold, float scale,
-              float epsilon) {
+              long long weight_stride, const float* bias, long long bias_stride, Y* normal, Y* y, float* inverse,
+              const long long* seeds, u64 call, unsigned rows, unsigned width, unsigned total, unsigned threshold,
+              float scale, float epsilon) {
   unsigned row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= total) return;
   unsigned client = row / rows, groups = width / 4;
@@ -32,10 +32,11 @@ residual_norm(const F* f, const float* f_bias, long long f_bias_stride, const X*
     if (g >= groups) continue;
     load4(f, at + 4 * g, s[i]);
     u64 bits = threshold > 0 ? mask_hash(key, first + g) : 0;
-    float others[4] = {};
+    float others[4] = {}, added[4] = {};
     if (x != 0) load4(x, at + 4 * g, others);
+    if (f_bias != 0) load4(f_bias, client * f_bias_stride + 4 * g, added);
     for (unsigned j = 0; j < 4; ++j) {
-      if (f_bias != 0) s[i][j] += f_bias[client * f_bias_stride + 4 * g + j];
+      s[i][j] += added[j];
       if (threshold > 0) s[i][j] *= kept(bits, j, threshold, scale);
       s[i][j] += others[j];
       sum += s[i][j];
@@ -53,81 +54,102 @@ residual_norm(const F* f, const float* f_bias, long long f_bias_stride, const X*
   float factor = 1.0f / sqrtf(warp_sum(squares) / width + epsilon);
   if (lane == 0) inverse[row] = factor;
   weight += client * weight_stride;
-  bias += client * weight_stride;
+  bias += client * bias_stride;
 #pragma unroll
   for (unsigned i = 0; i < G; ++i) {
     unsigned g = lane + 32 * i;
     if (g >= groups) continue;
+    float w[4], b[4];
+    load4(weight, 4 * g, w);
+    load4(bias, 4 * g, b);
     for (unsigned j = 0; j < 4; ++j) s[i][j] *= factor;
     store4(normal, at + 4 * g, s[i]);
-    for (unsigned j = 0; j < 4; ++j) s[i][j] = s[i][j] * weight[4 * g + j] + bias[4 * g + j];
+    for (unsigned j = 0; j < 4; ++j) s[i][j] = s[i][j] * w[j] + b[j];
     store4(y, at + 4 * g, s[i]);
   }
 }
-// sums [3, clients, blocks, width] of weight, bias and f's bias.
-extern "C" __global__ void __launch_bounds__(256, 2)
+// A row takes G warps, a thread four neighbours of all rows of its block, four rows at a time. sums [3, clients, blocks,
+// width] of weight, bias and f's bias.
+#define TOGETHER 4
+// The sums over a warp of 8 numbers a lane: lane 4 i has that of number i.
+__device__ inline float sum_of_each(float* v) {
+  unsigned lane = threadIdx.x % 32;
+#pragma unroll
+  for (unsigned count = 4, far = 16; count > 0; count /= 2, far /= 2) {
+    bool upper = lane & far;
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) {
+      float other = __shfl_xor_sync(0xffffffffu, upper ? v[i] : v[i + count], far);
+      v[i] = (upper ? v[i + count] : v[i]) + other;
+    }
+  }
+  v[0] += __shfl_xor_sync(0xffffffffu, v[0], 2);
+  return v[0] + __shfl_xor_sync(0xffffffffu, v[0], 1);
+}
+extern "C" __global__ void __launch_bounds__(32 * G)
 residual_norm_gradient(const Y* dy, const Y* normal, const float* inverse, const float* weight,
                        long long weight_stride, F* df, X* dx, float* sums, const long long* seeds, u64 call,
                        unsigned clients, unsigned rows, unsigned width, unsigned block_rows, unsigned threshold,
                        float scale) {
-  __shared__ float shared[3][128 * G];
-  unsigned client = blockIdx.y, groups = width / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __shared__ __align__(16) float parts[2][G][2 * TOGETHER];
+  unsigned client = blockIdx.y, k = 4 * threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, turn = 0;
   unsigned begin = blockIdx.x * block_rows, end = begin + block_rows < rows ? begin + block_rows : rows;
+  bool mine = k < width;
   u64 key = threshold > 0 ? key_of(seeds, client, call) : 0;
-  weight += client * weight_stride;
-  float dweight[G][4] = {}, dbias[G][4] = {}, df_bias[G][4] = {};
-  for (unsigned r = begin + warp; r < end; r += 8) {
-    u64 row = (u64)client * rows + r, at = row * width;
-    float d[G][4], n[G][4], sum = 0, slope = 0;
+  float w[4] = {}, dweight[4] = {}, dbias[4] = {}, df_bias[4] = {};
+  if (mine) load4(weight, client * weight_stride + k, w);
+  for (unsigned first = begin; first < end; first += TOGETHER, turn ^= 1) {
+    float d[TOGETHER][4] = {}, n[TOGETHER][4] = {}, part[2 * TOGETHER];
 #pragma unroll
-    for (unsigned i = 0; i < G; ++i) {
-      unsigned g = lane + 32 * i;
-      if (g >= groups) continue;
-      load4(dy, at + 4 * g, d[i]);
-      load4(normal, at + 4 * g, n[i]);
+    for (unsigned i = 0; i < TOGETHER; ++i) {
+      u64 at = ((u64)client * rows + first + i) * width + k;
+      if (!mine || first + i >= end) continue;
+      load4(dy, at, d[i]);
+      load4(normal, at, n[i]);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < TOGETHER; ++i) {
+      part[2 * i] = part[2 * i + 1] = 0;
       for (unsigned j = 0; j < 4; ++j) {
-        dweight[i][j] += d[i][j] * n[i][j];
-        dbias[i][j] += d[i][j];
-        d[i][j] *= weight[4 * g + j];
-        sum += d[i][j];
-        slope += d[i][j] * n[i][j];
+        dweight[j] += d[i][j] * n[i][j];
+        dbias[j] += d[i][j];
+        d[i][j] *= w[j];
+        part[2 * i] += d[i][j];
+        part[2 * i + 1] += d[i][j] * n[i][j];
       }
     }
-    sum = warp_sum(sum) / width;
-    slope = warp_sum(slope) / width;
-    float factor = inverse[row];
+    float sum = sum_of_each(part);
+    if (lane % 4 == 0) parts[turn][warp][lane / 4] = sum;
+    __syncthreads();
 #pragma unroll
-    for (unsigned i = 0; i < G; ++i) {
-      unsigned g = lane + 32 * i;
-      if (g >= groups) continue;
-      for (unsigned j = 0; j < 4; ++j) d[i][j] = factor * (d[i][j] - sum - n[i][j] * slope);
-      if (dx != 0) store4(dx, at + 4 * g, d[i]);
-      u64 bits = threshold > 0 ? mask_hash(key, (u64)r * groups + g) : 0;
+    for (unsigned i = 0; i < TOGETHER; ++i) {
+      if (!mine || first + i >= end) continue;
+      float mean = 0, slope = 0;
+#pragma unroll
+      for (unsigned other = 0; other < G; ++other) {
+        float2 both = *(const float2*)&parts[turn][other][2 * i];
+        mean += both.x;
+        slope += both.y;
+      }
+      mean /= width;
+      slope /= width;
+      u64 row = (u64)client * rows + first + i, at = row * width + k;
+      float factor = inverse[row];
+      for (unsigned j = 0; j < 4; ++j) d[i][j] = factor * (d[i][j] - mean - n[i][j] * slope);
+      if (dx != 0) store4(dx, at, d[i]);
+      u64 bits = threshold > 0 ? mask_hash(key, (u64)(first + i) * (width / 4) + threadIdx.x) : 0;
       for (unsigned j = 0; j < 4; ++j) {
         if (threshold > 0) d[i][j] *= kept(bits, j, threshold, scale);
-        df_bias[i][j] += d[i][j];
+        df_bias[j] += d[i][j];
       }
-      if (df != 0) store4(df, at + 4 * g, d[i]);
+      if (df != 0) store4(df, at, d[i]);
     }
   }
-  if (sums == 0) return;
-  // One warp after the other, so that the sum is always the same.
-  for (unsigned w = 0; w < 8; ++w) {
-    if (w == warp) {
-#pragma unroll
-      for (unsigned i = 0; i < G; ++i)
-        for (unsigned j = 0; j < 4; ++j) {
-          unsigned k = 4 * (lane + 32 * i) + j;
-          shared[0][k] = (w == 0 ? 0 : shared[0][k]) + dweight[i][j];
-          shared[1][k] = (w == 0 ? 0 : shared[1][k]) + dbias[i][j];
-          shared[2][k] = (w == 0 ? 0 : shared[2][k]) + df_bias[i][j];
-        }
-    }
-    __syncthreads();
-  }
-  u64 at = ((u64)client * gridDim.x + blockIdx.x) * width, third = (u64)clients * gridDim.x * width;
-  for (unsigned k = threadIdx.x; k < width; k += 256)
-    for (unsigned part = 0; part < 3; ++part) sums[part * third + at + k] = shared[part][k];
+  if (sums == 0 || !mine) return;
+  u64 at = ((u64)client * gridDim.x + blockIdx.x) * width + k, third = (u64)clients * gridDim.x * width;
+  store4(sums, at, dweight);
+  store4(sums, third + at, dbias);
+  store4(sums, 2 * third + at, df_bias);
 }
 )";
 
@@ -162,13 +184,13 @@ GpuNorm gpu_residual_norm(const GpuNormInput& input, at::ScalarType type) {
   GpuNorm result{torch::empty(f.sizes(), options), torch::empty(f.sizes(), options),
                  torch::empty({all}, f.options().dtype(at::kFloat))};
   const OfClient weight(input.weight), bias(input.bias), f_bias(input.f_bias);
-  check(weight.stride == bias.stride, "weight and bias of a norm train alike");
   norm_kernel("residual_norm", f.scalar_type(), (x.defined() ? x : f).scalar_type(), type, width)
       .launch({(all + kNormRows - 1) / kNormRows, kGpuThreads}, f.data_ptr(), f_bias.data, f_bias.stride,
-              x.defined() ? x.data_ptr() : nullptr, weight.data, bias.data, weight.stride, result.normal.data_ptr(),
-              result.y.data_ptr(), result.inverse.data_ptr<float>(), seeds_of(input.site), input.site.call,
-              static_cast<unsigned>(f.size(1)), static_cast<unsigned>(width), static_cast<unsigned>(all),
-              static_cast<unsigned>(input.site.threshold), input.site.scale, static_cast<float>(input.epsilon));
+              x.defined() ? x.data_ptr() : nullptr, weight.data, weight.stride, bias.data, bias.stride,
+              result.normal.data_ptr(), result.y.data_ptr(), result.inverse.data_ptr<float>(), seeds_of(input.site),
+              input.site.call, static_cast<unsigned>(f.size(1)), static_cast<unsigned>(width),
+              static_cast<unsigned>(all), static_cast<unsigned>(input.site.threshold), input.site.scale,
+              static_cast<float>(input.epsilon));
   return result;
 }
 
@@ -188,7 +210,7 @@ GpuNormGradient gpu_residual_norm_gradient(const at::Tensor& dy, const GpuNorm& 
   if (wish.sums) result.sums = torch::empty({3, clients, blocks, width}, up.options().dtype(at::kFloat));
   const OfClient weights(weight);
   norm_kernel("residual_norm_gradient", wish.f.value_or(type), wish.x.value_or(type), type, width)
-      .launch({blocks, kGpuThreads, clients}, up.data_ptr(), forward.normal.data_ptr(),
+      .launch({blocks, static_cast<int>(32 * groups_for(width)), clients}, up.data_ptr(), forward.normal.data_ptr(),
               forward.inverse.data_ptr<float>(), weights.data, weights.stride, wish.f ? result.df.data_ptr() : nullptr,
               wish.x && !same ? result.dx.data_ptr() : nullptr, wish.sums ? result.sums.data_ptr<float>() : nullptr,
               seeds_of(site), site.call, static_cast<unsigned>(clients), static_cast<unsigned>(rows),

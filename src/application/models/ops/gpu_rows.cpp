@@ -192,7 +192,8 @@ __device__ inline float slope(float x) {
   return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * 0.3989422804014327f * __expf(-0.5f * x * x);
 }
 __device__ inline void bias_of(const float* bias, long long stride, unsigned k, float* v) {
-  for (unsigned j = 0; j < 4; ++j) v[j] = bias == 0 ? 0 : bias[blockIdx.y * stride + k + j];
+  v[0] = v[1] = v[2] = v[3] = 0;
+  if (bias != 0) load4(bias, blockIdx.y * stride + k, v);
 }
 template <typename Function>
 __device__ inline void with_bias(const T* x, const float* bias, long long stride, T* y, unsigned rows, unsigned width,
@@ -216,24 +217,31 @@ extern "C" __global__ void bias_gelu(const T* x, const float* bias, long long st
                                      unsigned width) {
   with_bias(x, bias, stride, y, rows, width, [](float v) { return gelu(v); });
 }
+// Rows [begin, begin + block_rows) of a block, and the sums of their gradients: sums [clients, blocks, width], or null.
 extern "C" __global__ void bias_gelu_gradient(const T* x, const float* bias, long long stride, const T* dy, T* dx,
-                                              unsigned rows, unsigned width) {
-  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), step = gridDim.x / CHUNKS;
+                                              float* sums, unsigned rows, unsigned width, unsigned block_rows) {
+  unsigned k = 4 * (blockIdx.x % CHUNKS * blockDim.x + threadIdx.x), block = blockIdx.x / CHUNKS;
+  unsigned begin = block * block_rows, end = begin + block_rows < rows ? begin + block_rows : rows;
   if (k >= width) return;
-  float b[4], v[4], d[4];
+  float b[4], v[4], d[4], sum[4] = {};
   bias_of(bias, stride, k, b);
 #pragma unroll 4
-  for (unsigned r = blockIdx.x / CHUNKS; r < rows; r += step) {
+  for (unsigned r = begin; r < end; ++r) {
     u64 at = ((u64)blockIdx.y * rows + r) * width + k;
     load4(x, at, v);
     load4(dy, at, d);
-    for (unsigned j = 0; j < 4; ++j) d[j] *= slope(v[j] + b[j]);
+    for (unsigned j = 0; j < 4; ++j) {
+      d[j] *= slope(v[j] + b[j]);
+      sum[j] += d[j];
+    }
     store4(dx, at, d);
   }
+  if (sums != 0) store4(sums, ((u64)blockIdx.y * (gridDim.x / CHUNKS) + block) * width + k, sum);
 }
 )";
 
 constexpr std::int64_t kMostWidth = 16 * kGpuThreads;
+constexpr std::int64_t kGeluRows = 16;  // of a block of the gradient
 
 const GpuKernel& mask_kernel(at::ScalarType type, const char* name) {
   return gpu_kernel_for(name, fmt::format("typedef {} T;\n", gpu_type(type)), kMasks);
@@ -379,13 +387,19 @@ at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_ta
   return y;
 }
 
-at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh) {
+at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh,
+                                  const at::Tensor& bias_gradient) {
   const at::Tensor from = x.contiguous(), up = dy.to(x.scalar_type()).contiguous();
   at::Tensor dx = torch::empty_like(from);
   const OfClient biases(bias);
   const Rowwise by("bias_gelu_gradient", from, by_tanh);
-  by.kernel.launch(by.grid(), from.data_ptr(), biases.data, biases.stride, up.data_ptr(), dx.data_ptr(), by.rows,
-                   by.width);
+  const std::int64_t blocks = (x.size(1) + kGeluRows - 1) / kGeluRows;
+  at::Tensor sums;
+  if (bias_gradient.defined()) sums = torch::empty({by.clients, blocks, x.size(2)}, bias_gradient.options());
+  by.kernel.launch({by.chunks * blocks, kGpuThreads, by.clients}, from.data_ptr(), biases.data, biases.stride,
+                   up.data_ptr(), dx.data_ptr(), sums.defined() ? sums.data_ptr<float>() : nullptr, by.rows, by.width,
+                   static_cast<unsigned>(kGeluRows));
+  if (sums.defined()) gpu_fold_sums(sums, bias_gradient);
   return dx;
 }
 

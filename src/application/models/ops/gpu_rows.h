@@ -42,6 +42,8 @@ void gpu_lookup_gradient(const at::Tensor& rows, const at::Tensor& ids, const at
 /// x += bias, in place; and gelu(x + bias): x [C, T, H] with H a multiple of 4, bias [H], [C, H] or undefined.
 void gpu_add_bias(const at::Tensor& x, const at::Tensor& bias);
 at::Tensor gpu_bias_gelu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
-at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh);
+/// Of x; that of the bias [C, H] is added to `bias_gradient` where it is defined.
+at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh,
+                                  const at::Tensor& bias_gradient);
 
 }  // namespace chorus

@@ -6,6 +6,13 @@
 #include <mutex>
 
 namespace chorus {
+namespace {
+
+bool in_fours(const at::Tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0 && (x.dim() < 2 || x.stride(0) % 4 == 0);
+}
+
+}  // namespace
 
 const char* gpu_type(at::ScalarType type) { return type == at::kBFloat16 ? "bf16" : "float"; }
 
@@ -24,7 +31,8 @@ const std::int64_t* seeds_of(const Dropout::Site& site) {
 }
 
 OfClient::OfClient(const at::Tensor& tensor)
-    : data(tensor.defined() ? tensor.data_ptr<float>() : nullptr),
-      stride(tensor.defined() && tensor.dim() == 2 ? tensor.stride(0) : 0) {}
+    : aligned(tensor.defined() && !in_fours(tensor) ? tensor.clone(at::MemoryFormat::Contiguous) : tensor),
+      data(aligned.defined() ? aligned.data_ptr<float>() : nullptr),
+      stride(aligned.defined() && aligned.dim() == 2 ? aligned.stride(0) : 0) {}
 
 }  // namespace chorus

@@ -74,10 +74,12 @@ const GpuKernel& gpu_kernel_for(const char* name, const std::string& defined, co
 /// The seeds that a kernel makes masks from; null: nothing is dropped.
 const std::int64_t* seeds_of(const Dropout::Site& site);
 
-/// A small parameter [H] of all, or [C, H]; null where the tensor is undefined.
+/// A small parameter [H] of all, or [C, H], to be read four numbers at a time where H is a multiple of 4; null where
+/// the tensor is undefined.
 struct OfClient {
   explicit OfClient(const at::Tensor& tensor);
-  float* data;
+  at::Tensor aligned;
+  const float* data;
   std::int64_t stride;
 };
 

@@ -1,6 +1,7 @@
 #include "application/models/ops/packing.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/torch_runtime.h"
@@ -76,8 +77,10 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
   auto* token_at = token_at_.data_ptr<std::int64_t>();
   auto* slot_of = slot_of_.data_ptr<std::int64_t>();
   std::int64_t n = 0;
+  std::vector<std::int64_t> all_lengths;
   for (std::int64_t c = 0; c < clients_; ++c) {
     const auto& row = lengths[static_cast<std::size_t>(c)];
+    all_lengths.insert(all_lengths.end(), row.begin(), row.end());
     std::int64_t column = 0;
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(row.size()); ++b, ++n) {
       const std::int64_t length = row[static_cast<std::size_t>(b)];
@@ -103,6 +106,11 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
     const std::int64_t own = slot_of[c * tokens_];
     for (; column < tokens_; ++column) slot_of[c * tokens_ + column] = own;
   }
+  std::int64_t* longest_first = places + 6 * total_;
+  std::iota(longest_first, longest_first + total_, 0);
+  std::stable_sort(longest_first, longest_first + total_, [&](std::int64_t a, std::int64_t b) {
+    return all_lengths[static_cast<std::size_t>(a)] > all_lengths[static_cast<std::size_t>(b)];
+  });
   if (!device.is_cpu()) {
     numbers_ = sent_to(device, numbers_);
     flags_ = sent_to(device, flags_);
@@ -113,7 +121,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
 // All numbers lie in one buffer and all flags in another, so that a GPU gets them in two copies.
 Packing::Pieces Packing::numbers() {
   return {{&positions_, {clients_, tokens_}}, {&owner_, {clients_, tokens_}}, {&first_, {clients_, sequences_}},
-          {&last_, {clients_, sequences_}},   {&places_, {6, total_}},        {&token_at_, {total_ * longest_}},
+          {&last_, {clients_, sequences_}},   {&places_, {7, total_}},        {&token_at_, {total_ * longest_}},
           {&slot_of_, {clients_ * tokens_}}};
 }
 
@@ -159,7 +167,7 @@ const std::vector<std::vector<std::int64_t>>& Packing::lengths() const {
 at::Tensor Packing::places(const Packing& queries, const Packing& keys) {
   if (&queries == &keys || queries.places_.is_same(keys.places_)) return queries.places_;
   const at::Tensor &q = queries.places_, &k = keys.places_;
-  return torch::stack({q[0], q[1], q[2], k[2], q[4], k[4]});
+  return torch::stack({q[0], q[1], q[2], k[2], q[4], k[4], k[6]});
 }
 
 Packing Packing::with_visible(const at::Tensor& visible) const {

@@ -56,7 +56,7 @@ class Packing {
   const at::Tensor& visible() const { return visible_; }  ///< [C, T] bool, or undefined when every token is
 
   /// Of each sequence its client, its number there, the row of its first query and of its first key among all C * T,
-  /// and how many there are of each: [6, N].
+  /// and how many there are of each; and all sequences, those with most keys first: [7, N].
   static at::Tensor places(const Packing& queries, const Packing& keys);
 
   /// [C, T, ...] -> [N, L, ...]; what stands in the places beyond a sequence's end is arbitrary but finite.
@@ -78,7 +78,7 @@ class Packing {
   std::vector<std::vector<std::int64_t>> lengths_;
   at::Tensor positions_, owner_, token_valid_, first_, last_, sequence_valid_, client_of_, sequence_of_, length_of_,
       attendable_, visible_;
-  at::Tensor places_;    // [6, N]
+  at::Tensor places_;    // [7, N]
   at::Tensor token_at_;  // [N * L] index into C * T
   at::Tensor slot_of_;   // [C * T] index into N * L
 };

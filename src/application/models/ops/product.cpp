@@ -180,8 +180,8 @@ class BiasGelu : public torch::autograd::Function<BiasGelu> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& bias = saved[1];
     const at::Tensor dx = gpu_bias_gelu_gradient(saved[0], exists(bias) ? bias : at::Tensor(), gradients[0],
-                                                 context->saved_data["by tanh"].toBool());
-    if (exists(bias) && bias.requires_grad()) gpu_column_sums(dx, bias.grad());
+                                                 context->saved_data["by tanh"].toBool(),
+                                                 bias.requires_grad() ? bias.grad() : at::Tensor());
     return {dx, at::Tensor(), at::Tensor()};
   }
 };
