@@ -64,6 +64,7 @@ Layout Layout::with_rows(ParamId id, std::int64_t rows) const {
   check(rows > 0 && spec.shape.size() == 2, "only a table has rows");
   spec.shape[0] = rows;
   spec.count = rows * spec.shape[1];
+  result.last_ = id.index;
   result.place();
   return result;
 }
@@ -78,11 +79,12 @@ std::optional<ParamId> Layout::find(std::string_view name) const {
 void Layout::place() {
   constexpr std::int64_t kAlignment = 16;
   trainable_size_ = frozen_size_ = 0;
-  const auto turn_of = [](const ParamSpec& spec) {
+  const auto turn_of = [&](const ParamSpec& spec) {
+    if (last_ >= 0 && &spec == &specs_[static_cast<std::size_t>(last_)]) return 3;
     if (spec.count % kAlignment != 0) return 2;
     return spec.product ? 0 : 1;
   };
-  for (const int turn : {0, 1, 2}) {
+  for (const int turn : {0, 1, 2, 3}) {
     for (ParamSpec& spec : specs_) {
       if (turn_of(spec) != turn) continue;
       std::int64_t& size = spec.trainable ? trainable_size_ : frozen_size_;

@@ -81,7 +81,7 @@ class Layout {
   /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
   void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
 
-  /// The same layout, the table `id` having so many rows.
+  /// The same layout, the table `id` having so many rows and lying last.
   Layout with_rows(ParamId id, std::int64_t rows) const;
 
   const ParamSpec& operator[](ParamId id) const { return specs_.at(static_cast<std::size_t>(id.index)); }
@@ -108,6 +108,7 @@ class Layout {
   std::int64_t trainable_size_ = 0, products_size_ = 0;
   std::int64_t frozen_size_ = 0;
   int current_layer_ = kEmbeddingLayer;
+  int last_ = -1;  // the parameter that lies last, wherever it would be; none: -1
 };
 
 }  // namespace chorus

@@ -34,6 +34,16 @@ std::optional<ParamSpec> joined_spec(const Layout& layout, int first, int count)
   return all;
 }
 
+// On a GPU long rows that lie apart are filled faster one by one.
+void clear(const at::Tensor& rows) {
+  constexpr std::int64_t kLong = 1 << 18;
+  if (rows.is_cpu() || rows.size(1) < kLong) {
+    rows.zero_();
+  } else {
+    for (std::int64_t c = 0; c < rows.size(0); ++c) rows[c].zero_();
+  }
+}
+
 const at::Tensor kNone;
 
 const at::Tensor& found(const std::unordered_map<int, at::Tensor>& in, ParamId first) {
@@ -163,13 +173,13 @@ void Params::zero_grads() {
   std::fill(written_->parameters.begin(), written_->parameters.end(), std::uint8_t{1});
 }
 
-void Params::begin_grads() {
+void Params::begin_grads(std::int64_t used) {
   const std::int64_t products = layout_->products_size();
   for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
     const ParamSpec& spec = layout_->specs()[i];
     written_->parameters[i] = spec.trainable && spec.offset < products ? 0 : 1;
   }
-  grads_.narrow(1, products, grads_.size(1) - products).zero_();
+  if (used > products) clear(grads_.narrow(1, products, used - products));
 }
 
 void Params::end_grads() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "application/optim/flat_kernels.h"
 #include "core/gpu_kernel.h"
@@ -19,7 +20,8 @@ constexpr std::int64_t kGrain = 1 << 16;
 
 // flat_kernels.h for a GPU, all clients at once, four neighbours a thread. numbers [3, A]: size, root and shrink of
 // each, or null when all have the same. `half`: a bfloat16 copy of the values, or null. `quads`: how many groups of
-// four lie at multiples of four.
+// four lie at multiples of four. `known`, a multiple of four or beyond the end: numbers that have moments; those of the
+// others are 0.
 constexpr const char* kAdamWSource = R"(
 __device__ inline float adamw_of(float before, float g, float& m, float& v, float decay, float size, float root,
                                  float beta1, float gain1, float beta2, float gain2, float epsilon) {
@@ -35,8 +37,8 @@ __device__ inline unsigned pair(float low, float high) {
 extern "C" __global__ void __launch_bounds__(256)
 adamw(float* w, long long w_stride, const float* before, long long before_stride, const float* g, long long g_stride,
       float* m, float* v, long long stride, unsigned short* half, long long half_stride, const float* mask,
-      const float* numbers, float size, float root, float shrink, const float* scale, long long count, long long quads, float beta1, float gain1, float beta2, float gain2,
-      float epsilon) {
+      const float* numbers, float size, float root, float shrink, const float* scale, long long count, long long quads,
+      long long known, float beta1, float gain1, float beta2, float gain2, float epsilon) {
   const unsigned c = blockIdx.y, clients = gridDim.y;
   if (numbers != 0) {
     size = numbers[c];
@@ -48,7 +50,8 @@ adamw(float* w, long long w_stride, const float* before, long long before_stride
   if (half != 0) half += c * half_stride;
   const long long step = (long long)gridDim.x * blockDim.x, start = blockIdx.x * (long long)blockDim.x + threadIdx.x;
   for (long long i = start; i < quads; i += step) {
-    float4 a = ((const float4*)before)[i], d = ((const float4*)g)[i], p = ((float4*)m)[i], q = ((float4*)v)[i];
+    float4 a = ((const float4*)before)[i], d = ((const float4*)g)[i], p = make_float4(0, 0, 0, 0), q = p;
+    if (4 * i < known) p = ((float4*)m)[i], q = ((float4*)v)[i];
     float4 k = make_float4(shrink, shrink, shrink, shrink);
     if (mask != 0) k = make_float4(shrink * mask[4 * i], shrink * mask[4 * i + 1], shrink * mask[4 * i + 2], shrink * mask[4 * i + 3]);
     a.x = adamw_of(a.x, d.x * factor, p.x, q.x, k.x, size, root, beta1, gain1, beta2, gain2, epsilon);
@@ -62,6 +65,7 @@ adamw(float* w, long long w_stride, const float* before, long long before_stride
   }
   for (long long i = 4 * quads + start; i < count; i += step) {
     const float decay = mask == 0 ? shrink : shrink * mask[i];
+    if (i >= known) m[i] = v[i] = 0;
     w[i] = adamw_of(before[i], g[i] * factor, m[i], v[i], decay, size, root, beta1, gain1, beta2, gain2, epsilon);
     if (half != 0) half[i] = (unsigned short)pair(w[i], 0);
   }
@@ -88,16 +92,24 @@ void AdamWConfig::describe(ConfigVisitor& visitor) {
 AdamW::AdamW(const AdamWConfig& config, const OptimizerInput& input)
     : Optimizer(input),
       config_(config),
-      first_(buffer("first", input.layout->trainable_size())),
-      second_(buffer("second", input.layout->trainable_size())) {}
+      first_(empty_buffer("first", input.layout->trainable_size())),
+      second_(empty_buffer("second", input.layout->trainable_size())) {}
+
+void AdamW::complete() {
+  const std::int64_t rest = first_.size(1) - known_;
+  for (const at::Tensor& moments : {first_, second_}) moments.narrow(1, known_, rest).zero_();
+  known_ = first_.size(1);
+}
 
 bool AdamW::fused(const at::Tensor& values) const {
   return fast_kernels() && (values.is_cpu() || GpuKernel::works_on(values));
 }
 
 void AdamW::update(const Rows& rows) {
-  const at::Tensor first = first_.narrow(0, 0, rows.count);
-  const at::Tensor second = second_.narrow(0, 0, rows.count);
+  if (!fused(rows.values)) complete();
+  const std::int64_t count = rows.values.size(1), known = std::exchange(known_, std::max(known_, rows.values.size(1)));
+  const at::Tensor first = first_.narrow(0, 0, rows.count).narrow(1, 0, count);
+  const at::Tensor second = second_.narrow(0, 0, rows.count).narrow(1, 0, count);
   std::vector<double> size, root;
   for (std::int64_t c = 0; c < rows.count; ++c) {
     const double step = steps(rows.count)[static_cast<std::size_t>(c)];
@@ -118,8 +130,13 @@ void AdamW::update(const Rows& rows) {
       const AdamWRow row{rows.values[c].data_ptr<float>(),    rows.before[c].data_ptr<float>(),
                          rows.gradients[c].data_ptr<float>(), first[c].data_ptr<float>(),
                          second[c].data_ptr<float>(),         mask.defined() ? mask.data_ptr<float>() : nullptr};
-      at::parallel_for(0, rows.values.size(1), kGrain,
-                       [&](std::int64_t begin, std::int64_t end) { adamw_step(row, begin, end, step); });
+      at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; i += kGrain) {
+          const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(known, i, stop);
+          for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
+          adamw_step(row, i, stop, step);
+        }
+      });
     }
     if (rows.half.defined()) at::Tensor(rows.half).copy_(rows.values);
     return;
@@ -135,10 +152,9 @@ void AdamW::update(const Rows& rows) {
       for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
       there = sent_to(rows.values.device(), torch::tensor(numbers));
     }
-    const std::int64_t count = rows.values.size(1);
     const at::Tensor &values = rows.values, &before = rows.before, &half = rows.half, &mask = decay_mask();
-    const bool quads =
-        in_quads(values) && in_quads(before) && in_quads(half) && in_quads(rows.gradients) && in_quads(first);
+    const bool quads = (known % 4 == 0 || known >= count) && in_quads(values) && in_quads(before) && in_quads(half) &&
+                       in_quads(rows.gradients) && in_quads(first);
     gpu_adamw().launch({std::min<std::int64_t>((count + 1023) / 1024, 16384), 256, rows.count},
                        values.data_ptr<float>(), values.stride(0), before.data_ptr<float>(), before.stride(0),
                        rows.gradients.data_ptr<float>(), rows.gradients.stride(0), first.data_ptr<float>(),
@@ -147,7 +163,7 @@ void AdamW::update(const Rows& rows) {
                        there.defined() ? there.data_ptr<float>() : nullptr, static_cast<float>(size[0]),
                        static_cast<float>(root[0]), static_cast<float>(rows.rates[0] * input().weight_decay),
                        rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
-                       quads ? count / 4 : std::int64_t{0}, static_cast<float>(config_.beta1),
+                       quads ? count / 4 : std::int64_t{0}, known, static_cast<float>(config_.beta1),
                        static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2),
                        static_cast<float>(1 - config_.beta2), static_cast<float>(config_.epsilon));
     return;

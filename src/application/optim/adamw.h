@@ -22,9 +22,11 @@ class AdamW : public Optimizer {
  private:
   void update(const Rows& rows) override;
   bool fused(const at::Tensor& values) const override;
+  void complete() override;
 
   AdamWConfig config_;
   at::Tensor first_, second_;  // [C, P] moments
+  std::int64_t known_ = 0;     // of a client's first numbers; those of the others are 0 and not written yet
 };
 
 }  // namespace chorus

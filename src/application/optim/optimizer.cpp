@@ -67,7 +67,8 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
   if (memory.half.defined()) at::Tensor(memory.half).copy_(values);
 }
 
-std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) const {
+std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) {
+  complete();
   std::map<std::string, at::Tensor> result;
   for (const auto& [name, rows] : buffers_) result[name] = rows[client].clone();
   result[kSteps] = torch::full({1}, steps_.at(static_cast<std::size_t>(client)), at::kDouble);
@@ -75,6 +76,7 @@ std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) const {
 }
 
 void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Tensor>& state) {
+  complete();
   for (auto& [name, rows] : buffers_) {
     const auto found = state.find(name);
     if (found == state.end()) {
@@ -88,14 +90,12 @@ void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Ten
   steps_.at(static_cast<std::size_t>(client)) = found == state.end() ? 0 : found->second.item<double>();
 }
 
-at::Tensor& Optimizer::buffer(const std::string& name, std::int64_t size) {
-  at::Tensor& rows = buffers_[name];
-  if (!rows.defined()) {
-    const std::int64_t stride = (size + 15) / 16 * 16;  // rows begin at multiples of 64 bytes, as those of Params
-    rows =
-        torch::zeros({input_.clients, stride}, at::TensorOptions(input_.device).dtype(at::kFloat)).narrow(1, 0, size);
-  }
-  return rows;
+at::Tensor Optimizer::buffer(const std::string& name, std::int64_t size) { return empty_buffer(name, size).zero_(); }
+
+at::Tensor Optimizer::empty_buffer(const std::string& name, std::int64_t size) {
+  const std::int64_t stride = (size + 15) / 16 * 16;  // rows begin at multiples of 64 bytes, as those of Params
+  const auto options = at::TensorOptions(input_.device).dtype(at::kFloat);
+  return buffers_[name] = torch::empty({input_.clients, stride}, options).narrow(1, 0, size);
 }
 
 at::Tensor Optimizer::column(std::span<const double> numbers) const {

@@ -45,7 +45,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// values, gradients [A, P], rates: the learning rate of each of the A clients. `scale`: factors [A, 1] of the
-  /// gradients (clip_scales), undefined for 1. May change the gradients.
+  /// gradients (clip_scales), undefined for 1. May change the gradients. Of an elementwise() one they may also be the
+  /// first few of the P numbers, [A, p], where all others have had no gradient yet.
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
             const at::Tensor& scale = {}, const StepMemory& memory = {});
 
@@ -57,11 +58,11 @@ class Optimizer {
   virtual double reach(double steps) const { return steps; }
 
   /// The state of one client, to be kept between rounds; and back. An empty one starts anew.
-  std::map<std::string, at::Tensor> state(std::int64_t client) const;
+  std::map<std::string, at::Tensor> state(std::int64_t client);
   void restore(std::int64_t client, const std::map<std::string, at::Tensor>& state);
 
  protected:
-  /// Rows [A, P]; `column` is [A, 1].
+  /// Rows [A, P], or [A, p]; `column` is [A, 1].
   struct Rows {
     at::Tensor values, gradients;
     std::span<const double> rates;
@@ -75,7 +76,10 @@ class Optimizer {
   virtual bool fused(const at::Tensor& /*values*/) const { return false; }
 
   /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.
-  at::Tensor& buffer(const std::string& name, std::int64_t size);
+  at::Tensor buffer(const std::string& name, std::int64_t size);
+  /// The same without the zeros: `complete` puts them where `update` has not written.
+  at::Tensor empty_buffer(const std::string& name, std::int64_t size);
+  virtual void complete() {}
   /// One number a client as [A, 1]; a plain scalar tensor when all are equal.
   at::Tensor column(std::span<const double> numbers) const;
   /// The steps each of the first `count` clients has made, this one included.

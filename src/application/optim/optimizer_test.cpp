@@ -45,10 +45,13 @@ struct Case {
   double weight_decay = 0;
 };
 
-std::unique_ptr<Optimizer> make(const Case& c, std::int64_t clients) {
+std::unique_ptr<Optimizer> make(const Case& c, const OptimizerInput& input) {
   Choice<Optimizers> choice(c.name);
   ConfigDocument::parse(c.options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
-  return choice.make(OptimizerInput{layout(), clients, at::kCPU, c.weight_decay, false});
+  return choice.make(input);
+}
+std::unique_ptr<Optimizer> make(const Case& c, std::int64_t clients) {
+  return make(c, OptimizerInput{layout(), clients, at::kCPU, c.weight_decay, false});
 }
 
 TEST(Optimizers, MakePyTorchsSteps) {
@@ -128,6 +131,32 @@ TEST(AdamW, IsTheSameOnAGpu) {
     other->step(there, gradients.to(gpu), rates, clip_scales(gradients.to(gpu), 1.0));
   }
   EXPECT_TRUE(torch::allclose(here, there.cpu(), 1e-5, 1e-6));
+}
+
+// On a device. Of the numbers that have a gradient later the moments' memory is not written before.
+void expect_numbers_may_come_later(at::Device device) {
+  auto layout = std::make_shared<Layout>();
+  layout->add("table", {40, 16}, Init::zeros());
+  for (const Case& c : {Case{"", "sgd", "{}"}, Case{"", "sgd", "{momentum: 0.9}"}, Case{"", "adamw", "{}"}}) {
+    const OptimizerInput input{layout, 2, device};
+    const auto all = make(c, input), later = make(c, input);
+    const at::Tensor whole = torch::zeros({2, 640}, at::TensorOptions(device)), part = whole.clone();
+    const std::vector<double> rates{0.1, 0.2};
+    torch::manual_seed(5);
+    for (const std::int64_t used : {208, 208, 400, 640, 640}) {
+      const at::Tensor gradients = torch::randn({2, 640}).to(device);
+      gradients.narrow(1, used, 640 - used).zero_();
+      all->step(whole, gradients.clone(), rates);
+      later->step(part.narrow(1, 0, used), gradients.narrow(1, 0, used), rates);
+      EXPECT_TRUE(part.equal(whole)) << c.name << " after " << used;
+    }
+    for (const auto& [name, rows] : all->state(1)) EXPECT_TRUE(rows.equal(later->state(1).at(name))) << name;
+  }
+}
+
+TEST(Optimizer, NumbersMayGetTheirFirstGradientLater) {
+  expect_numbers_may_come_later(at::kCPU);
+  if (at::globalContext().hasCUDA()) expect_numbers_may_come_later({at::kCUDA, 0});
 }
 
 TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {

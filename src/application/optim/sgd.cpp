@@ -26,7 +26,7 @@ void Sgd::update(const Rows& rows) {
   decay_gradients(rows);
   at::Tensor direction = rows.gradients;
   if (config_.momentum > 0) {
-    const at::Tensor momentum = momentum_.narrow(0, 0, rows.count);
+    const at::Tensor momentum = momentum_.narrow(0, 0, rows.count).narrow(1, 0, rows.values.size(1));
     momentum.mul_(config_.momentum).add_(rows.gradients);
     direction = config_.nesterov ? rows.gradients.add(momentum, config_.momentum) : momentum;
   }

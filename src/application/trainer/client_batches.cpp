@@ -30,9 +30,12 @@ ClientBatches::ClientBatches(const ClientBatchesInput& input) : input_(input) {
   check(!input.data.rows.empty(), "a client without data cannot train");
 }
 
+std::int64_t ClientBatches::count() const {
+  return (static_cast<std::int64_t>(input_.data.rows.size()) + input_.size - 1) / input_.size;
+}
+
 std::span<const std::uint32_t> ClientBatches::at(std::int64_t number) {
-  const auto size = static_cast<std::size_t>(input_.size), place = static_cast<std::size_t>(number);
-  const std::size_t an_epoch = (input_.data.rows.size() + size - 1) / size;
+  const auto place = static_cast<std::size_t>(number), an_epoch = static_cast<std::size_t>(count());
   if (place / an_epoch != epoch_) shuffle(place / an_epoch);
   const Batch& batch = batches_[place % an_epoch];
   return std::span<const std::uint32_t>(rows_).subspan(batch.begin, batch.count);

@@ -30,6 +30,9 @@ class ClientBatches {
   explicit ClientBatches(const ClientBatchesInput& input);
 
   std::span<const std::uint32_t> at(std::int64_t number);
+  /// Batches of an epoch.
+  std::int64_t count() const;
+  const EncodedDataset& data() const { return *input_.data.data; }
 
  private:
   struct Batch {

@@ -51,16 +51,14 @@ class CohortTrainer::Session {
         clients_(clients),
         moment_(moment),
         start_(start.to(trainer.input_.base.device())),
-        words_(keep == Keep::kUsedWords ? words_of(trainer.input_, clients) : std::nullopt),
+        batches_(batches_of(trainer.config_, clients, moment)),
+        words_(keep == Keep::kUsedWords ? words_of(trainer.input_, batches_) : std::nullopt),
         recorder_(keep == Keep::kRecorded ? trainer.input_.recorders->lend(trainer.input_.base, count(), halves())
                                           : nullptr),
         params_(first_params()),
-        at_start_(!words_ && !recorder_) {
+        at_start_(!words_ && !recorder_),
+        used_(params_.values().size(1)) {
     if (halves() && !recorder_) params_ = params_.with_halves();
-    for (const TrainClient& client : clients) {
-      batches_.emplace_back(
-          ClientBatchesInput{client.data, client.id, trainer.config_.batch_size, moment.seed, moment.round});
-    }
   }
 
   const Params& params() const { return params_; }
@@ -76,7 +74,8 @@ class CohortTrainer::Session {
   /// which saves a copy; it must be of all clients.
   void step(std::int64_t count, Optimizer& optimizer, std::span<const double> rates, const at::Tensor& scale) {
     if (!at_start_) {
-      optimizer.step(active(count).values(), active(count).grads(), rates, scale, {.half = active(count).halves()});
+      const Params& now = active(count);
+      optimizer.step(used(now.values()), used(now.grads()), rates, scale, {.half = used(now.halves())});
       return;
     }
     check(count == params_.clients(), "all clients make the first step");
@@ -90,8 +89,11 @@ class CohortTrainer::Session {
   void add_proximal(std::int64_t count, double mu) {
     if (!begun_.defined()) begun_ = words_ ? words_->params(params_, start_).values() : start_;
     const Params& now = active(count);
-    now.grads().add_(now.values(), mu).sub_(begun_.dim() == 1 ? begun_ : begun_.narrow(0, 0, count), mu);
+    const at::Tensor begun = begun_.dim() == 1 ? begun_.unsqueeze(0) : begun_.narrow(0, 0, count);
+    used(now.grads()).add_(used(now.values()), mu).sub_(used(begun), mu);
   }
+  /// Of rows [A, P] the numbers that may have a gradient by now.
+  at::Tensor used(const at::Tensor& rows) const { return rows.defined() ? rows.narrow(1, 0, used_) : rows; }
   /// The first `count` clients alone.
   Params& active(std::int64_t count) {
     if (!active_ || active_->clients() != count) active_.emplace(params_.first(count));
@@ -138,6 +140,7 @@ class CohortTrainer::Session {
   };
   Passed pass(Reading reading, const at::Tensor& factors, bool begins,
               std::optional<std::pair<std::int64_t, std::int64_t>> next) {
+    if (begins && words_) used_ = words_->numbers_until(reading.number + trainer_.config_.accumulate - 1);
     PassInput input{std::move(reading.batch), trainer_.config_.dropout ? std::move(reading.dropout) : Dropout(),
                     factors, begins};
     if (!recorder_) return there_and_back(active(reading.count), input, next);
@@ -152,7 +155,7 @@ class CohortTrainer::Session {
 
  private:
   Passed there_and_back(Params& params, PassInput& input, std::optional<std::pair<std::int64_t, std::int64_t>> next) {
-    if (input.begins) params.begin_grads();
+    if (input.begins) params.begin_grads(used_);
     Dropout dropout = input.dropout;
     const at::Tensor loss = this->loss(params, input.batch, dropout);
     std::future<Reading> ahead = read_beside(next);
@@ -180,25 +183,32 @@ class CohortTrainer::Session {
     if (halves()) at::Tensor(result.halves()).copy_(result.values());
     return result;
   }
-  static std::optional<UsedWords> words_of(const TrainerInput& input, std::span<const TrainClient> clients) {
+  static std::vector<ClientBatches> batches_of(const TrainerConfig& config, std::span<const TrainClient> clients,
+                                               const TrainMoment& moment) {
+    std::vector<ClientBatches> result;
+    for (const TrainClient& client : clients) {
+      result.emplace_back(ClientBatchesInput{client.data, client.id, config.batch_size, moment.seed, moment.round});
+    }
+    return result;
+  }
+  static std::optional<UsedWords> words_of(const TrainerInput& input, std::span<ClientBatches> batches) {
     const Embedding* words = input.model.words();
     if (words == nullptr || !UsedWords::possible(input.model.layout(), *words)) return std::nullopt;
-    std::vector<const ClientData*> data;
-    for (const TrainClient& client : clients) data.push_back(&client.data);
-    return UsedWords(input.model.layout(), *words, data, input.base.device());
+    return UsedWords(input.model.layout(), *words, batches, input.base.device());
   }
 
   const CohortTrainer& trainer_;
   std::span<const TrainClient> clients_;
   TrainMoment moment_;
   at::Tensor start_;
+  std::vector<ClientBatches> batches_;
   std::optional<UsedWords> words_;
   std::unique_ptr<StepRecorder> recorder_;
   Params params_;
-  bool at_start_;     // the values are the start's own memory, not to be written
-  at::Tensor begun_;  // the values at first, where a proximal term asks for them
+  bool at_start_;      // the values are the start's own memory, not to be written
+  at::Tensor begun_;   // the values at first, where a proximal term asks for them
+  std::int64_t used_;  // of a client's numbers, the first that may have a gradient by now
   std::optional<Params> active_;
-  std::vector<ClientBatches> batches_;
 };
 
 CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config)
@@ -294,7 +304,7 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
     const Params& active = session.active(count);
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());
-    const at::Tensor scale = config_.clip > 0 ? clip_scales(active.grads(), config_.clip) : at::Tensor();
+    const at::Tensor scale = config_.clip > 0 ? clip_scales(session.used(active.grads()), config_.clip) : at::Tensor();
     std::vector<double> rates;
     for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
       const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),

@@ -9,46 +9,60 @@
 namespace chorus {
 namespace {
 
+constexpr std::int64_t kUnused = -1;
+
 at::Tensor one_or_each(const at::Tensor& start) { return start.dim() == 1 ? start.unsqueeze(0) : start; }
 
 }  // namespace
 
 bool UsedWords::possible(const Layout& layout, const Embedding& words) {
   const ParamSpec& table = layout[words.table];
-  // So that the other parameters keep their order (Layout::place); 1000: rows up to the padding's are always used.
+  // 16: as wide as memory is read at once; 1000: rows up to the padding's are always used.
   return fast_kernels() && table.trainable && table.shape[1] % 16 == 0 && words.padding < 1000;
 }
 
-UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<const ClientData* const> clients,
-                     at::Device device)
+UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<ClientBatches> batches, at::Device device)
     : begin_(layout[words.table].offset), size_(layout[words.table].count), width_(layout[words.table].shape[1]) {
-  const std::int64_t vocabulary = layout[words.table].shape[0];
-  const auto cohort = static_cast<std::int64_t>(clients.size());
-  names_ = torch::zeros({cohort, vocabulary}, at::kLong);
-  std::vector<std::vector<std::int64_t>> used(clients.size());
-  std::int64_t most = 0;
-  for (std::size_t c = 0; c < clients.size(); ++c) {
+  const std::int64_t vocabulary = layout[words.table].shape[0], always = std::max<std::int64_t>(words.padding, -1) + 1;
+  const auto cohort = static_cast<std::int64_t>(batches.size());
+  names_ = torch::full({cohort, vocabulary}, kUnused, at::kLong);
+  std::vector<std::vector<std::int64_t>> used(batches.size());
+  for (std::size_t c = 0; c < batches.size(); ++c) {
     auto* name = names_.data_ptr<std::int64_t>() + static_cast<std::int64_t>(c) * vocabulary;
-    // The row of the padding, which has no gradient by its number, keeps it.
-    std::fill_n(name, std::min(std::max<std::int64_t>(words.padding, 0) + 1, vocabulary), 1);
-    for (const std::uint32_t row : clients[c]->rows) {
-      for (const std::int32_t id : clients[c]->data->ids(row)) name[id] = 1;
-    }
-    for (std::int64_t id = 0; id < vocabulary; ++id) {
-      if (name[id] == 0) continue;
+    const auto use = [&](std::int64_t id) {
+      if (name[id] != kUnused) return;
       name[id] = static_cast<std::int64_t>(used[c].size());
       used[c].push_back(id);
+    };
+    // The row of the padding, which has no gradient by its number, keeps it.
+    for (std::int64_t id = 0; id < std::min(always, vocabulary); ++id) use(id);
+    for (std::int64_t number = 0; number < batches[c].count(); ++number) {
+      for (const std::uint32_t row : batches[c].at(number)) {
+        for (const std::int32_t id : batches[c].data().ids(row)) use(id);
+      }
+      if (number == static_cast<std::int64_t>(until_.size())) until_.push_back(until_.empty() ? 0 : until_.back());
+      until_[static_cast<std::size_t>(number)] =
+          std::max(until_[static_cast<std::size_t>(number)], static_cast<std::int64_t>(used[c].size()));
     }
     counts_.push_back(static_cast<std::int64_t>(used[c].size()));
-    most = std::max(most, counts_.back());
   }
+  // Whoever has fewer batches has used its words by its last one.
+  for (std::size_t i = 1; i < until_.size(); ++i) until_[i] = std::max(until_[i], until_[i - 1]);
+  const std::int64_t most = until_.back();
   rows_ = torch::zeros({cohort, most}, at::kLong);
-  for (std::size_t c = 0; c < clients.size(); ++c) {
+  for (std::size_t c = 0; c < batches.size(); ++c) {
     std::copy(used[c].begin(), used[c].end(), rows_.data_ptr<std::int64_t>() + static_cast<std::int64_t>(c) * most);
   }
   rows_ = sent_to(device, rows_);
-  names_ = sent_to(device, names_);
+  names_ = sent_to(device, names_.clamp_min_(0));
   layout_ = std::make_shared<Layout>(layout.with_rows(words.table, most));
+}
+
+std::int64_t UsedWords::numbers_until(std::int64_t batch) const {
+  constexpr std::int64_t kTogether = 16;
+  const auto place = std::min(static_cast<std::size_t>(batch), until_.size() - 1);
+  const std::int64_t all = layout_->trainable_size(), unused = (until_.back() - until_[place]) * width_;
+  return std::min(all, (all - unused + kTogether - 1) / kTogether * kTogether);
 }
 
 Params UsedWords::params(const Params& base, const at::Tensor& start) const {
@@ -60,10 +74,10 @@ Params UsedWords::params(const Params& base, const at::Tensor& start) const {
   const at::Tensor& values = params.values();
   const std::int64_t rest = whole.size(1) - begin_ - size_;
   values.narrow(1, 0, begin_).copy_(whole.narrow(1, 0, begin_).expand({cohort, begin_}));
-  values.narrow(1, begin_ + part, rest).copy_(whole.narrow(1, begin_ + size_, rest).expand({cohort, rest}));
+  values.narrow(1, begin_, rest).copy_(whole.narrow(1, begin_ + size_, rest).expand({cohort, rest}));
   for (std::int64_t c = 0; c < cohort; ++c) {
     const at::Tensor table = whole[whole.size(0) == 1 ? 0 : c].narrow(0, begin_, size_).view({-1, width_});
-    values[c].narrow(0, begin_, part).view({-1, width_}).copy_(table.index_select(0, rows_[c]));
+    values[c].narrow(0, begin_ + rest, part).view({-1, width_}).copy_(table.index_select(0, rows_[c]));
   }
   return params;
 }
@@ -72,16 +86,16 @@ at::Tensor UsedWords::rename(const at::Tensor& ids) const { return names_.narrow
 
 at::Tensor UsedWords::spread(const at::Tensor& values, const at::Tensor& start) const {
   const at::NoGradGuard no_grad;
-  const std::int64_t cohort = values.size(0), part = rows_.size(1) * width_;
+  const std::int64_t cohort = values.size(0);
   const at::Tensor whole = one_or_each(start);
   const std::int64_t rest = whole.size(1) - begin_ - size_;
   const at::Tensor result = torch::empty({cohort, whole.size(1)}, values.options());
   result.narrow(1, 0, begin_).copy_(values.narrow(1, 0, begin_));
   result.narrow(1, begin_, size_).copy_(whole.narrow(1, begin_, size_).expand({cohort, size_}));
-  result.narrow(1, begin_ + size_, rest).copy_(values.narrow(1, begin_ + part, rest));
+  result.narrow(1, begin_ + size_, rest).copy_(values.narrow(1, begin_, rest));
   for (std::int64_t c = 0; c < cohort; ++c) {
     const std::int64_t count = counts_[static_cast<std::size_t>(c)];
-    const at::Tensor mine = values[c].narrow(0, begin_, count * width_).view({count, width_});
+    const at::Tensor mine = values[c].narrow(0, begin_ + rest, count * width_).view({count, width_});
     result[c].narrow(0, begin_, size_).view({-1, width_}).index_copy_(0, rows_[c].narrow(0, 0, count), mine);
   }
   return result;

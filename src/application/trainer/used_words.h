@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "application/models/ops/layers.h"
-#include "application/tasks/task.h"
+#include "application/trainer/client_batches.h"
 #include "core/params.h"
 
 namespace chorus {
@@ -16,20 +16,23 @@ namespace chorus {
 /// The rows of the word table that clients have words for. A client's texts use a few thousand of a table's tens of
 /// thousands of rows; the others have no gradient, and an optimiser that changes each number by its own gradient alone
 /// leaves them as they are. So a cohort trains with tables of just the rows in use, each client with its own, and the
-/// words renamed to match: less memory to fill, clip and step over, and the same results.
+/// words renamed to match: less memory to fill, clip and step over, and the same results. Rows lie in the order in
+/// which batches come to them, at the end of the vector, so that those no batch has come to yet are left out, too.
 ///
-///     UsedWords used(model.layout(), *model.words(), clients, device);
+///     UsedWords used(model.layout(), *model.words(), batches, device);
 ///     Params params = used.params(base, start);      // [C, Pu]
 ///     batch.ids = used.rename(batch.ids);
 ///     at::Tensor values = used.spread(params.values(), start);  // [C, P]
 class UsedWords {
  public:
-  UsedWords(const Layout& layout, const Embedding& words, std::span<const ClientData* const> clients,
-            at::Device device);
+  /// Reads the first epoch of each client's batches.
+  UsedWords(const Layout& layout, const Embedding& words, std::span<ClientBatches> batches, at::Device device);
 
   /// Whether the table could be left out of the layout's arithmetic at all: it trains and its rows are aligned.
   static bool possible(const Layout& layout, const Embedding& words);
 
+  /// How many of a client's first numbers batches 0 to `batch` can have changed.
+  std::int64_t numbers_until(std::int64_t batch) const;
   /// Values that begin at `start`, [P] for all or [C, P].
   Params params(const Params& base, const at::Tensor& start) const;
   /// ids [A, T] of the first A clients, as rows of their tables.
@@ -41,6 +44,7 @@ class UsedWords {
   std::int64_t begin_, size_, width_;  // the table in the whole vector
   std::shared_ptr<const Layout> layout_;
   std::vector<std::int64_t> counts_;  // rows that each client uses
+  std::vector<std::int64_t> until_;   // rows that anybody has used by the end of a batch
   at::Tensor rows_;                   // [C, U] which; beyond a client's count: 0
   at::Tensor names_;                  // [C, V] the place of a row among a client's; 0 when it is not there
 };
