@@ -5,7 +5,7 @@
 /// no calls but to what stands there, too (and to __builtin_sqrtf and its like, not std::sqrt), and no sums over
 /// neighbours: those go over an array of partial sums.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define CHORUS_BEST_INSTRUCTIONS __attribute__((target_clones("avx512f", "avx2", "default")))
+#define CHORUS_BEST_INSTRUCTIONS __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #define CHORUS_FAST_LOOPS _Pragma("GCC push_options") _Pragma("GCC optimize(\"O3\")")
 #define CHORUS_END_OF_FAST_LOOPS _Pragma("GCC pop_options")
 #else

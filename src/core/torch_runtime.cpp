@@ -1,13 +1,8 @@
 #include "core/torch_runtime.h"
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
-#include <malloc.h>
 #include <torch/version.h>
 #ifdef CHORUS_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -24,6 +19,7 @@
 #include "core/error.h"
 #include "core/gpu_graph.h"
 #include "core/log.h"
+#include "core/tensor_memory.h"
 
 namespace chorus {
 namespace {
@@ -58,11 +54,7 @@ void prepare_torch() {
   handled = true;
   static std::once_flag done;
   std::call_once(done, [] {
-    // Tensors of a round are as large as those of the last one: memory that is given back to the system comes back page
-    // by page, which costs more than a simulated client's whole bookkeeping.
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    mallopt(M_ARENA_MAX, 1);
+    prepare_tensor_memory();
     const unsigned cores = std::thread::hardware_concurrency();
     if (std::getenv("OMP_NUM_THREADS") == nullptr && cores > 0) at::set_num_threads(static_cast<int>(cores));
   });
@@ -97,18 +89,6 @@ double free_gpu_memory() {
 void release_unused_memory() {
 #ifdef CHORUS_HAS_CUDA
   c10::cuda::CUDACachingAllocator::emptyCache();
-#endif
-}
-
-void prefer_large_pages(const at::Tensor& fresh) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
-  if (!fresh.is_cpu()) return;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(fresh.data_ptr()) + kLarge - 1) / kLarge * kLarge;
-  const auto end = (reinterpret_cast<std::uintptr_t>(fresh.data_ptr()) + fresh.nbytes()) / kLarge * kLarge;
-  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)fresh;
 #endif
 }
 

@@ -7,8 +7,8 @@
 namespace chorus {
 
 /// Sets LibTorch up, at the first call and at the first of each thread: one thread a core unless OMP_NUM_THREADS says
-/// otherwise (LibTorch counts hyper-threads out), and its warnings go to our log. Params calls it, so nobody else has
-/// to.
+/// otherwise (LibTorch counts hyper-threads out), its warnings go to our log, and tensors lie in large pages
+/// (tensor_memory.h). Params calls it, so nobody else has to.
 void prepare_torch();
 
 /// While it lives, LibTorch uses so many threads for the operations of this thread; 0: one a core. A thread that works
@@ -35,9 +35,5 @@ bool is_out_of_memory(const std::exception& error);
 double free_gpu_memory();
 /// Gives what LibTorch keeps of a GPU's memory for later back.
 void release_unused_memory();
-
-/// Asks for large pages behind a tensor's memory, which is not touched yet: a vector of a hundred million numbers is
-/// 100,000 small ones, each a fault. Does nothing where that cannot be.
-void prefer_large_pages(const at::Tensor& fresh);
 
 }  // namespace chorus

@@ -91,11 +91,7 @@ std::pair<WeightedMean::Node, std::vector<at::Tensor>> WeightedMean::take_siblin
 }
 
 at::Tensor WeightedMean::spare_like(const at::Tensor& x) {
-  if (spare_.empty()) {
-    at::Tensor fresh = at::empty_like(x);
-    prefer_large_pages(fresh);
-    return fresh;
-  }
+  if (spare_.empty()) return at::empty_like(x);
   at::Tensor spare = spare_.back();
   spare_.pop_back();
   return spare;

@@ -83,20 +83,25 @@ class GeluRows : public torch::autograd::Function<GeluRows> {
     at::Tensor y = torch::empty_like(from);
     const float* in = from.data_ptr<float>();
     float* out = y.data_ptr<float>();
-    for_pieces(from.numel(), [&](std::int64_t at, std::int64_t n) { gelu_row(in + at, out + at, n, by_tanh); });
-    context->save_for_backward({from});
-    context->saved_data["by tanh"] = by_tanh;
+    if (!x.requires_grad()) {
+      for_pieces(from.numel(), [&](std::int64_t at, std::int64_t n) { gelu_row(in + at, out + at, n, by_tanh); });
+      return y;
+    }
+    at::Tensor slopes = torch::empty_like(from);
+    float* slope = slopes.data_ptr<float>();
+    for_pieces(from.numel(),
+               [&](std::int64_t at, std::int64_t n) { gelu_slope_row(in + at, out + at, slope + at, n, by_tanh); });
+    context->save_for_backward({slopes});
     return y;
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    const at::Tensor from = context->get_saved_variables()[0], up = gradients[0].contiguous();
-    const bool by_tanh = context->saved_data["by tanh"].toBool();
-    at::Tensor result = torch::empty_like(from);
-    const float *in = from.data_ptr<float>(), *dy = up.data_ptr<float>();
+    const at::Tensor slopes = context->get_saved_variables()[0], up = gradients[0].contiguous();
+    at::Tensor result = torch::empty_like(slopes);
+    const float *slope = slopes.data_ptr<float>(), *dy = up.data_ptr<float>();
     float* out = result.data_ptr<float>();
-    for_pieces(from.numel(),
-               [&](std::int64_t at, std::int64_t n) { gelu_gradient_row(in + at, dy + at, out + at, n, by_tanh); });
+    for_pieces(slopes.numel(),
+               [&](std::int64_t at, std::int64_t n) { multiply_row(dy + at, slope + at, out + at, n); });
     return {result, at::Tensor()};
   }
 };

@@ -101,20 +101,28 @@ void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
-// The same in this machine's memory, a few columns a thread.
-void add_columns(const at::Tensor& sum, const at::Tensor& x) {
+// A few columns of a client's rows x [C, T, n] at a time, in this machine's memory: work(client, where they begin in a
+// row, how many they are).
+template <typename Work>
+void for_columns(const at::Tensor& x, const Work& work) {
   constexpr std::int64_t kColumns = 512;
-  const std::int64_t rows = x.size(1), width = x.size(2), pieces = (width + kColumns - 1) / kColumns;
-  at::parallel_for(0, x.size(0) * pieces, std::max<std::int64_t>(1, 65536 / (rows * kColumns)),
+  const std::int64_t width = x.size(2), pieces = (width + kColumns - 1) / kColumns;
+  at::parallel_for(0, x.size(0) * pieces, std::max<std::int64_t>(1, 65536 / (x.size(1) * kColumns)),
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t piece = begin; piece < end; ++piece) {
-                       const std::int64_t c = piece / pieces, first = piece % pieces * kColumns;
-                       float* to = sum.data_ptr<float>() + c * sum.stride(0) + first;
-                       const float* from = x.data_ptr<float>() + c * rows * width + first;
-                       const std::int64_t count = std::min(kColumns, width - first);
-                       for (std::int64_t r = 0; r < rows; ++r) add_row(to, from + r * width, count);
+                       const std::int64_t first = piece % pieces * kColumns;
+                       work(piece / pieces, first, std::min(kColumns, width - first));
                      }
                    });
+}
+
+void add_columns(const at::Tensor& sum, const at::Tensor& x) {
+  const std::int64_t rows = x.size(1), width = x.size(2);
+  for_columns(x, [&](std::int64_t c, std::int64_t first, std::int64_t count) {
+    float* to = sum.data_ptr<float>() + c * sum.stride(0) + first;
+    const float* from = x.data_ptr<float>() + c * rows * width + first;
+    for (std::int64_t r = 0; r < rows; ++r) add_row(to, from + r * width, count);
+  });
 }
 
 // sum [C, n] += the rows of x [C, T, n]
@@ -165,7 +173,45 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
   }
 };
 
-// gelu(x + b) on a GPU
+// gelu(x + b) in this machine's memory; the slopes take x's place.
+class BiasGeluRows : public torch::autograd::Function<BiasGeluRows> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
+                            bool by_tanh) {
+    check(x.is_contiguous(), "a product lies end to end");
+    const bool slopes = x.requires_grad();
+    at::Tensor y = torch::empty_like(x);
+    const std::int64_t rows = x.size(1), width = x.size(2), apart = bias.dim() == 2 ? bias.stride(0) : 0;
+    at::parallel_for(0, x.size(0) * rows, std::max<std::int64_t>(1, 16384 / width),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t r = begin; r < end; ++r) {
+                         float *in = x.data_ptr<float>() + r * width, *out = y.data_ptr<float>() + r * width;
+                         if (exists(bias)) add_row(in, bias.data_ptr<float>() + r / rows * apart, width);
+                         slopes ? gelu_slope_row(in, out, in, width, by_tanh) : gelu_row(in, out, width, by_tanh);
+                       }
+                     });
+    context->save_for_backward({x, bias});
+    return y;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &slopes = saved[0], &bias = saved[1], up = gradients[0].contiguous();
+    const at::Tensor dx = torch::empty_like(slopes), sum = bias.requires_grad() ? bias.grad() : at::Tensor();
+    const std::int64_t rows = dx.size(1), width = dx.size(2);
+    for_columns(dx, [&](std::int64_t c, std::int64_t first, std::int64_t count) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const std::int64_t at = (c * rows + r) * width + first;
+        float* to = dx.data_ptr<float>() + at;
+        multiply_row(up.data_ptr<float>() + at, slopes.data_ptr<float>() + at, to, count);
+        if (sum.defined()) add_row(sum.data_ptr<float>() + c * sum.stride(0) + first, to, count);
+      }
+    });
+    return {dx, at::Tensor(), at::Tensor()};
+  }
+};
+
+// The same on a GPU.
 class BiasGelu : public torch::autograd::Function<BiasGelu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
@@ -204,11 +250,13 @@ at::Tensor joined_product(const Params& params, const Affine& first, const at::T
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {
-  if (!gpu_rows_can(x) || params.layout()[of.weight].shape[of.transposed ? 1 : 0] % 4 != 0) {
+  const bool here = fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat && !params.halves().defined();
+  if (!here && (!gpu_rows_can(x) || params.layout()[of.weight].shape[of.transposed ? 1 : 0] % 4 != 0)) {
     return gelu(product(params, of, x), by_tanh);
   }
   const at::Tensor y = product(params, {of.weight, {}, of.transposed}, x);
-  return BiasGelu::apply(y, of.bias.exists() ? params[of.bias] : none(), by_tanh);
+  const at::Tensor bias = of.bias.exists() ? params[of.bias] : none();
+  return here ? BiasGeluRows::apply(y, bias, by_tanh) : BiasGelu::apply(y, bias, by_tanh);
 }
 
 }  // namespace chorus

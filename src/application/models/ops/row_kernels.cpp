@@ -1,7 +1,9 @@
 #include "application/models/ops/row_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "application/models/ops/mask_hash.h"
 #include "core/best_instructions.h"
@@ -138,14 +140,15 @@ void gelu_by_tanh(const float* __restrict x, float* __restrict y, std::int64_t n
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void gelu_gradient_by_tanh(const float* __restrict x, const float* __restrict dy, float* __restrict dx,
-                           std::int64_t n) {
+void gelu_slope_by_tanh(const float* x, float* __restrict y, float* slope, std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t j = 0; j < n; ++j) {
     const float square = x[j] * x[j];
     const float u = kTanhSlope * (x[j] + kTanhCube * square * x[j]);
     const float below = 1.0f - 1.0f / (exponential(2.0f * u) + 1.0f);  // (1 + tanh u) / 2
-    const float slope = 2.0f * below * (1.0f - below) * kTanhSlope * (1.0f + 3.0f * kTanhCube * square);
-    dx[j] = dy[j] * (below + x[j] * slope);
+    const float rise = 2.0f * below * (1.0f - below) * kTanhSlope * (1.0f + 3.0f * kTanhCube * square);
+    y[j] = x[j] * below;
+    slope[j] = below + x[j] * rise;
   }
 }
 
@@ -170,12 +173,14 @@ void gelu_by_erf(const float* __restrict x, float* __restrict y, std::int64_t n)
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void gelu_gradient_by_erf(const float* __restrict x, const float* __restrict dy, float* __restrict dx, std::int64_t n) {
+void gelu_slope_by_erf(const float* x, float* __restrict y, float* slope, std::int64_t n) {
+#pragma GCC ivdep
   for (std::int64_t j = 0; j < n; ++j) {
     const float magnitude = x[j] < 0 ? -x[j] : x[j];
     const float bell = exponential(-0.5f * x[j] * x[j]);
-    const float above = share_above(magnitude, bell);
-    dx[j] = dy[j] * ((x[j] < 0 ? above : 1.0f - above) + x[j] * bell * 0.3989422804f);
+    const float above = share_above(magnitude, bell), below = x[j] < 0 ? above : 1.0f - above;
+    y[j] = x[j] * below;
+    slope[j] = below + x[j] * bell * 0.3989422804f;
   }
 }
 
@@ -225,14 +230,17 @@ void softmax_gradient_of(const float* __restrict p, float* __restrict d, float m
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint64_t threshold, float scale,
+void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint32_t threshold, float scale,
                  float* __restrict mask) {
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const std::uint64_t bits = mask_hash(key, first + static_cast<std::uint64_t>(g));
-    mask[4 * g] = (bits & 0xFFFF) < threshold ? 0.0f : scale;
-    mask[4 * g + 1] = ((bits >> 16) & 0xFFFF) < threshold ? 0.0f : scale;
-    mask[4 * g + 2] = ((bits >> 32) & 0xFFFF) < threshold ? 0.0f : scale;
-    mask[4 * g + 3] = (bits >> 48) < threshold ? 0.0f : scale;
+  constexpr std::int64_t kTogether = 64;
+  std::uint64_t hashes[kTogether];
+  std::uint16_t bits[4 * kTogether];
+  static_assert(std::endian::native == std::endian::little, "the lowest bits are the first element's");
+  for (std::int64_t begin = 0; begin < groups; begin += kTogether) {
+    const std::int64_t count = std::min(kTogether, groups - begin);
+    for (std::int64_t g = 0; g < count; ++g) hashes[g] = mask_hash(key, first + static_cast<std::uint64_t>(begin + g));
+    std::memcpy(bits, hashes, sizeof(hashes));
+    for (std::int64_t j = 0; j < 4 * count; ++j) mask[4 * begin + j] = bits[j] < threshold ? 0.0f : scale;
   }
 }
 
@@ -278,10 +286,11 @@ CHORUS_END_OF_FAST_LOOPS
 
 void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
   const std::int64_t groups = width / 4;
-  fill_groups(row.key, row.start / 4, groups, row.threshold, row.scale, mask);
+  const auto threshold = static_cast<std::uint32_t>(row.threshold);
+  fill_groups(row.key, row.start / 4, groups, threshold, row.scale, mask);
   if (width % 4 == 0) return;
   float last[4];
-  fill_groups(row.key, row.start / 4 + static_cast<std::uint64_t>(groups), 1, row.threshold, row.scale, last);
+  fill_groups(row.key, row.start / 4 + static_cast<std::uint64_t>(groups), 1, threshold, row.scale, last);
   std::copy(last, last + width % 4, mask + groups * 4);
 }
 
@@ -332,9 +341,11 @@ void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh) {
   (by_tanh ? gelu_by_tanh : gelu_by_erf)(x, y, count);
 }
 
-void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t count, bool by_tanh) {
-  (by_tanh ? gelu_gradient_by_tanh : gelu_gradient_by_erf)(x, dy, dx, count);
+void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, bool by_tanh) {
+  (by_tanh ? gelu_slope_by_tanh : gelu_slope_by_erf)(x, y, slope, count);
 }
+
+void multiply_row(const float* x, const float* factors, float* y, std::int64_t count) { product(x, factors, y, count); }
 
 ExpSum exp_sum_row(const float* x, std::int64_t count) {
   const float top = greatest(x, count);

@@ -40,10 +40,13 @@ struct NormGradRow {
 };
 void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std::int64_t width, float* scratch);
 
-/// y = gelu(x): x times the normal distribution's share below x, or its approximation by a hyperbolic tangent. And the
-/// gradient of x from that of y.
+/// y = gelu(x): x times the normal distribution's share below x, or its approximation by a hyperbolic tangent. And its
+/// slope there, which may take the place of x.
 void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh);
-void gelu_gradient_row(const float* x, const float* dy, float* dx, std::int64_t count, bool by_tanh);
+void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, bool by_tanh);
+
+/// y = x * factors; y is another row.
+void multiply_row(const float* x, const float* factors, float* y, std::int64_t count);
 
 /// The largest of a row, and sum_j exp(x_j - top): a cross entropy is log(sum) + top - x[label].
 struct ExpSum {

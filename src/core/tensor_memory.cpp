@@ -1,0 +1,157 @@
+#include "core/tensor_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <torch/version.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#if TORCH_VERSION_MAJOR >= 2
+#define CHORUS_CONST_IN_TORCH_1
+#else
+#define CHORUS_CONST_IN_TORCH_1 const
+#endif
+
+namespace chorus {
+namespace {
+
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
+// From here on memory is mapped for a block alone; malloc takes no larger limit.
+constexpr std::size_t kLong = std::size_t{32} << 20;
+
+// Asks for large pages where a range has them whole.
+void prefer_large_pages(std::uintptr_t begin, std::uintptr_t end) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  begin = (begin + kLargePage - 1) / kLargePage * kLargePage;
+  end = end / kLargePage * kLargePage;
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)begin, (void)end;
+#endif
+}
+
+// Blocks of 32 MB and more.
+class LongBlocks {
+ public:
+  void* take(std::size_t bytes) {
+    const std::size_t size = (bytes + kLargePage - 1) / kLargePage * kLargePage;
+    const std::lock_guard lock(mutex_);
+    // One that is hardly longer will do; the newest may be in the cache still.
+    const auto kept = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
+      return block.size >= size && block.size - size <= size / 8;
+    });
+    if (kept != kept_.rend()) {
+      const Block block = *kept;
+      kept_bytes_ -= block.size;
+      kept_.erase(std::prev(kept.base()));
+      taken_[block.memory] = block.size;
+      return block.memory;
+    }
+    void* memory = std::aligned_alloc(kLargePage, size);
+    if (memory == nullptr) {
+      forget(0);
+      memory = std::aligned_alloc(kLargePage, size);
+    }
+    // LibTorch's words, by which is_out_of_memory knows it.
+    TORCH_CHECK(memory != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    prefer_large_pages(begin, begin + size);
+    taken_[memory] = size;
+    return memory;
+  }
+
+  /// False: it is none of these.
+  bool give_back(void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto found = taken_.find(memory);
+    if (found == taken_.end()) return false;
+    kept_.push_back({memory, found->second});
+    kept_bytes_ += found->second;
+    taken_.erase(found);
+    forget(most_kept_);
+    return true;
+  }
+
+ private:
+  struct Block {
+    void* memory;
+    std::size_t size;
+  };
+  // The oldest, until no more than so much is kept.
+  void forget(std::size_t bytes) {
+    while (kept_bytes_ > bytes) {
+      kept_bytes_ -= kept_.front().size;
+      std::free(kept_.front().memory);
+      kept_.pop_front();
+    }
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<void*, std::size_t> taken_;
+  std::list<Block> kept_;  // the oldest first
+  std::size_t kept_bytes_ = 0;
+  const std::size_t most_kept_ =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 8;
+};
+
+class TensorMemory : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) CHORUS_CONST_IN_TORCH_1 override {
+    if (bytes >= kLong) {
+      void* memory = blocks().take(bytes);
+      return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
+    }
+    c10::DataPtr result = base().allocate(bytes);
+    if (bytes >= kLargePage / 8) follow_heap();
+    return result;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+#if TORCH_VERSION_MAJOR >= 2
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+#endif
+
+ private:
+  static c10::Allocator& base() { return *c10::GetDefaultCPUAllocator(); }
+  static LongBlocks& blocks() {
+    static auto* all = new LongBlocks;  // tensors may outlive everything else
+    return *all;
+  }
+  static void give_back(void* memory) {
+    if (memory != nullptr && !blocks().give_back(memory)) base().raw_deleter()(memory);
+  }
+  // What malloc's heap has grown by since the last time.
+  static void follow_heap() {
+    static std::atomic<std::uintptr_t> known{0};
+    const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
+    const std::uintptr_t before = known.exchange(end);
+    if (before < end) prefer_large_pages(std::max(before, end - kLong) / kLargePage * kLargePage, end);
+  }
+};
+
+}  // namespace
+
+void prepare_tensor_memory() {
+  static std::once_flag done;
+  std::call_once(done, [] {
+    // Memory that is given back to the system comes back page by page, which costs more than a simulated client's whole
+    // bookkeeping.
+    mallopt(M_MMAP_THRESHOLD, static_cast<int>(kLong));
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    mallopt(M_TOP_PAD, static_cast<int>(kLong));
+    mallopt(M_ARENA_MAX, 1);
+    static auto* memory = new TensorMemory;
+    c10::SetCPUAllocator(memory);
+  });
+}
+
+}  // namespace chorus
