@@ -101,17 +101,17 @@ void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
-// A few columns of a client's rows x [C, T, n] at a time, in this machine's memory: work(client, where they begin in a
-// row, how many they are).
+// A thread's columns of a client's rows x [C, T, n], in this machine's memory: work(client, where they begin in a row,
+// how many they are).
 template <typename Work>
 void for_columns(const at::Tensor& x, const Work& work) {
-  constexpr std::int64_t kColumns = 512;
-  const std::int64_t width = x.size(2), pieces = (width + kColumns - 1) / kColumns;
-  at::parallel_for(0, x.size(0) * pieces, std::max<std::int64_t>(1, 65536 / (x.size(1) * kColumns)),
+  const std::int64_t threads = x.numel() < 65536 || at::in_parallel_region() ? 1 : at::get_num_threads();
+  const std::int64_t width = x.size(2), columns = (width + threads - 1) / threads;
+  at::parallel_for(0, x.size(0) * threads, x.numel() < 65536 ? x.size(0) : 1,
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t piece = begin; piece < end; ++piece) {
-                       const std::int64_t first = piece % pieces * kColumns;
-                       work(piece / pieces, first, std::min(kColumns, width - first));
+                       const std::int64_t first = piece % threads * columns;
+                       if (first < width) work(piece / threads, first, std::min(columns, width - first));
                      }
                    });
 }
