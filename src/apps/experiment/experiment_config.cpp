@@ -55,7 +55,8 @@ std::size_t FederationConfig::batch_given() const {
 }
 
 void FederationConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("cohort_batch", cohort_batch, "clients of one batched computation; auto: as memory allows");
+  visitor.field("cohort_batch", cohort_batch,
+                "clients of one batched computation; auto: one on a CPU, as many as memory allows on a GPU");
   visitor.check([this]() -> std::string {
     if (cohort_batch == "auto" || batch_given() > 0) return "";
     return fmt::format("cohort_batch is auto or a whole number of at least 1, not '{}'", cohort_batch);

@@ -68,9 +68,10 @@ struct FederationConfig {
   enum class Transport { kLocal, kSerialised };
   enum class Kernels { kFast, kPlain };
 
-  std::string cohort_batch = "auto";        ///< clients of one batched computation; auto: from the memory that is there
-  std::int64_t workers = 0;                 ///< such computations side by side; 0: one a core (one on a GPU)
-  std::int64_t threads = 0;                 ///< inside each of them; 0: 1
+  std::string cohort_batch =
+      "auto";                ///< clients of one batched computation; auto: one on a CPU, on a GPU as many as fit
+  std::int64_t workers = 0;  ///< such computations side by side; 0: one a core (one on a GPU)
+  std::int64_t threads = 0;  ///< inside each of them; 0: 1
   std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
   Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
   Kernels kernels = Kernels::kFast;         ///< plain: LibTorch's operators alone, to compare with

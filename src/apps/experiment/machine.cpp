@@ -54,12 +54,11 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
     share.cohort_batch = wanted.batch_given();
     return share;
   }
-  // On a CPU a round should give eight cores something to do; on a GPU the largest batch is the fastest. The number of
-  // workers does not enter: it must not change a bit.
-  const double memory = gpu ? gpu_memory() : available_memory() / 2 / static_cast<double>(cores);
-  const double fits = std::floor(memory / client_bytes);
-  const double most = gpu ? 64 : std::min(std::ceil(static_cast<double>(config.clients_per_round) / 8), 4.0);
-  share.cohort_batch = static_cast<std::size_t>(std::clamp(fits, 1.0, most));
+  // On a CPU a client's numbers stay in the cache best when it is alone; on a GPU the largest batch is the fastest. The
+  // number of workers does not enter: it must not change a bit.
+  constexpr double kMost = 64;
+  if (gpu)
+    share.cohort_batch = static_cast<std::size_t>(std::clamp(std::floor(gpu_memory() / client_bytes), 1.0, kMost));
   return share;
 }
 

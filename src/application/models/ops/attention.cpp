@@ -99,6 +99,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 }
 
 at::Tensor self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec, Dropout& dropout) {
+  if (packed_attention_can(qkv, packing, spec)) {
+    return packed_self_attention(qkv, packing, spec, dropout.site(spec.dropout, qkv.device()));
+  }
   if (gpu_attention_can(qkv, qkv.size(2) / 3 / spec.heads, packing, spec)) {
     return gpu_self_attention(qkv, packing, spec, dropout.site(spec.dropout, qkv.device()));
   }

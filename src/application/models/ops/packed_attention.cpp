@@ -91,83 +91,127 @@ struct Call {
   Dropout::Site site;
 };
 
+// Packed rows, or the columns of some: [C, T, H].
+struct Attending {
+  at::Tensor q, k, v;
+
+  static Attending parts(const at::Tensor& qkv) {
+    const std::int64_t width = qkv.size(2) / 3;
+    return {qkv.narrow(2, 0, width), qkv.narrow(2, width, width), qkv.narrow(2, 2 * width, width)};
+  }
+};
+
+// One head of a sequence among packed rows.
+MatrixProduct::Rows head_of(const at::Tensor& x, std::int64_t row, std::int64_t head, const Shape& shape) {
+  return {x.data_ptr<float>() + row * x.stride(1) + head * shape.width, x.stride(1)};
+}
+float* head_in(const at::Tensor& x, std::int64_t row, std::int64_t head, const Shape& shape) {
+  return x.data_ptr<float>() + row * x.stride(1) + head * shape.width;
+}
+
+struct Attended {
+  at::Tensor out, weights;
+};
+
+Attended attend(const Attending& in, const Call& call) {
+  const Shape shape = shape_of(call.queries, call.keys, call.spec, in.q.size(2));
+  const Attended result{torch::empty(in.q.sizes(), in.q.options()), torch::empty({shape.weights}, in.q.options())};
+  for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
+    float* p = result.weights.data_ptr<float>() + place.weights + head * place.queries * place.keys;
+    const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    scores(head_of(in.q, place.query, head, shape), head_of(in.k, place.key, head, shape), p, place.keys);
+    for (std::int64_t i = 0; i < place.queries; ++i) {
+      const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
+      softmax_row(p + i * place.keys, seen, place.keys, shape.scale);
+    }
+    const float* used = p;
+    if (!call.site.keys.empty()) {
+      mask_head(call.site, place, shape, head, p, scratch);
+      used = scratch;
+    }
+    const MatrixProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
+    mix({used, place.keys}, head_of(in.v, place.key, head, shape), head_in(result.out, place.query, head, shape),
+        shape.all);
+  });
+  clear_tails(result.out, call.queries);
+  return result;
+}
+
+// Writes the gradients of `in` into `to`.
+void attend_gradient(const at::Tensor& gradient, const Attending& in, const at::Tensor& weights, const Attending& to,
+                     const Call& call) {
+  const Shape shape = shape_of(call.queries, call.keys, call.spec, in.q.size(2));
+  const at::Tensor d = gradient.contiguous();
+  const bool masked = !call.site.keys.empty();
+  for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
+    const std::int64_t size = place.queries * place.keys;
+    const float* p = weights.data_ptr<float>() + place.weights + head * size;
+    float *first = scratch, *second = scratch + size;
+    const MatrixProduct::Rows up = head_of(d, place.query, head, shape);
+    const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
+    MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
+    if (masked) mask_head(call.site, place, shape, head, p, first);
+    to_keys({masked ? first : p, place.keys}, up, head_in(to.v, place.key, head, shape), to.v.stride(1));
+    over_keys(up, head_of(in.v, place.key, head, shape), first, place.keys);
+    if (masked) mask_head(call.site, place, shape, head, first, second);
+    float* dp = masked ? second : first;
+    for (std::int64_t i = 0; i < place.queries; ++i) {
+      softmax_gradient_row(p + i * place.keys, dp + i * place.keys, place.keys);
+    }
+    to_queries({dp, place.keys}, head_of(in.k, place.key, head, shape), head_in(to.q, place.query, head, shape),
+               to.q.stride(1));
+    to_keys.scale = shape.scale;
+    to_keys({dp, place.keys}, head_of(in.q, place.query, head, shape), head_in(to.k, place.key, head, shape),
+            to.k.stride(1));
+  });
+  clear_tails(to.q, call.queries);
+  clear_tails(to.k, call.keys);
+  clear_tails(to.v, call.keys);
+}
+
+struct HeldCall : torch::CustomClassHolder {
+  explicit HeldCall(Call held) : call(std::move(held)) {}
+  Call call;
+};
+using CallPtr = c10::intrusive_ptr<HeldCall>;
+const Call& call_in(torch::autograd::AutogradContext& context) {
+  return c10::static_intrusive_pointer_cast<HeldCall>(context.saved_data["call"].toCapsule())->call;
+}
+
 class PackedAttention : public torch::autograd::Function<PackedAttention> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::shared_ptr<const Call>& call) {
-    const Shape shape = shape_of(call->queries, call->keys, call->spec, q.size(2));
-    at::Tensor out = torch::empty_like(q), weights = torch::empty({shape.weights}, q.options());
-    const float *qs = q.data_ptr<float>(), *ks = k.data_ptr<float>(), *vs = v.data_ptr<float>();
-    float *os = out.data_ptr<float>(), *ws = weights.data_ptr<float>();
-    for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
-      const std::int64_t query = place.query * shape.all + head * shape.width;
-      const std::int64_t key = place.key * shape.all + head * shape.width;
-      float* p = ws + place.weights + head * place.queries * place.keys;
-      const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
-      scores({qs + query, shape.all}, {ks + key, shape.all}, p, place.keys);
-      for (std::int64_t i = 0; i < place.queries; ++i) {
-        const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
-        softmax_row(p + i * place.keys, seen, place.keys, shape.scale);
-      }
-      const float* used = p;
-      if (!call->site.keys.empty()) {
-        mask_head(call->site, place, shape, head, p, scratch);
-        used = scratch;
-      }
-      const MatrixProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
-      mix({used, place.keys}, {vs + key, shape.all}, os + query, shape.all);
-    });
-    clear_tails(out, call->queries);
-    context->save_for_backward({q, k, v, weights});
-    context->saved_data["call"] = torch::IValue::make_capsule(c10::make_intrusive<Holder>(call));
-    return out;
+                            const at::Tensor& v, const CallPtr& call) {
+    const Attended result = attend({q, k, v}, call->call);
+    context->save_for_backward({q, k, v, result.weights});
+    context->saved_data["call"] = torch::IValue::make_capsule(call);
+    return result.out;
   }
-
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &weights = saved[3];
-    const auto call = c10::static_intrusive_pointer_cast<Holder>(context->saved_data["call"].toCapsule())->call;
-    const Shape shape = shape_of(call->queries, call->keys, call->spec, q.size(2));
-    const at::Tensor d = gradients[0].contiguous();
-    at::Tensor dq = torch::empty_like(q), dk = torch::empty_like(k), dv = torch::empty_like(v);
-    const float *qs = q.data_ptr<float>(), *ks = k.data_ptr<float>(), *vs = v.data_ptr<float>();
-    const float *ds = d.data_ptr<float>(), *ws = weights.data_ptr<float>();
-    float *dqs = dq.data_ptr<float>(), *dks = dk.data_ptr<float>(), *dvs = dv.data_ptr<float>();
-    for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
-      const std::int64_t query = place.query * shape.all + head * shape.width;
-      const std::int64_t key = place.key * shape.all + head * shape.width;
-      const std::int64_t size = place.queries * place.keys;
-      const float* p = ws + place.weights + head * size;
-      float *first = scratch, *second = scratch + size;
-      const bool masked = !call->site.keys.empty();
-      const MatrixProduct::Rows up{ds + query, shape.all};
-      const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
-      const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
-      MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
-      if (masked) mask_head(call->site, place, shape, head, p, first);
-      to_keys({masked ? first : p, place.keys}, up, dvs + key, shape.all);
-      over_keys(up, {vs + key, shape.all}, first, place.keys);
-      if (masked) mask_head(call->site, place, shape, head, first, second);
-      float* dp = masked ? second : first;
-      for (std::int64_t i = 0; i < place.queries; ++i) {
-        softmax_gradient_row(p + i * place.keys, dp + i * place.keys, place.keys);
-      }
-      to_queries({dp, place.keys}, {ks + key, shape.all}, dqs + query, shape.all);
-      to_keys.scale = shape.scale;
-      to_keys({dp, place.keys}, {qs + query, shape.all}, dks + key, shape.all);
-    });
-    clear_tails(dq, call->queries);
-    clear_tails(dk, call->keys);
-    clear_tails(dv, call->keys);
-    return {dq, dk, dv, at::Tensor()};
+    const Attending to{torch::empty_like(saved[0]), torch::empty_like(saved[1]), torch::empty_like(saved[2])};
+    attend_gradient(gradients[0], {saved[0], saved[1], saved[2]}, saved[3], to, call_in(*context));
+    return {to.q, to.k, to.v, at::Tensor()};
   }
+};
 
- private:
-  struct Holder : torch::CustomClassHolder {
-    explicit Holder(std::shared_ptr<const Call> held) : call(std::move(held)) {}
-    std::shared_ptr<const Call> call;
-  };
+class PackedSelfAttention : public torch::autograd::Function<PackedSelfAttention> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& qkv, const CallPtr& call) {
+    const Attended result = attend(Attending::parts(qkv), call->call);
+    context->save_for_backward({qkv, result.weights});
+    context->saved_data["call"] = torch::IValue::make_capsule(call);
+    return result.out;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor dqkv = torch::empty_like(saved[0]);
+    attend_gradient(gradients[0], Attending::parts(saved[0]), saved[1], Attending::parts(dqkv), call_in(*context));
+    return {dqkv, at::Tensor()};
+  }
 };
 
 }  // namespace
@@ -179,8 +223,14 @@ bool packed_attention_can(const at::Tensor& q, const Packing& keys, const Attent
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                             const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
-  const auto call = std::make_shared<const Call>(Call{queries, keys, spec, site});
+  const auto call = c10::make_intrusive<HeldCall>(Call{queries, keys, spec, site});
   return PackedAttention::apply(q.contiguous(), k.contiguous(), v.contiguous(), call);
+}
+
+at::Tensor packed_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                                 const Dropout::Site& site) {
+  return PackedSelfAttention::apply(qkv.contiguous(),
+                                    c10::make_intrusive<HeldCall>(Call{packing, packing, spec, site}));
 }
 
 }  // namespace chorus

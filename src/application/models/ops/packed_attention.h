@@ -10,5 +10,9 @@ namespace chorus {
 bool packed_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec);
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                             const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site);
+/// The same with queries, keys and values side by side, qkv [C, T, 3 H], which are read and whose gradients are written
+/// there.
+at::Tensor packed_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                                 const Dropout::Site& site);
 
 }  // namespace chorus

@@ -26,6 +26,12 @@ inline float sum_of(const float* lanes) {
   return step[0];
 }
 
+// A row's end as a whole block; what is beyond it is `fill`.
+inline void take_end(float* block, const float* end, std::int64_t count, float fill) {
+  for (int i = 0; i < kLanes; ++i) block[i] = fill;
+  std::memcpy(block, end, static_cast<std::size_t>(count) * sizeof(float));
+}
+
 CHORUS_BEST_INSTRUCTIONS
 float sum(const float* __restrict a, std::int64_t n) {
   float lanes[kLanes] = {};
@@ -88,10 +94,33 @@ inline float exponential(float x) {
   return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(whole) + 127) << 23);
 }
 
-// exp(scale * (x - top)) for x <= top.
+// x becomes softmax(scale * x).
 CHORUS_BEST_INSTRUCTIONS
-void exponentials(float* __restrict a, float top, float scale, std::int64_t n) {
-  for (std::int64_t j = 0; j < n; ++j) a[j] = exponential((a[j] - top) * scale);
+void softmax_of(float* __restrict x, float scale, std::int64_t n) {
+  constexpr float kLowest = -3e38f;
+  const std::int64_t whole = n / kLanes * kLanes;
+  float end[kLanes], lanes[kLanes];
+  take_end(end, x + whole, n - whole, kLowest);
+  for (int i = 0; i < kLanes; ++i) lanes[i] = end[i];
+  for (std::int64_t j = 0; j < whole; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] = x[j + i] > lanes[i] ? x[j + i] : lanes[i];
+  }
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+  }
+  const float top = lanes[0];
+  for (int i = 0; i < kLanes; ++i) end[i] = end[i] > kLowest ? exponential((end[i] - top) * scale) : 0.0f;
+  for (int i = 0; i < kLanes; ++i) lanes[i] = end[i];
+  for (std::int64_t j = 0; j < whole; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) {
+      x[j + i] = exponential((x[j + i] - top) * scale);
+      lanes[i] += x[j + i];
+    }
+  }
+  const float factor = 1.0f / sum_of(lanes);
+  for (std::int64_t j = 0; j < whole; ++j) x[j] *= factor;
+  for (int i = 0; i < kLanes; ++i) end[i] *= factor;
+  std::memcpy(x + whole, end, static_cast<std::size_t>(n - whole) * sizeof(float));
 }
 
 CHORUS_BEST_INSTRUCTIONS
@@ -224,9 +253,21 @@ void add_weight_gradients(const float* __restrict dy, const float* __restrict no
   }
 }
 
+// d becomes p * (d - sum_j d_j p_j).
 CHORUS_BEST_INSTRUCTIONS
-void softmax_gradient_of(const float* __restrict p, float* __restrict d, float mean, std::int64_t n) {
-  for (std::int64_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - mean);
+void softmax_gradient_of(const float* __restrict p, float* __restrict d, std::int64_t n) {
+  const std::int64_t whole = n / kLanes * kLanes;
+  float p_end[kLanes], d_end[kLanes], lanes[kLanes] = {};
+  take_end(p_end, p + whole, n - whole, 0.0f);
+  take_end(d_end, d + whole, n - whole, 0.0f);
+  for (std::int64_t j = 0; j < whole; j += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lanes[i] += p[j + i] * d[j + i];
+  }
+  for (int i = 0; i < kLanes; ++i) lanes[i] += p_end[i] * d_end[i];
+  const float mean = sum_of(lanes);
+  for (std::int64_t j = 0; j < whole; ++j) d[j] = p[j] * (d[j] - mean);
+  for (int i = 0; i < kLanes; ++i) d_end[i] = p_end[i] * (d_end[i] - mean);
+  std::memcpy(d + whole, d_end, static_cast<std::size_t>(n - whole) * sizeof(float));
 }
 
 CHORUS_BEST_INSTRUCTIONS
@@ -367,14 +408,11 @@ void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t
 }
 
 void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale) {
-  exponentials(x, greatest(x, count), scale, count);
-  multiply(x, 1.0f / sum(x, count), count);
+  softmax_of(x, scale, count);
   std::fill(x + count, x + width, 0.0f);
 }
 
-void softmax_gradient_row(const float* p, float* d, std::int64_t width) {
-  softmax_gradient_of(p, d, dot(p, d, width), width);
-}
+void softmax_gradient_row(const float* p, float* d, std::int64_t width) { softmax_gradient_of(p, d, width); }
 
 void lstm_row(float* gates, const float* before, float* c, float* h, std::int64_t hidden) {
   lstm_step(gates, gates + hidden, gates + 2 * hidden, gates + 3 * hidden, before, c, h, hidden);
