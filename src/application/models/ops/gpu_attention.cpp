@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "application/models/ops/attending.h"
 #include "application/models/ops/gpu_attention_source.h"
 #include "application/models/ops/gpu_source.h"
 #include "core/error.h"
@@ -101,10 +102,6 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
   return result;
 }
 
-struct Attending {
-  at::Tensor q, k, v;
-};
-
 // Writes the gradients of `in` into `to`.
 void attend_gradient(const at::Tensor& gradient, const Attending& in, const Attended& forward, const Attending& to,
                      const GpuAttentionCall& call) {
@@ -150,7 +147,7 @@ class GpuSelfAttention : public torch::autograd::Function<GpuSelfAttention> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& qkv,
                             const GpuAttentionCall& call) {
-    const Attending in = parts(qkv);
+    const Attending in = Attending::parts(qkv);
     const Attended result = attend(in.q, in.k, in.v, call);
     context->save_for_backward({qkv, result.out, result.logs, call.places});
     call.save(*context);
@@ -160,15 +157,9 @@ class GpuSelfAttention : public torch::autograd::Function<GpuSelfAttention> {
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor dqkv = torch::empty_like(saved[0]);
-    attend_gradient(gradients[0], parts(saved[0]), {saved[1], saved[2]}, parts(dqkv),
+    attend_gradient(gradients[0], Attending::parts(saved[0]), {saved[1], saved[2]}, Attending::parts(dqkv),
                     GpuAttentionCall::saved(*context, saved[3]));
     return {dqkv, at::Tensor()};
-  }
-
- private:
-  static Attending parts(const at::Tensor& qkv) {
-    const std::int64_t width = qkv.size(2) / 3;
-    return {qkv.narrow(2, 0, width), qkv.narrow(2, width, width), qkv.narrow(2, 2 * width, width)};
   }
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "application/models/ops/attending.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/error.h"
@@ -91,16 +92,6 @@ struct Call {
   Dropout::Site site;
 };
 
-// Packed rows, or the columns of some: [C, T, H].
-struct Attending {
-  at::Tensor q, k, v;
-
-  static Attending parts(const at::Tensor& qkv) {
-    const std::int64_t width = qkv.size(2) / 3;
-    return {qkv.narrow(2, 0, width), qkv.narrow(2, width, width), qkv.narrow(2, 2 * width, width)};
-  }
-};
-
 // One head of a sequence among packed rows.
 MatrixProduct::Rows head_of(const at::Tensor& x, std::int64_t row, std::int64_t head, const Shape& shape) {
   return {x.data_ptr<float>() + row * x.stride(1) + head * shape.width, x.stride(1)};
@@ -109,13 +100,13 @@ float* head_in(const at::Tensor& x, std::int64_t row, std::int64_t head, const S
   return x.data_ptr<float>() + row * x.stride(1) + head * shape.width;
 }
 
-struct Attended {
+struct Weighted {
   at::Tensor out, weights;
 };
 
-Attended attend(const Attending& in, const Call& call) {
+Weighted weigh(const Attending& in, const Call& call) {
   const Shape shape = shape_of(call.queries, call.keys, call.spec, in.q.size(2));
-  const Attended result{torch::empty(in.q.sizes(), in.q.options()), torch::empty({shape.weights}, in.q.options())};
+  const Weighted result{torch::empty(in.q.sizes(), in.q.options()), torch::empty({shape.weights}, in.q.options())};
   for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
     float* p = result.weights.data_ptr<float>() + place.weights + head * place.queries * place.keys;
     const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
@@ -138,8 +129,8 @@ Attended attend(const Attending& in, const Call& call) {
 }
 
 // Writes the gradients of `in` into `to`.
-void attend_gradient(const at::Tensor& gradient, const Attending& in, const at::Tensor& weights, const Attending& to,
-                     const Call& call) {
+void weigh_gradient(const at::Tensor& gradient, const Attending& in, const at::Tensor& weights, const Attending& to,
+                    const Call& call) {
   const Shape shape = shape_of(call.queries, call.keys, call.spec, in.q.size(2));
   const at::Tensor d = gradient.contiguous();
   const bool masked = !call.site.keys.empty();
@@ -183,7 +174,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const CallPtr& call) {
-    const Attended result = attend({q, k, v}, call->call);
+    const Weighted result = weigh({q, k, v}, call->call);
     context->save_for_backward({q, k, v, result.weights});
     context->saved_data["call"] = torch::IValue::make_capsule(call);
     return result.out;
@@ -192,7 +183,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const Attending to{torch::empty_like(saved[0]), torch::empty_like(saved[1]), torch::empty_like(saved[2])};
-    attend_gradient(gradients[0], {saved[0], saved[1], saved[2]}, saved[3], to, call_in(*context));
+    weigh_gradient(gradients[0], {saved[0], saved[1], saved[2]}, saved[3], to, call_in(*context));
     return {to.q, to.k, to.v, at::Tensor()};
   }
 };
@@ -200,7 +191,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
 class PackedSelfAttention : public torch::autograd::Function<PackedSelfAttention> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& qkv, const CallPtr& call) {
-    const Attended result = attend(Attending::parts(qkv), call->call);
+    const Weighted result = weigh(Attending::parts(qkv), call->call);
     context->save_for_backward({qkv, result.weights});
     context->saved_data["call"] = torch::IValue::make_capsule(call);
     return result.out;
@@ -209,7 +200,7 @@ class PackedSelfAttention : public torch::autograd::Function<PackedSelfAttention
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor dqkv = torch::empty_like(saved[0]);
-    attend_gradient(gradients[0], Attending::parts(saved[0]), saved[1], Attending::parts(dqkv), call_in(*context));
+    weigh_gradient(gradients[0], Attending::parts(saved[0]), saved[1], Attending::parts(dqkv), call_in(*context));
     return {dqkv, at::Tensor()};
   }
 };
