@@ -17,7 +17,7 @@ CHORUS_FAST_LOOPS
 // Partial sums: wide enough for the widest vectors, and a fixed order of additions whatever the machine has.
 constexpr int kLanes = 32;
 
-inline float sum_of(const float* lanes) {
+[[gnu::always_inline]] inline float sum_of(const float* lanes) {
   float step[kLanes];
   for (int i = 0; i < kLanes; ++i) step[i] = lanes[i];
   for (int half = kLanes / 2; half > 0; half /= 2) {
