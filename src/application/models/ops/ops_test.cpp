@@ -383,7 +383,7 @@ TEST(Activation, UnknownNameIsRefused) { EXPECT_THROW(activation_named("geglu2")
 TEST(MatrixProduct, IsThatOfLibTorch) {
   if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
   torch::manual_seed(7);
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 4}, {130, 120, 90}, {64, 96, 700}}) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 4}, {130, 120, 90}, {70, 100, 200}, {64, 96, 700}}) {
     for (int turns = 0; turns < 8; ++turns) {
       const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
       const at::Tensor a = torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3});
