@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "algorithm/federated/weighted_mean.h"
+#include "core/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -51,6 +52,7 @@ double best_seconds(const Request& request, const std::function<void()>& work) {
 }
 
 int measure(const Request& request) {
+  prepare_torch();  // as every run does: tensors lie in large pages
   at::set_num_threads(request.threads);
   const auto device = request.device == "cuda" ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   std::vector<at::Tensor> buffers;

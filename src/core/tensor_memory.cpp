@@ -70,6 +70,11 @@ class LongBlocks {
     return memory;
   }
 
+  void give_up_kept() {
+    const std::lock_guard lock(mutex_);
+    forget(0);
+  }
+
   /// False: it is none of these.
   bool give_back(void* memory) {
     const std::lock_guard lock(mutex_);
@@ -111,7 +116,7 @@ class TensorMemory : public c10::Allocator {
       void* memory = blocks().take(bytes);
       return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
     }
-    c10::DataPtr result = base().allocate(bytes);
+    c10::DataPtr result = from_heap(bytes);
     if (bytes >= kLargePage / 8) follow_heap();
     return result;
   }
@@ -125,6 +130,14 @@ class TensorMemory : public c10::Allocator {
   static LongBlocks& blocks() {
     static auto* all = new LongBlocks;  // tensors may outlive everything else
     return *all;
+  }
+  static c10::DataPtr from_heap(std::size_t bytes) {
+    try {
+      return base().allocate(bytes);
+    } catch (const c10::Error&) {
+      blocks().give_up_kept();
+      return base().allocate(bytes);
+    }
   }
   static void give_back(void* memory) {
     if (memory != nullptr && !blocks().give_back(memory)) base().raw_deleter()(memory);
