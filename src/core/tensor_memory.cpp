@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <list>
@@ -29,14 +28,15 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 // From here on memory is mapped for a block alone; malloc takes no larger limit.
 constexpr std::size_t kLong = std::size_t{32} << 20;
 
-// Asks for large pages where a range has them whole.
-void prefer_large_pages(std::uintptr_t begin, std::uintptr_t end) {
+// Asks for large pages where memory has them whole.
+void prefer_large_pages(void* memory, std::size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  begin = (begin + kLargePage - 1) / kLargePage * kLargePage;
-  end = end / kLargePage * kLargePage;
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t begin = (first + kLargePage - 1) / kLargePage * kLargePage;
+  const std::uintptr_t end = (first + bytes) / kLargePage * kLargePage;
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #else
-  (void)begin, (void)end;
+  (void)memory, (void)bytes;
 #endif
 }
 
@@ -54,8 +54,7 @@ class LongBlocks {
       const Block block = *kept;
       kept_bytes_ -= block.size;
       kept_.erase(std::prev(kept.base()));
-      taken_[block.memory] = block.size;
-      return block.memory;
+      return used(block);
     }
     void* memory = std::aligned_alloc(kLargePage, size);
     if (memory == nullptr) {
@@ -64,10 +63,8 @@ class LongBlocks {
     }
     // LibTorch's words, by which is_out_of_memory knows it.
     TORCH_CHECK(memory != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
-    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
-    prefer_large_pages(begin, begin + size);
-    taken_[memory] = size;
-    return memory;
+    prefer_large_pages(memory, size);
+    return used({memory, size});
   }
 
   void give_up_kept() {
@@ -82,8 +79,10 @@ class LongBlocks {
     if (found == taken_.end()) return false;
     kept_.push_back({memory, found->second});
     kept_bytes_ += found->second;
+    taken_bytes_ -= found->second;
     taken_.erase(found);
-    forget(most_kept_);
+    // A round's vectors are a few times as much as what stays between rounds; what was needed once goes.
+    forget(std::min(most_kept_, 3 * taken_bytes_));
     return true;
   }
 
@@ -92,6 +91,11 @@ class LongBlocks {
     void* memory;
     std::size_t size;
   };
+  void* used(const Block& block) {
+    taken_[block.memory] = block.size;
+    taken_bytes_ += block.size;
+    return block.memory;
+  }
   // The oldest, until no more than so much is kept.
   void forget(std::size_t bytes) {
     while (kept_bytes_ > bytes) {
@@ -104,7 +108,7 @@ class LongBlocks {
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> taken_;
   std::list<Block> kept_;  // the oldest first
-  std::size_t kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0, taken_bytes_ = 0;
   const std::size_t most_kept_ =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 8;
 };
@@ -117,7 +121,8 @@ class TensorMemory : public c10::Allocator {
       return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
     }
     c10::DataPtr result = from_heap(bytes);
-    if (bytes >= kLargePage / 8) follow_heap();
+    // Not the whole heap: what is free between small blocks would be filled up to large pages, too.
+    if (bytes >= 2 * kLargePage) prefer_large_pages(result.get(), bytes);
     return result;
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
@@ -142,13 +147,6 @@ class TensorMemory : public c10::Allocator {
   static void give_back(void* memory) {
     if (memory != nullptr && !blocks().give_back(memory)) base().raw_deleter()(memory);
   }
-  // What malloc's heap has grown by since the last time.
-  static void follow_heap() {
-    static std::atomic<std::uintptr_t> known{0};
-    const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
-    const std::uintptr_t before = known.exchange(end);
-    if (before < end) prefer_large_pages(std::max(before, end - kLong) / kLargePage * kLargePage, end);
-  }
 };
 
 }  // namespace
@@ -160,7 +158,6 @@ void prepare_tensor_memory() {
     // bookkeeping.
     mallopt(M_MMAP_THRESHOLD, static_cast<int>(kLong));
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    mallopt(M_TOP_PAD, static_cast<int>(kLong));
     mallopt(M_ARENA_MAX, 1);
     static auto* memory = new TensorMemory;
     c10::SetCPUAllocator(memory);
