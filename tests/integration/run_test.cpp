@@ -308,9 +308,12 @@ TEST_F(RunTest, WithoutACheckpointItBeginsAnewAndTellsNothingTwice) {
 }
 
 TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   ASSERT_EQ(run("whole"), 0) << output_;
+  const std::chrono::duration<double> whole = Clock::now() - begin;
   const char* wish = std::getenv("CHORUS_STRESS");
-  const int kills = wish != nullptr ? std::atoi(wish) : 6;
+  const int kills = wish != nullptr ? std::atoi(wish) : 20;
   std::mt19937 random(17);
   for (int done = 0, number = 0; done < kills; ++number) {
     const std::string name = "killed" + std::to_string(number);
@@ -321,7 +324,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
       const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
       const Chorus program(words, folder_ / (name + ".log"));
       if (done < kills) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(700 + random() % 1500));
+        std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 1.0)(random));
         program.send(SIGKILL);
       }
       const int status = program.wait();
