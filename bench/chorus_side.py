@@ -27,7 +27,8 @@ def settings(device, threads):
     if device == "cuda":
         return [{"precision": precision} for precision in ("float32", "bfloat16")]
     shapes = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
-    return [{"precision": "float32", "workers": workers, "threads": each} for workers, each in shapes]
+    return [{"precision": precision, "workers": workers, "threads": each} for precision in ("float32", "bfloat16")
+            for workers, each in shapes]
 
 
 def write_texts(path, words, rows, classified):

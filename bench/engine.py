@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -277,6 +278,17 @@ def parse():
     return options
 
 
+def report(bench, facts):
+    """The table, and everything as JSON."""
+    options = bench.options
+    print(bench.table())
+    if options.json:
+        settings = {**vars(options), "chorus": pathlib.Path(options.chorus).name}
+        everything = {"versions": versions(options.chorus), "machine": facts, "settings": settings,
+                      "limits": bench.limits, "not_installed": bench.absent, "rows": bench.rows}
+        pathlib.Path(options.json).write_text(json.dumps(everything, indent=1) + "\n")
+
+
 def main():
     options = parse()
     facts = machine(options.device)
@@ -284,13 +296,14 @@ def main():
         print(f"engine: the machine is busy (load {facts['load_average_at_start']:.1f}); these numbers will be wrong",
               file=sys.stderr)
     bench = Bench(options)
-    bench.run()
-    print(bench.table())
-    if options.json:
-        settings = {**vars(options), "chorus": pathlib.Path(options.chorus).name}
-        report = {"versions": versions(options.chorus), "machine": facts, "settings": settings, "limits": bench.limits,
-                  "not_installed": bench.absent, "rows": bench.rows}
-        pathlib.Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        bench.run()
+    except KeyboardInterrupt:
+        bench.say("engine: interrupted; this is what was measured until then")
+        report(bench, facts)
+        sys.exit(130)
+    report(bench, facts)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def measure(device, threads, quick=False):
     synchronize = torch.cuda.synchronize if gpu else lambda: None
     size = 8192 if gpu else 1024 if quick else 3072
     limits = {}
-    for precision in ["float32", "tf32", "bfloat16"] if gpu else ["float32"]:
+    for precision in ["float32", "tf32", "bfloat16"] if gpu else ["float32", "bfloat16"]:
         if gpu:
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         kind = torch.bfloat16 if precision == "bfloat16" else torch.float32

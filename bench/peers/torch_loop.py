@@ -2,7 +2,7 @@
 
 A round: for each client copy the global weights, make a new optimiser, train an epoch, add the weights to a sum; then
 divide. What its users can tune is tried, and the best counts: padding to the longest of the batch, batches of like lengths
-(`grouped`), threads or processes on a CPU, TF32 or bfloat16 autocast on a GPU, the fused AdamW and SDPA attention where
+(`grouped`), threads or processes on a CPU, bfloat16 autocast, TF32 on a GPU, the fused AdamW and SDPA attention where
 these versions have them. Works with PyTorch 1.13 and transformers 4.30 up to PyTorch 2.11 and transformers 5.
 """
 import inspect
@@ -25,7 +25,8 @@ def settings(work, device, threads, quick):
         shapes = [{"precision": precision, "processes": 1, "threads": threads} for precision in ("float32", "tf32", "bfloat16")]
     else:
         counts = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
-        shapes = [{"precision": "float32", "processes": many, "threads": each} for many, each in counts]
+        shapes = [{"precision": precision, "processes": many, "threads": each} for precision in ("float32", "bfloat16")
+                  for many, each in counts]
     like_lengths = work.task == "text_classification" and not quick
     return shapes + ([{**shape, "grouped": True} for shape in shapes] if like_lengths else [])
 

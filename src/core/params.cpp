@@ -1,5 +1,6 @@
 #include "core/params.h"
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/torch_runtime.h"
@@ -197,7 +198,7 @@ Params Params::with_halves() const {
   {
     const std::lock_guard lock(frozen_half_->mutex);
     if (!frozen_half_->numbers.defined() || frozen_half_->version != frozen_._version()) {
-      frozen_half_->numbers = frozen_.to(at::kBFloat16);
+      frozen_half_->numbers = as_bfloat16(frozen_);
       frozen_half_->version = static_cast<std::uint32_t>(frozen_._version());
       frozen_half_->leaves = nullptr;
     }
@@ -207,7 +208,9 @@ Params Params::with_halves() const {
     }
     result.half_frozen_leaves_ = frozen_half_->leaves;
   }
-  result.take_halves(empty_rows(clients(), values_.size(1), device(), at::kBFloat16).copy_(values_));
+  const at::Tensor halves = empty_rows(clients(), values_.size(1), device(), at::kBFloat16);
+  put_as_bfloat16(halves, values_);
+  result.take_halves(halves);
   return result;
 }
 

@@ -80,7 +80,7 @@ class Params {
   };
   const c10::intrusive_ptr<Written>& written() const { return written_; }
 
-  /// The same with a bfloat16 copy of every parameter beside it, for products on a GPU (mixed precision). Whoever
+  /// The same with a bfloat16 copy of every parameter beside it, for products (mixed precision). Whoever
   /// changes the values brings halves() up to date.
   Params with_halves() const;
   /// [C, P]; undefined when made without.

@@ -225,6 +225,8 @@ TEST_F(RunTest, FastAndPlainLearnTheSame) {
   ASSERT_EQ(run("fast", with({"federation={workers: 1, cohort_batch: 3}"})), 0) << output_;
   ASSERT_EQ(run("plain", with({"federation={workers: 1, cohort_batch: 1, kernels: plain}"})), 0) << output_;
   compare("fast", "plain", 5e-3);
+  ASSERT_EQ(run("rounded", with({"federation={workers: 1}", "trainer.precision=bfloat16"})), 0) << output_;
+  compare("rounded", "plain", 5e-2);
   if (run("gpu", with({"device=cuda", "federation={cohort_batch: 4}"})) != 0) {
     GTEST_SKIP() << "no GPU here: compared on the CPU alone";
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "algorithm/compression/number_loops.h"
+#include "core/bfloat16.h"
 
 namespace chorus {
 

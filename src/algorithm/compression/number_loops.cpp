@@ -98,19 +98,6 @@ using Half = std::uint16_t __attribute__((aligned(1), may_alias));
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-CHORUS_BEST_INSTRUCTIONS
-void round_to_bfloat16(const float* __restrict x, Half* __restrict out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = bits_of(x[i]);
-    out[i] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
-  }
-}
-
-CHORUS_BEST_INSTRUCTIONS
-void widen_bfloat16(const Half* __restrict in, float* __restrict x, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = float_of(static_cast<std::uint32_t>(in[i]) << 16);
-}
-
 // The exponent's bias goes from 127 to 15 and 13 bits of the fraction go. Below 2^-14 there are no leading ones any
 // more: adding a number whose last bit is worth 2^-24 rounds to it.
 CHORUS_BEST_INSTRUCTIONS
@@ -192,14 +179,8 @@ void dequantise_signed(const std::uint8_t* codes, int sign, float step, std::spa
   decode_signed(codes, sign, step, x.data(), x.size());
 }
 
-void to_bfloat16(std::span<const float> x, std::byte* out) {
-  round_to_bfloat16(x.data(), reinterpret_cast<Half*>(out), x.size());
-}
 void to_float16(std::span<const float> x, std::byte* out) {
   round_to_float16(x.data(), reinterpret_cast<Half*>(out), x.size());
-}
-void from_bfloat16(const std::byte* in, std::span<float> x) {
-  widen_bfloat16(reinterpret_cast<const Half*>(in), x.data(), x.size());
 }
 void from_float16(const std::byte* in, std::span<float> x) {
   widen_float16(reinterpret_cast<const Half*>(in), x.data(), x.size());

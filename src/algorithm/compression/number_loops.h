@@ -34,11 +34,8 @@ void dequantise(const std::uint8_t* codes, int middle, float origin, float step,
 /// x = step (code without its sign), negative where it has one.
 void dequantise_signed(const std::uint8_t* codes, int sign, float step, std::span<float> x);
 
-/// 16 bits a number, little-endian, at any byte: rounded to the nearest, of two as near the even one. fp16 stays at
-/// +-65504 beyond.
-void to_bfloat16(std::span<const float> x, std::byte* out);
+/// Half precision, as core/bfloat16.h writes the other kind of 16 bits; it stays at +-65504 beyond.
 void to_float16(std::span<const float> x, std::byte* out);
-void from_bfloat16(const std::byte* in, std::span<float> x);
 void from_float16(const std::byte* in, std::span<float> x);
 
 /// The `count`-th largest |x|, as the bits of that float; count from 1 to as many as there are.

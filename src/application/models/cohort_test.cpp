@@ -175,7 +175,7 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
-// Mixed precision as on a GPU; here with LibTorch's operators.
+// Mixed precision, in this machine's memory: products alone are rounded.
 TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   auto model = make_model(config_of(GetParam()));
   const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "application/optim/flat_kernels.h"
+#include "core/bfloat16.h"
 #include "core/gpu_kernel.h"
 #include "core/kernels.h"
 #include "core/torch_runtime.h"
@@ -130,15 +131,16 @@ void AdamW::update(const Rows& rows) {
       const AdamWRow row{rows.values[c].data_ptr<float>(),    rows.before[c].data_ptr<float>(),
                          rows.gradients[c].data_ptr<float>(), first[c].data_ptr<float>(),
                          second[c].data_ptr<float>(),         mask.defined() ? mask.data_ptr<float>() : nullptr};
+      auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
       at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; i += kGrain) {
           const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(known, i, stop);
           for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
           adamw_step(row, i, stop, step);
+          if (half != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, half + 2 * i);
         }
       });
     }
-    if (rows.half.defined()) at::Tensor(rows.half).copy_(rows.values);
     return;
   }
   if (GpuKernel::works_on(rows.values)) {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "application/optim/flat_kernels.h"
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/torch_runtime.h"
 
@@ -64,7 +65,7 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
   if (scale.defined()) gradients.mul_(scale);
   if (memory.before.defined()) values.copy_(memory.before);
   update({values, gradients, rates, count, {}, values, {}});
-  if (memory.half.defined()) at::Tensor(memory.half).copy_(values);
+  if (memory.half.defined()) put_as_bfloat16(memory.half, values);
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/bfloat16.h"
+
 namespace chorus {
 
 void SgdConfig::describe(ConfigVisitor& visitor) {
@@ -37,7 +39,7 @@ void Sgd::update(const Rows& rows) {
   } else {
     at::sub_out(values, rows.before, direction * rates);
   }
-  if (rows.half.defined()) at::Tensor(rows.half).copy_(values);
+  if (rows.half.defined()) put_as_bfloat16(rows.half, values);
 }
 
 namespace {

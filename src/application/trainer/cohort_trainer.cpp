@@ -10,6 +10,7 @@
 
 #include "application/trainer/client_batches.h"
 #include "application/trainer/used_words.h"
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/torch_runtime.h"
@@ -180,7 +181,7 @@ class CohortTrainer::Session {
     if (!recorder_) return Params::cohort_at(trainer_.input_.base, count(), start_);
     Params result = recorder_->params().first(count());
     result.values().copy_(start_.dim() == 1 ? start_.unsqueeze(0) : start_);
-    if (halves()) at::Tensor(result.halves()).copy_(result.values());
+    if (halves()) put_as_bfloat16(result.halves(), result.values());
     return result;
   }
   static std::vector<ClientBatches> batches_of(const TrainerConfig& config, std::span<const TrainClient> clients,
@@ -215,11 +216,7 @@ CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& con
     : input_(input),
       config_(config),
       elementwise_(config.weight_decay == 0 &&
-                   config.optimizer.make(OptimizerInput{std::make_shared<Layout>()})->elementwise()) {
-  if (config.precision == TrainerConfig::Precision::kBFloat16 && !input.base.device().is_cuda()) {
-    throw ConfigError("trainer.precision: bfloat16 needs a GPU (device: cuda); use float32 here");
-  }
-}
+                   config.optimizer.make(OptimizerInput{std::make_shared<Layout>()})->elementwise()) {}
 
 std::int64_t CohortTrainer::steps(std::size_t rows) const {
   if (config_.steps) return *config_.steps;

@@ -25,7 +25,7 @@ struct TrainerConfig {
   double weight_decay = 0;                    ///< of the optimiser
   bool decay_matrices_only = true;            ///< biases and normalisation weights do not decay
   bool dropout = true;                        ///< as the model's configuration says; off: none
-  Precision precision = Precision::kFloat32;  ///< bfloat16: products in half precision, on a GPU only
+  Precision precision = Precision::kFloat32;  ///< bfloat16: of products' factors
   ActivationCache::Config cache = {};         ///< of what frozen bottom layers compute
 
   void describe(ConfigVisitor& visitor);

@@ -158,7 +158,7 @@ at::Tensor Linear::with_update(const Params& params, const at::Tensor& x, const 
 }
 
 at::Tensor for_products(const Params& params, const at::Tensor& x) {
-  return params.halves().defined() ? x.to(at::kBFloat16) : x;
+  return params.halves().defined() && x.is_cuda() ? x.to(at::kBFloat16) : x;
 }
 
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x) {

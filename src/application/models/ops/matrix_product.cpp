@@ -2,17 +2,17 @@
 
 #include "core/error.h"
 
+#ifdef CHORUS_HAS_ONEDNN
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#endif
+
 #ifdef CHORUS_HAS_BLAS
 
 extern "C" void sgemm_(const char* side_a, const char* side_b, const int* m, const int* n, const int* k,
                        const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
                        const float* beta, float* c, const int* ldc);
-
-#ifdef CHORUS_HAS_ONEDNN
-extern "C" int dnnl_sgemm(char side_a, char side_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                          const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-                          std::int64_t ldc);
-#endif
 
 namespace chorus {
 
@@ -24,9 +24,9 @@ void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t apart) con
   // many rows.
   constexpr std::int64_t kSmall = 1 << 20, kManyRows = 512;
   if (m * n * k >= kSmall && !(turn_a && k > kManyRows)) {
-    const int result = dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a.data, a.apart, b.data,
-                                  b.apart, add ? 1.0F : 0.0F, c, apart);
-    check(result == 0, "oneDNN cannot multiply these matrices");
+    const dnnl_status_t result = dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a.data, a.apart,
+                                            b.data, b.apart, add ? 1.0F : 0.0F, c, apart);
+    check(result == dnnl_success, "oneDNN cannot multiply these matrices");
     return;
   }
 #endif
@@ -54,3 +54,92 @@ void MatrixProduct::operator()(Rows, Rows, float*, std::int64_t) const {
 }  // namespace chorus
 
 #endif
+
+#ifdef CHORUS_HAS_ONEDNN
+
+namespace chorus {
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Type = dnnl::memory::data_type;
+
+// `turned`: it lies as [columns, rows].
+dnnl::memory::desc layout(std::int64_t rows, std::int64_t columns, std::int64_t apart, Type type, bool turned) {
+  return {{rows, columns}, type, turned ? Dims{1, apart} : Dims{apart, 1}};
+}
+
+const dnnl::engine& processor() {
+  static const dnnl::engine kProcessor(dnnl::engine::kind::cpu, 0);
+  return kProcessor;
+}
+
+// Of any size, so that a batch of a new length needs no new code.
+dnnl::matmul any_product(bool turn_a, bool turn_b, bool add) {
+  const auto any = [](Type type, bool turned) {
+    return layout(DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, type, turned);
+  };
+  dnnl::primitive_attr attributes;
+  if (add) {
+    dnnl::post_ops after;
+    after.append_sum(1);
+    attributes.set_post_ops(after);
+  }
+  const dnnl::matmul::desc product(any(Type::bf16, turn_a), any(Type::bf16, turn_b), any(Type::f32, false));
+  return dnnl::matmul({product, attributes, processor()});
+}
+
+}  // namespace
+
+bool MatrixProduct::halves_possible() {
+  static const bool kPossible = [] {
+    const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  }();
+  return kPossible;
+}
+
+void MatrixProduct::operator()(HalfRows a, HalfRows b, float* c, std::int64_t apart) const {
+  check(scale == 1 && k > 0, "a product of bfloat16 is not scaled, nor empty");
+  // A thread runs only what it made.
+  thread_local std::array<std::optional<dnnl::matmul>, 8> products;
+  auto& product = products[(turn_a ? 4U : 0U) + (turn_b ? 2U : 0U) + (add ? 1U : 0U)];
+  if (!product) product = any_product(turn_a, turn_b, add);
+  const auto memory = [](const dnnl::memory::desc& of, const void* data) {
+    return dnnl::memory(of, processor(), const_cast<void*>(data));
+  };
+  dnnl::stream stream(processor());
+  product->execute(stream, {{DNNL_ARG_SRC, memory(layout(m, k, a.apart, Type::bf16, turn_a), a.data)},
+                            {DNNL_ARG_WEIGHTS, memory(layout(k, n, b.apart, Type::bf16, turn_b), b.data)},
+                            {DNNL_ARG_DST, memory(layout(m, n, apart, Type::f32, false), c)}});
+}
+
+}  // namespace chorus
+
+#else
+
+namespace chorus {
+
+bool MatrixProduct::halves_possible() { return false; }
+
+void MatrixProduct::operator()(HalfRows, HalfRows, float*, std::int64_t) const {
+  throw InternalError("products of bfloat16 in plain memory need oneDNN");
+}
+
+}  // namespace chorus
+
+#endif
+
+namespace chorus {
+
+void MatrixProduct::operator()(TensorRows a, TensorRows b, float* c, std::int64_t apart) const {
+  const auto rows = [&]<typename Number>(Number, const TensorRows& of) {
+    return RowsOf<Number>{of.tensor.data_ptr<Number>() + of.begin, of.apart};
+  };
+  if (a.tensor.scalar_type() == at::kFloat) {
+    (*this)(rows(float(), a), rows(float(), b), c, apart);
+  } else {
+    (*this)(rows(at::BFloat16(), a), rows(at::BFloat16(), b), c, apart);
+  }
+}
+
+}  // namespace chorus

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 
 namespace chorus {
@@ -15,14 +17,28 @@ struct MatrixProduct {
   bool turn_a = false, turn_b = false;
   bool add = false;  ///< to what c holds
 
-  struct Rows {
-    const float* data;
+  template <typename Number>
+  struct RowsOf {
+    const Number* data;
     std::int64_t apart;
   };
+  using Rows = RowsOf<float>;
+  using HalfRows = RowsOf<at::BFloat16>;
   void operator()(Rows a, Rows b, float* c, std::int64_t apart) const;
+  /// Sums in float32; takes no scale.
+  void operator()(HalfRows a, HalfRows b, float* c, std::int64_t apart) const;
+
+  /// Rows of a tensor of float32 or bfloat16, from its number `begin`; both factors are of one type.
+  struct TensorRows {
+    const at::Tensor& tensor;
+    std::int64_t begin, apart;
+  };
+  void operator()(TensorRows a, TensorRows b, float* c, std::int64_t apart) const;
 
   /// Whether this program was built with a BLAS.
   static bool possible();
+  /// Whether this processor multiplies bfloat16 faster than float32.
+  static bool halves_possible();
 };
 
 }  // namespace chorus

@@ -186,7 +186,7 @@ TEST(Sublayer, EqualsTheOperatorsItIsMadeOf) {
     for (const std::int64_t clients : {1, 3}) {
       for (const bool frozen : {false, true}) {
         check_sublayer(device, clients, false, frozen);
-        if (device.is_cuda()) check_sublayer(device, clients, true, frozen);
+        check_sublayer(device, clients, true, frozen);
       }
     }
   }
@@ -393,6 +393,28 @@ TEST(MatrixProduct, IsThatOfLibTorch) {
       const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product, beyond = c.narrow(1, n, 2).clone();
       MatrixProduct{.m = m, .n = n, .k = k, .scale = 0.5F, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
           {a.data_ptr<float>(), a.size(1)}, {b.data_ptr<float>(), b.size(1)}, c.data_ptr<float>(), n + 2);
+      EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
+      EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
+    }
+  }
+}
+
+// Numbers of 8 bits multiply without rounding, so only the order of additions differs.
+TEST(MatrixProduct, OfBfloat16IsThatOfTheSameNumbers) {
+  if (!MatrixProduct::halves_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
+  torch::manual_seed(8);
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 4}, {130, 120, 91}, {64, 96, 700}}) {
+    for (int turns = 0; turns < 8; ++turns) {
+      const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
+      const at::Tensor a =
+          torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3}).to(at::kBFloat16);
+      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n}).to(at::kBFloat16);
+      const at::Tensor c = torch::randn({m, n + 2}), used = a.narrow(1, 0, turn_a ? m : k).to(at::kFloat);
+      const at::Tensor wide = b.to(at::kFloat);
+      const at::Tensor product = torch::matmul(turn_a ? used.t() : used, turn_b ? wide.t() : wide);
+      const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product, beyond = c.narrow(1, n, 2).clone();
+      MatrixProduct{.m = m, .n = n, .k = k, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
+          {a, 0, a.size(1)}, {b, 0, b.size(1)}, c.data_ptr<float>(), n + 2);
       EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
       EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
     }

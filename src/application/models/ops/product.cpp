@@ -9,6 +9,7 @@
 #include "application/models/ops/layers.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/kernels.h"
 
@@ -23,9 +24,12 @@ bool exists(const at::Tensor& x) { return x.numel() > 0; }
 
 // Whether the library that multiplies can be called itself.
 bool directly(const at::Tensor& x, const at::Tensor& w) {
-  return MatrixProduct::possible() && fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat &&
-         w.scalar_type() == at::kFloat && w.stride(-1) == 1;
+  if (!fast_kernels() || !x.is_cpu() || w.stride(-1) != 1 || x.scalar_type() != w.scalar_type()) return false;
+  return x.scalar_type() == at::kFloat ? MatrixProduct::possible() : MatrixProduct::halves_possible();
 }
+
+// For LibTorch's products, which would round sums of bfloat16 in this machine's memory: the same numbers as float32.
+at::Tensor widened(const at::Tensor& x) { return x.is_cpu() ? x.to(at::kFloat) : x; }
 
 // y [C, T, out] = x [C, T, in] times w [C, out, in] or [out, in], turned, or [C, in, out] or [in, out]; or += it.
 void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool turned, bool add) {
@@ -33,20 +37,20 @@ void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bo
   const std::int64_t in = x.size(2), out = y.size(2), apart = clients == 1 ? 0 : w.stride(0);
   const MatrixProduct product{.m = rows, .n = out, .k = in, .turn_b = turned, .add = add};
   for (std::int64_t c = 0; c < clients; ++c) {
-    product({x.data_ptr<float>() + c * rows * in, in}, {w.data_ptr<float>() + c * apart, w.stride(-2)},
-            y.data_ptr<float>() + c * rows * out, out);
+    product({x, c * rows * in, in}, {w, c * apart, w.stride(-2)}, y.data_ptr<float>() + c * rows * out, out);
   }
 }
 
 // The same with LibTorch's operators; w is turned by its strides here.
-at::Tensor times_by_torch(const at::Tensor& x, const at::Tensor& w) {
+at::Tensor times_by_torch(const at::Tensor& factor, const at::Tensor& weight) {
+  const at::Tensor x = widened(factor), w = widened(weight);
   if (w.dim() == 3 && w.size(0) > 1) return torch::bmm(x, w);
   return torch::mm(x.reshape({-1, x.size(2)}), w.dim() == 3 ? w.squeeze(0) : w).view({x.size(0), x.size(1), -1});
 }
 
 at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool turned) {
   if (!directly(x, w)) return times_by_torch(x, turned ? w.transpose(-1, -2) : w);
-  const at::Tensor y = torch::empty({x.size(0), x.size(1), w.size(turned ? -2 : -1)}, x.options());
+  const at::Tensor y = torch::empty({x.size(0), x.size(1), w.size(turned ? -2 : -1)}, x.options().dtype(at::kFloat));
   put_times(y, x.contiguous(), w, turned, false);
   return y;
 }
@@ -68,18 +72,17 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
 
 // sum [C, m, n] = a^T b, or += it, for a [C, T, m] and b [C, T, n]
 void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, bool add) {
-  if (directly(a, sum) && a.is_contiguous() && b.is_contiguous()) {
+  if (directly(a, b) && sum.stride(-1) == 1 && a.is_contiguous() && b.is_contiguous()) {
     const std::int64_t tokens = a.size(1), m = a.size(2), n = b.size(2);
     const MatrixProduct product{.m = m, .n = n, .k = tokens, .turn_a = true, .add = add};
     for (std::int64_t c = 0; c < a.size(0); ++c) {
-      product({a.data_ptr<float>() + c * tokens * m, m}, {b.data_ptr<float>() + c * tokens * n, n},
-              sum.data_ptr<float>() + c * sum.stride(0), sum.stride(1));
+      product({a, c * tokens * m, m}, {b, c * tokens * n, n}, sum.data_ptr<float>() + c * sum.stride(0), sum.stride(1));
     }
     return;
   }
   at::Tensor out = sum.size(0) == 1 ? sum.squeeze(0) : sum;
-  const at::Tensor left = sum.size(0) == 1 ? a.squeeze(0).t() : a.transpose(1, 2);
-  const at::Tensor right = sum.size(0) == 1 ? b.squeeze(0) : b;
+  const at::Tensor left = widened(sum.size(0) == 1 ? a.squeeze(0).t() : a.transpose(1, 2));
+  const at::Tensor right = widened(sum.size(0) == 1 ? b.squeeze(0) : b);
   const int keep = add ? 1 : 0;
   if (out.scalar_type() != left.scalar_type()) {
 #if CHORUS_WIDE_SUMS
@@ -142,7 +145,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
                             const at::Tensor& bias, const at::Tensor& half, bool transposed,
                             const c10::intrusive_ptr<GradientTarget>& target) {
     const at::Tensor& stored = exists(half) ? half : weight;
-    const at::Tensor in = x.to(stored.scalar_type());
+    const at::Tensor in = exists(half) ? as_bfloat16(x) : x.to(stored.scalar_type());
     context->save_for_backward({in, weight, bias, half});
     context->saved_data["transposed"] = transposed;
     if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
@@ -158,13 +161,13 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const at::Tensor& stored = exists(saved[3]) ? saved[3] : weight;
     const bool transposed = context->saved_data["transposed"].toBool();
     const at::NoGradGuard no_grad;
-    const at::Tensor dy = gradients[0].to(in.scalar_type()).contiguous();
+    const at::Tensor up = gradients[0].contiguous(), dy = exists(saved[3]) ? as_bfloat16(up) : up.to(in.scalar_type());
     if (weight.requires_grad()) {
       const auto target = c10::static_intrusive_pointer_cast<GradientTarget>(context->saved_data["target"].toCapsule());
       const bool add = target->take(weight.grad());
       transposed ? put_product(weight.grad(), in, dy, add) : put_product(weight.grad(), dy, in, add);
     }
-    if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), dy);
+    if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), up);
     at::Tensor dx;
     if (context->saved_data["x"].toBool()) {
       dx = times(dy, stored, transposed).to(context->saved_data["type"].toScalarType());
@@ -250,7 +253,7 @@ at::Tensor joined_product(const Params& params, const Affine& first, const at::T
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {
-  const bool here = fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat && !params.halves().defined();
+  const bool here = fast_kernels() && x.is_cpu();
   if (!here && (!gpu_rows_can(x) || params.layout()[of.weight].shape[of.transposed ? 1 : 0] % 4 != 0)) {
     return gelu(product(params, of, x), by_tanh);
   }

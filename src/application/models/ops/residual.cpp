@@ -160,7 +160,9 @@ bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
   return norm.bias.exists() && has_norm_kernels(x) && params.trainable(norm.weight) == params.trainable(norm.bias);
 }
 
-at::ScalarType result_type(const Params& params) { return params.halves().defined() ? at::kBFloat16 : at::kFloat; }
+at::ScalarType result_type(const Params& params) {
+  return params.halves().defined() && params.device().is_cuda() ? at::kBFloat16 : at::kFloat;
+}
 
 // norm(dropout(f + f_bias) + x), f_bias empty on a CPU.
 at::Tensor fused(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& f_bias,

@@ -9,6 +9,7 @@
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
+#include "core/bfloat16.h"
 #include "core/kernels.h"
 
 namespace chorus {
@@ -27,40 +28,50 @@ struct CountedRows {
   }
 };
 
-const float* row_of_client(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
-  return parameter.data_ptr<float>() + (parameter.dim() > dimensions ? client * parameter.stride(0) : 0);
+// Where a client's part of a parameter with so many dimensions begins.
+std::int64_t begin_of(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
+  return parameter.dim() > dimensions ? client * parameter.stride(0) : 0;
+}
+
+std::byte* row_of(const at::Tensor& halves, std::int64_t row) {
+  return reinterpret_cast<std::byte*>(halves.data_ptr<at::BFloat16>() + row * halves.stride(0));
 }
 
 class TableLoss : public torch::autograd::Function<TableLoss> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& table,
-                            const at::Tensor& bias, const at::Tensor& labels, std::int64_t ignored,
-                            const c10::intrusive_ptr<GradientTarget>& target) {
+                            const at::Tensor& bias, const at::Tensor& half, const at::Tensor& labels,
+                            std::int64_t ignored, const c10::intrusive_ptr<GradientTarget>& target) {
+    const bool halves = half.numel() > 0;
+    const at::Tensor& stored = halves ? half : table;
     const std::int64_t clients = x.size(0), width = x.size(2), words = table.size(-2);
     const at::Tensor counted = labels.ne(ignored);
     const at::Tensor where = counted.flatten().nonzero().squeeze(1), sizes = counted.sum(1);
-    const at::Tensor rows = x.reshape({-1, width}).index_select(0, where);
+    const at::Tensor chosen = x.reshape({-1, width}).index_select(0, where);
+    const at::Tensor rows = halves ? as_bfloat16(chosen) : chosen;
     const at::Tensor answers = labels.flatten().index_select(0, where);
     const CountedRows all{{sizes.data_ptr<std::int64_t>(), sizes.data_ptr<std::int64_t>() + clients}};
-    at::Tensor logits = torch::empty({rows.size(0), words}, x.options());
+    const at::Tensor logits = torch::empty({rows.size(0), words}, x.options());
+    const at::Tensor slopes = halves ? torch::empty_like(logits, at::kBFloat16) : logits;
     at::Tensor result = torch::zeros({clients}, x.options()), losses = torch::empty({rows.size(0)}, x.options());
     all.each_client([&](std::int64_t c, std::int64_t begin, std::int64_t count) {
       if (count == 0) return;
       float* first = logits.data_ptr<float>() + begin * words;
       MatrixProduct{.m = count, .n = words, .k = width, .turn_b = true}(
-          {rows.data_ptr<float>() + begin * width, width}, {row_of_client(table, c, 2), width}, first, words);
-      const float* shift = bias.numel() > 0 ? row_of_client(bias, c, 1) : nullptr;
+          {rows, begin * width, width}, {stored, begin_of(stored, c, 2), width}, first, words);
+      const float* shift = bias.numel() > 0 ? bias.data_ptr<float>() + begin_of(bias, c, 1) : nullptr;
       float* loss = losses.data_ptr<float>() + begin;
       const auto* answer = answers.data_ptr<std::int64_t>() + begin;
       at::parallel_for(0, count, std::max<std::int64_t>(1, 16384 / words), [&](std::int64_t from, std::int64_t to) {
         for (std::int64_t r = from; r < to; ++r) {
           if (shift != nullptr) add_row(first + r * words, shift, words);
           loss[r] = cross_entropy_row(first + r * words, words, answer[r]);
+          if (halves) to_bfloat16({first + r * words, static_cast<std::size_t>(words)}, row_of(slopes, begin + r));
         }
       });
       result.data_ptr<float>()[c] = std::accumulate(loss, loss + count, 0.0F) / static_cast<float>(count);
     });
-    context->save_for_backward({rows, table, bias, where, logits});
+    context->save_for_backward({chosen, table, bias, where, slopes, half});
     context->saved_data["counts"] = all.counts;
     context->saved_data["shape"] = x.sizes().vec();
     if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
@@ -72,6 +83,8 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &rows = saved[0], &table = saved[1], &bias = saved[2], &where = saved[3], &slopes = saved[4];
+    const bool halves = saved[5].numel() > 0;
+    const at::Tensor& stored = halves ? saved[5] : table;
     const CountedRows all{context->saved_data["counts"].toIntVector()};
     const at::NoGradGuard no_grad;
     const at::Tensor up = gradients[0].contiguous();
@@ -82,27 +95,30 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
                 ->take(table.grad());
     }
     const bool wanted = context->saved_data["x"].toBool();
-    at::Tensor back = wanted ? torch::empty_like(rows) : at::Tensor();
+    const at::Tensor back = wanted ? torch::empty_like(rows) : at::Tensor();
     all.each_client([&](std::int64_t c, std::int64_t begin, std::int64_t count) {
       if (count == 0) {
         if (!add) table.grad()[c].zero_();
         return;
       }
       const float factor = up.data_ptr<float>()[c] / static_cast<float>(count);
-      const MatrixProduct::Rows of{slopes.data_ptr<float>() + begin * words, words};
       if (table.requires_grad()) {
-        MatrixProduct{.m = words, .n = width, .k = count, .scale = factor, .turn_a = true, .add = add}(
-            of, {rows.data_ptr<float>() + begin * width, width}, table.grad()[c].data_ptr<float>(), width);
+        const at::Tensor product = rows.narrow(0, begin, count) * factor;
+        const at::Tensor scaled = halves ? as_bfloat16(product) : product;
+        MatrixProduct{.m = words, .n = width, .k = count, .turn_a = true, .add = add}(
+            {slopes, begin * words, words}, {scaled, 0, width}, table.grad()[c].data_ptr<float>(), width);
       }
       if (bias.numel() > 0 && bias.requires_grad()) {
-        bias.grad()[c].add_(slopes.narrow(0, begin, count).sum(0), factor);
+        bias.grad()[c].add_(slopes.narrow(0, begin, count).sum(0, false, at::kFloat), factor);
       }
       if (wanted) {
-        MatrixProduct{.m = count, .n = width, .k = words, .scale = factor}(
-            of, {row_of_client(table, c, 2), width}, back.data_ptr<float>() + begin * width, width);
+        MatrixProduct{.m = count, .n = width, .k = words}({slopes, begin * words, words},
+                                                          {stored, begin_of(stored, c, 2), width},
+                                                          back.data_ptr<float>() + begin * width, width);
+        back.narrow(0, begin, count).mul_(factor);
       }
     });
-    torch::autograd::tensor_list result(6);
+    torch::autograd::tensor_list result(7);
     if (wanted) {
       const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
       result[0] = torch::zeros({shape[0] * shape[1], width}, rows.options()).index_copy_(0, where, back).view(shape);
@@ -115,11 +131,12 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
 
 at::Tensor table_loss(const Params& params, const LanguageHead& head, const at::Tensor& x, const at::Tensor& labels,
                       std::int64_t ignored) {
-  const bool possible = fast_kernels() && MatrixProduct::possible() && x.is_cpu() && x.scalar_type() == at::kFloat &&
-                        !params.halves().defined();
-  if (!possible) return {};
-  return TableLoss::apply(x, params[head.table], head.bias.exists() ? params[head.bias] : torch::empty({0}), labels,
-                          ignored, gradient_target(params, head.table, 1));
+  const at::Tensor& half = params.half(head.table);
+  const bool possible = half.defined() ? MatrixProduct::halves_possible() : MatrixProduct::possible();
+  if (!possible || !fast_kernels() || !x.is_cpu() || x.scalar_type() != at::kFloat) return {};
+  const at::Tensor none = torch::empty({0});
+  return TableLoss::apply(x, params[head.table], head.bias.exists() ? params[head.bias] : none,
+                          half.defined() ? half : none, labels, ignored, gradient_target(params, head.table, 1));
 }
 
 }  // namespace chorus
