@@ -15,7 +15,7 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("decay_matrices_only", decay_matrices_only, "biases and normalisation weights do not decay");
   visitor.field("dropout", dropout, "as the model's configuration says; false: none");
   visitor.field("precision", precision, {{"float32", Precision::kFloat32}, {"bfloat16", Precision::kBFloat16}},
-                "bfloat16: products of numbers with 8 bits; faster on a GPU or a processor that has them");
+                "bfloat16: products of rounded numbers; faster on a GPU or a processor that has it");
   visitor.field("cache", cache, "reuse what frozen bottom layers compute (paper 003, section 4)");
 }
 
