@@ -27,7 +27,7 @@ def settings(device, threads):
     if device == "cuda":
         return [{"precision": precision} for precision in ("float32", "bfloat16")]
     shapes = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
-    return [{"precision": precision, "workers": workers, "threads": each} for precision in ("float32", "bfloat16")
+    return [{"precision": precision, "workers": workers, "threads": each} for precision in workloads.cpu_precisions()
             for workers, each in shapes]
 
 
@@ -88,9 +88,13 @@ def run(chorus, arguments, folder):
     peak = 0
     with open(f"{folder}/log", "w+") as log:
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        while child.poll() is None:
-            peak = max(peak, resident_peak(child.pid))
-            time.sleep(0.05)
+        try:
+            while child.poll() is None:
+                peak = max(peak, resident_peak(child.pid))
+                time.sleep(0.05)
+        finally:  # interrupted, its folder goes
+            child.kill()
+            child.wait()
         log.seek(0)
         if child.returncode != 0:
             lines = log.read().strip().splitlines()

@@ -8,6 +8,8 @@ import argparse
 import json
 import time
 
+import workloads
+
 
 def best(work, tries, synchronize):
     seconds = []
@@ -26,7 +28,7 @@ def measure(device, threads, quick=False):
     synchronize = torch.cuda.synchronize if gpu else lambda: None
     size = 8192 if gpu else 1024 if quick else 3072
     limits = {}
-    for precision in ["float32", "tf32", "bfloat16"] if gpu else ["float32", "bfloat16"]:
+    for precision in ["float32", "tf32", "bfloat16"] if gpu else workloads.cpu_precisions():
         if gpu:
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         kind = torch.bfloat16 if precision == "bfloat16" else torch.float32

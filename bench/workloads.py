@@ -135,4 +135,11 @@ def w7(size):
     return [Workload("W7", "100,000 clients, 100 a round", SMALL_LSTM, "causal_lm", rows, 8, "sgd", 0.5, rounds)]
 
 
+def cpu_precisions():
+    """What is tried on a CPU: bfloat16 only where the processor has it; elsewhere LibTorch imitates it, for hours."""
+    with open("/proc/cpuinfo") as lines:
+        flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return ["float32"] + (["bfloat16"] if "avx512_bf16" in flags or "amx_bf16" in flags else [])
+
+
 TRAINING = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}

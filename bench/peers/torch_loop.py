@@ -15,6 +15,8 @@ import torch
 import torch.multiprocessing as multiprocessing
 from torch import nn
 
+import workloads
+
 NAME = "PyTorch + Hugging Face"
 
 
@@ -25,7 +27,7 @@ def settings(work, device, threads, quick):
         shapes = [{"precision": precision, "processes": 1, "threads": threads} for precision in ("float32", "tf32", "bfloat16")]
     else:
         counts = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
-        shapes = [{"precision": precision, "processes": many, "threads": each} for precision in ("float32", "bfloat16")
+        shapes = [{"precision": precision, "processes": many, "threads": each} for precision in workloads.cpu_precisions()
                   for many, each in counts]
     like_lengths = work.task == "text_classification" and not quick
     return shapes + ([{**shape, "grouped": True} for shape in shapes] if like_lengths else [])
