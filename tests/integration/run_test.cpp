@@ -317,6 +317,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   const char* wish = std::getenv("CHORUS_STRESS");
   const int kills = wish != nullptr ? std::atoi(wish) : 20;
   std::mt19937 random(17);
+  int resumed = 0;  // after a round at least
   for (int done = 0, number = 0; done < kills; ++number) {
     const std::string name = "killed" + std::to_string(number);
     bool finished = false;
@@ -324,6 +325,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
       // Before the folder is there, there is nothing to resume.
       const bool start = first || !fs::exists(folder_ / name / "run.json");
       const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
+      if (fs::exists(folder_ / name / "checkpoints" / "round_000001")) ++resumed;
       const Chorus program(words, folder_ / (name + ".log"));
       if (done < kills) {
         std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 1.0)(random));
@@ -341,6 +343,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
     EXPECT_EQ(scores("whole"), scores(name));
     fs::remove_all(folder_ / name);
   }
+  EXPECT_GT(resumed, 0) << "no kill came between two rounds";
 }
 
 TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
