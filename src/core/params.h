@@ -80,8 +80,8 @@ class Params {
   };
   const c10::intrusive_ptr<Written>& written() const { return written_; }
 
-  /// The same with a bfloat16 copy of every parameter beside it, for products (mixed precision). Whoever
-  /// changes the values brings halves() up to date.
+  /// The same with a bfloat16 copy of every parameter beside it, for products (mixed precision). Whoever changes the
+  /// values brings halves() up to date.
   Params with_halves() const;
   /// [C, P]; undefined when made without.
   const at::Tensor& halves() const { return halves_; }

@@ -67,7 +67,7 @@ struct Norm {
   at::Tensor operator()(const Params& params, const at::Tensor& x) const;
 };
 
-/// x as products see it: where they are computed in bfloat16, in it. For an x that several read, so that it is
+/// x as products on a GPU see it: where they are computed in bfloat16, in it. For an x that several read, so that it is
 /// converted once.
 at::Tensor for_products(const Params& params, const at::Tensor& x);
 

@@ -8,13 +8,13 @@
 #include <optional>
 #endif
 
+namespace chorus {
+
 #ifdef CHORUS_HAS_BLAS
 
 extern "C" void sgemm_(const char* side_a, const char* side_b, const int* m, const int* n, const int* k,
                        const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
                        const float* beta, float* c, const int* ldc);
-
-namespace chorus {
 
 bool MatrixProduct::possible() { return true; }
 
@@ -39,11 +39,7 @@ void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t apart) con
   sgemm_(&side_b, &side_a, &rows, &columns, &inner, &scale, b.data, &lda, a.data, &ldb, &beta, c, &ldc);
 }
 
-}  // namespace chorus
-
 #else
-
-namespace chorus {
 
 bool MatrixProduct::possible() { return false; }
 
@@ -51,13 +47,10 @@ void MatrixProduct::operator()(Rows, Rows, float*, std::int64_t) const {
   throw InternalError("products in plain memory need BLAS");
 }
 
-}  // namespace chorus
-
 #endif
 
 #ifdef CHORUS_HAS_ONEDNN
 
-namespace chorus {
 namespace {
 
 using Dims = dnnl::memory::dims;
@@ -113,11 +106,7 @@ void MatrixProduct::operator()(HalfRows a, HalfRows b, float* c, std::int64_t ap
                             {DNNL_ARG_DST, memory(layout(m, n, apart, Type::f32, false), c)}});
 }
 
-}  // namespace chorus
-
 #else
-
-namespace chorus {
 
 bool MatrixProduct::halves_possible() { return false; }
 
@@ -125,11 +114,7 @@ void MatrixProduct::operator()(HalfRows, HalfRows, float*, std::int64_t) const {
   throw InternalError("products of bfloat16 in plain memory need oneDNN");
 }
 
-}  // namespace chorus
-
 #endif
-
-namespace chorus {
 
 void MatrixProduct::operator()(TensorRows a, TensorRows b, float* c, std::int64_t apart) const {
   const auto rows = [&]<typename Number>(Number, const TensorRows& of) {

@@ -13,6 +13,7 @@
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "core/error.h"
+#include "core/kernels.h"
 
 namespace chorus {
 namespace {
@@ -166,7 +167,7 @@ void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool f
   for (const ParamId id : {up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias}) {
     if (params.trainable(id)) inputs.tensors.push_back(params[id]);
   }
-  Dropout first(std::vector<std::uint64_t>(static_cast<std::size_t>(clients), 8)), second = first;
+  Dropout first(std::vector<std::uint64_t>(static_cast<std::size_t>(clients), 8)), second = first, third = first;
   const Adapter none;
   const at::Tensor fast =
       SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, first);
@@ -178,6 +179,16 @@ void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool f
   EXPECT_LT(distance(fast, plain), halves ? 1e-2 : 1e-6);
   const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), halves ? 2e-2 : 1e-5) << i;
+  if (!halves || !device.is_cpu()) return;
+  // The same numbers are rounded without kernels; sums in another order now and then round the next ones otherwise.
+  use_fast_kernels(false);
+  const at::Tensor slow =
+      SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, third);
+  const auto also = inputs.gradients(slow);
+  use_fast_kernels(true);
+  EXPECT_LT(distance(fast, slow), 1e-3);
+  EXPECT_GT(distance(slow, plain), 1e-4) << "nothing was rounded";
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], also[i]), 3e-3) << i;
 }
 
 TEST(Sublayer, EqualsTheOperatorsItIsMadeOf) {
@@ -379,46 +390,36 @@ TEST(Embedding, PaddingRowGetsNoGradient) {
 
 TEST(Activation, UnknownNameIsRefused) { EXPECT_THROW(activation_named("geglu2"), DataError); }
 
-// Large enough for either library, turned either way, in rows that lie apart.
-TEST(MatrixProduct, IsThatOfLibTorch) {
-  if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
+// Large enough for either library, turned either way, in rows that lie apart. Numbers of 8 bits multiply without
+// rounding, so that only the order of additions differs in bfloat16, too.
+void check_products(at::ScalarType type, float scale) {
   torch::manual_seed(7);
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 4}, {130, 120, 90}, {70, 100, 200}, {64, 96, 700}}) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 4}, {130, 120, 91}, {70, 100, 200}, {64, 96, 700}}) {
     for (int turns = 0; turns < 8; ++turns) {
       const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
-      const at::Tensor a = torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3});
-      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n});
-      const at::Tensor c = torch::randn({m, n + 2}), used = a.narrow(1, 0, turn_a ? m : k);
-      const at::Tensor product = torch::matmul(turn_a ? used.t() : used, turn_b ? b.t() : b) * 0.5;
-      const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product, beyond = c.narrow(1, n, 2).clone();
-      MatrixProduct{.m = m, .n = n, .k = k, .scale = 0.5F, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
-          {a.data_ptr<float>(), a.size(1)}, {b.data_ptr<float>(), b.size(1)}, c.data_ptr<float>(), n + 2);
+      const at::Tensor a = torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3}).to(type);
+      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n}).to(type);
+      const at::Tensor left = a.narrow(1, 0, turn_a ? m : k).to(at::kFloat), right = b.to(at::kFloat);
+      const at::Tensor product = torch::matmul(turn_a ? left.t() : left, turn_b ? right.t() : right) * scale;
+      const at::Tensor c = torch::randn({m, n + 2}), beyond = c.narrow(1, n, 2).clone();
+      const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product;
+      MatrixProduct{.m = m, .n = n, .k = k, .scale = scale, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
+          {a, 0, a.size(1)}, {b, 0, b.size(1)}, c.data_ptr<float>(), n + 2);
       EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
       EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
     }
   }
 }
 
-// Numbers of 8 bits multiply without rounding, so only the order of additions differs.
+TEST(MatrixProduct, IsThatOfLibTorch) {
+  if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
+  check_products(at::kFloat, 0.5F);
+}
+
 TEST(MatrixProduct, OfBfloat16IsThatOfTheSameNumbers) {
   if (!MatrixProduct::halves_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
-  torch::manual_seed(8);
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 4}, {130, 120, 91}, {64, 96, 700}}) {
-    for (int turns = 0; turns < 8; ++turns) {
-      const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
-      const at::Tensor a =
-          torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3}).to(at::kBFloat16);
-      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n}).to(at::kBFloat16);
-      const at::Tensor c = torch::randn({m, n + 2}), used = a.narrow(1, 0, turn_a ? m : k).to(at::kFloat);
-      const at::Tensor wide = b.to(at::kFloat);
-      const at::Tensor product = torch::matmul(turn_a ? used.t() : used, turn_b ? wide.t() : wide);
-      const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product, beyond = c.narrow(1, n, 2).clone();
-      MatrixProduct{.m = m, .n = n, .k = k, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
-          {a, 0, a.size(1)}, {b, 0, b.size(1)}, c.data_ptr<float>(), n + 2);
-      EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
-      EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
-    }
-  }
+  check_products(at::kBFloat16, 1);
 }
 
 }  // namespace

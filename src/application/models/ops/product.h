@@ -13,15 +13,15 @@ struct Affine {
   bool transposed = false;  ///< W is stored as [in, out]
 };
 
-/// With halves() in bfloat16, sums in float32. The gradients of weight and bias are added to Params::grads() where they
-/// arise, without a copy between.
+/// With halves() in bfloat16, sums in float32; the result is bfloat16 on a GPU and float32 on a CPU. The gradients of
+/// weight and bias are added to Params::grads() where they arise, without a copy between.
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x);
 
 /// The products of several weights that are one (Layout::join), by the first weight and bias: [C, T, count * out].
 /// Undefined where they are not side by side.
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x);
 
-/// gelu(x W^T + b); on a GPU bias and function are one pass.
+/// gelu(x W^T + b); bias and function are one pass.
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh);
 
 }  // namespace chorus
