@@ -65,6 +65,7 @@ class Chorus {
   pid_t child_ = -1;
 };
 
+constexpr int kRounds = 6;  // of this experiment
 constexpr const char* kTiny = R"(
 kind: experiment
 name: tiny
@@ -112,6 +113,14 @@ class RunTest : public ::testing::Test {
     return status;
   }
   std::string weights(const std::string& name) const { return read(folder_ / name / "model" / "model.safetensors"); }
+  /// The round of the newest checkpoint; 0 without one.
+  int rounds_kept(const std::string& name) const {
+    int newest = 0;
+    for (int round = 1; round <= kRounds; ++round) {
+      if (fs::exists(folder_ / name / "checkpoints" / ("round_00000" + std::to_string(round)))) newest = round;
+    }
+    return newest;
+  }
   /// Between the weights of two runs.
   double largest_difference(const std::string& one, const std::string& other) const {
     const std::string a = weights(one), b = weights(other);
@@ -317,7 +326,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   const char* wish = std::getenv("CHORUS_STRESS");
   const int kills = wish != nullptr ? std::atoi(wish) : 20;
   std::mt19937 random(17);
-  int resumed = 0;  // after a round at least
+  int resumed = 0;  // from a round at least
   for (int done = 0, number = 0; done < kills; ++number) {
     const std::string name = "killed" + std::to_string(number);
     bool finished = false;
@@ -325,10 +334,20 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
       // Before the folder is there, there is nothing to resume.
       const bool start = first || !fs::exists(folder_ / name / "run.json");
       const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
-      if (fs::exists(folder_ / name / "checkpoints" / "round_000001")) ++resumed;
+      const int from = rounds_kept(name);
+      if (from > 0) ++resumed;
+      const auto started = Clock::now();
       const Chorus program(words, folder_ / (name + ".log"));
       if (done < kills) {
-        std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 1.0)(random));
+        // Every other one soon after a round is kept, the others at any moment.
+        if (done % 2 == 1 && from + 1 < kRounds) {
+          while (rounds_kept(name) <= from && Clock::now() - started < 20 * whole) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          std::this_thread::sleep_for(whole / kRounds * std::uniform_real_distribution(0.0, 1.0)(random));
+        } else {
+          std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 1.0)(random));
+        }
         program.send(SIGKILL);
       }
       const int status = program.wait();
@@ -343,7 +362,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
     EXPECT_EQ(scores("whole"), scores(name));
     fs::remove_all(folder_ / name);
   }
-  EXPECT_GT(resumed, 0) << "no kill came between two rounds";
+  EXPECT_GT(resumed, 0) << "no killed run had a round to go on from";
 }
 
 TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
