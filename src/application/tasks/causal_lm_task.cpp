@@ -80,8 +80,12 @@ ClientData CausalLmTask::client_data(std::shared_ptr<const EncodedDataset> encod
 }
 
 TaskBatch CausalLmTask::collate(std::span<const ClientRows> cohort, const CollateOptions& options) const {
-  TaskBatch batch = pack_rows(cohort, options.device);
-  batch.labels = next_token(batch.batch.ids, *batch.batch.packing);
+  TaskBatch batch = pack_rows(cohort, options.device, Read::kButLast);
+  batch.labels = pack_tokens(batch, kIgnore, [](const EncodedDataset& data, std::uint32_t row) {
+    static constexpr std::int32_t kNothing = kIgnore;  // follows a token alone
+    const std::span<const std::int32_t> ids = data.ids(row);
+    return ids.size() > 1 ? ids.subspan(1) : std::span(&kNothing, 1);
+  });
   batch.counted = count_labels(batch.labels);
   return batch;
 }

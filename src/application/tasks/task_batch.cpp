@@ -5,7 +5,11 @@
 
 namespace chorus {
 
-TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device) {
+TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read read) {
+  const auto tokens_read = [read](const EncodedDataset& data, std::uint32_t row) {
+    const std::size_t all = data.length(row);
+    return read == Read::kButLast && all > 1 ? all - 1 : all;
+  };
   TaskBatch result;
   std::vector<std::vector<std::int64_t>> lengths;
   bool types = false;
@@ -14,7 +18,7 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device) {
     auto& list = lengths.emplace_back();
     for (const std::uint32_t row : client.rows) {
       check(row < client.data->rows(), "no such row");
-      list.push_back(static_cast<std::int64_t>(client.data->length(row)));
+      list.push_back(static_cast<std::int64_t>(tokens_read(*client.data, row)));
     }
     types = types || client.data->has_types();
     result.data.push_back(client.data);
@@ -22,12 +26,14 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device) {
   }
   result.batch.packing = std::make_shared<Packing>(lengths, device);
   Batch& batch = result.batch;
-  batch.ids_here = tokens_here(result, 0, [](const EncodedDataset& data, std::uint32_t row) { return data.ids(row); });
+  batch.ids_here = tokens_here(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
+    return data.ids(row).first(tokens_read(data, row));
+  });
   batch.ids = sent_to(device, batch.ids_here);
   if (types) {
-    batch.types_here = tokens_here(result, 0, [](const EncodedDataset& data, std::uint32_t row) {
+    batch.types_here = tokens_here(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
       check(data.has_types(), "some clients have token types and others do not");
-      return data.types(row);
+      return data.types(row).first(tokens_read(data, row));
     });
     batch.types = sent_to(device, batch.types_here);
   }

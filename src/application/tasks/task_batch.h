@@ -39,10 +39,16 @@ struct TaskBatch {
   std::vector<std::vector<std::uint32_t>> rows;
 };
 
-/// Packs the ids and token types of the rows; labels are for the task to add. Every client needs a row.
-TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device);
+/// What of its rows' tokens a batch reads.
+enum class Read {
+  kAll,
+  kButLast,  ///< no last token, which nothing is predicted from; a row of one token keeps it
+};
 
-/// Tokens' numbers laid out like the packed tokens [C, T]; `values(data, row)` is a span of a row's length.
+/// Packs the ids and token types of the rows; labels are for the task to add. Every client needs a row.
+TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read read = Read::kAll);
+
+/// Tokens' numbers laid out like the packed tokens [C, T]; `values(data, row)` are as many as it reads of a row.
 template <typename Values>
 at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values) {
   const Packing& packing = *batch.batch.packing;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "application/models/batch.h"
 #include "application/models/generation.h"
 #include "application/models/loss.h"
 #include "application/optim/adamw.h"
@@ -251,6 +252,41 @@ TEST(CausalLm, BlocksLoseNothingAndMixNoClients) {
   for (std::uint32_t row = 0; row < encoded->rows(); ++row) longer += encoded->length(row) > 8 ? 1 : 0;
   EXPECT_EQ(cut->count(EncodeCount::kTruncated), longer);
   EXPECT_GT(longer, 0U);
+}
+
+TEST(CausalLm, TheLastTokenIsAskedForButNotRead) {
+  const Dataset data = tiny::dataset(Formulation::kLanguageModel, 8, 0);
+  const auto tokenizer = tiny::tokenizer(data);
+  const CausalLmTask task({.max_length = 16}, {.tokenizer = tokenizer});
+  EncodedPart part;
+  part.ids = {7};  // nothing can be asked of a token alone
+  part.end_row();
+  part.end_example(0);
+  const EncodedDataset alone(std::move(part), {.vocabulary = 300});
+  const auto encoded = encode_split(task, data, Split::kTrain, kInMemory).data;
+  const std::vector<std::uint32_t> first{0}, rows{0, 1, 2};
+  const std::vector<ClientRows> cohort{{encoded.get(), rows}, {&alone, first}};
+  const TaskBatch batch = task.collate(cohort, {});
+  EXPECT_EQ(batch.batch.packing->lengths()[1], std::vector<std::int64_t>{1});
+  EXPECT_EQ(batch.labels[1][0].item<std::int64_t>(), kIgnore);
+
+  // As Hugging Face does it: all is read, and what is made of the last token is left out.
+  CohortRows whole(2);
+  for (const std::uint32_t row : rows) whole[0].emplace_back(encoded->ids(row).begin(), encoded->ids(row).end());
+  whole[1] = {{7}};
+  const Batch all = collate(whole);
+  const at::Tensor labels = next_token(all.ids, *all.packing);
+  EXPECT_EQ(batch.batch.ids.size(1) + 3, all.ids.size(1));
+  EXPECT_TRUE(batch.counted.equal(count_labels(labels)));
+  const auto model = make_model(tiny::model_config(Head::kCausalLm, *tokenizer), Head::kCausalLm);
+  Params start(model->layout(), {});
+  start.initialise(17);
+  const Params params = Params::cohort_of(start, 2, false);
+  Dropout off;
+  const at::Tensor expected = cross_entropy(model->forward(params, all, off).logits, labels);
+  const at::Tensor loss = task.loss(model->forward(params, batch.batch, off), batch);
+  EXPECT_TRUE(loss.allclose(expected, 1e-6, 1e-6)) << loss << expected;
+  EXPECT_GT(loss[0].item<float>(), 1);
 }
 
 TEST(Seq2Seq, TargetsAreShiftedByOne) {
