@@ -31,7 +31,7 @@ def rounds(work, device, setting):
     from pfl.hyperparam import NNTrainHyperParams
     from pfl.metrics import Metrics
     from pfl.model.pytorch import PyTorchModel
-    from peers.torch_loop import make_model, make_optimizer
+    from peers.torch_loop import IGNORE, make_model, make_optimizer
 
     torch.set_num_threads(setting["threads"])
     classified = work.task == "text_classification"
@@ -41,9 +41,9 @@ def rounds(work, device, setting):
             super().__init__()
             self.inner = make_model(work).train()
 
-        def loss(self, ids, mask=None, labels=None):
+        def loss(self, ids, labels, mask=None):
             output = self.inner(input_ids=ids, attention_mask=mask, labels=labels) if classified else self.inner(
-                input_ids=ids, labels=ids)
+                input_ids=ids, labels=labels)
             return output if torch.is_tensor(output) else output.loss
 
         def metrics(self, *batch):
@@ -81,7 +81,7 @@ def rounds(work, device, setting):
         mask = np.zeros_like(ids)
         for i, (row, _) in enumerate(rows):
             ids[i, :len(row)], mask[i, :len(row)] = row, 1
-        parts = [ids, mask, np.array([label for _, label in rows])] if classified else [ids]
+        parts = [ids, np.array([label for _, label in rows]), mask] if classified else [ids, np.where(mask, ids, IGNORE)]
         return [torch.from_numpy(part).to(device) for part in parts]
 
     network = Network()

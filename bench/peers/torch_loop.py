@@ -18,6 +18,7 @@ from torch import nn
 import workloads
 
 NAME = "PyTorch + Hugging Face"
+IGNORE = -100  # a label that does not count
 
 
 def settings(work, device, threads, quick):
@@ -29,8 +30,7 @@ def settings(work, device, threads, quick):
         counts = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
         shapes = [{"precision": precision, "processes": many, "threads": each} for precision in workloads.cpu_precisions()
                   for many, each in counts]
-    like_lengths = work.task == "text_classification" and not quick
-    return shapes + ([{**shape, "grouped": True} for shape in shapes] if like_lengths else [])
+    return shapes + ([{**shape, "grouped": True} for shape in shapes] if work.ragged and not quick else [])
 
 
 class LanguageLstm(nn.Module):
@@ -147,8 +147,8 @@ class Trainer:
         inputs = {"input_ids": self.tensor(ids)}
         if self.work.task == "text_classification":
             inputs.update(attention_mask=self.tensor(mask), labels=self.tensor(np.array([label for _, label in rows])))
-        else:  # rows of one length
-            inputs["labels"] = inputs["input_ids"]
+        else:  # what comes before a token cannot see it, so that a language model needs no mask
+            inputs["labels"] = self.tensor(np.where(mask, ids, IGNORE))
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.setting["precision"] == "bfloat16"):
             output = self.model(**inputs)
         return output if torch.is_tensor(output) else output.loss
