@@ -44,8 +44,9 @@ TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
 // Three clients, one of whom has no answer; the loss and its gradients, head and all.
 void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = false) {
   Layout layout;
-  const ParamId table = layout.add("table", {1003, 24}, Init::normal(0.3));
-  const ParamId bias = with_bias ? layout.add("bias", {1003}, Init::normal(0.5)) : ParamId{};
+  constexpr std::int64_t kWords = 2503;
+  const ParamId table = layout.add("table", {kWords, 24}, Init::normal(0.3));
+  const ParamId bias = with_bias ? layout.add("bias", {kWords}, Init::normal(0.5)) : ParamId{};
   layout.mark_product(table);
   if (frozen) layout.freeze([](const ParamSpec& spec) { return spec.name == "table"; });
   const auto run = [&](bool fused, at::Tensor& dx, at::Tensor& gradients) {
@@ -55,7 +56,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
     params.values().add_(torch::randn_like(params.values()) * 0.1);
     if (halves && fused) params = params.with_halves();
     const at::Tensor x = torch::randn({3, 40, 24}).requires_grad_();
-    at::Tensor labels = torch::randint(1003, {3, 40}, at::kLong);
+    at::Tensor labels = torch::randint(kWords, {3, 40}, at::kLong);
     labels.narrow(1, 5, 9).fill_(kIgnore);
     labels[2].fill_(kIgnore);
     if (written) {

@@ -38,6 +38,12 @@ void adamw_masked(float* w, const float* before, const float* __restrict g, floa
 }
 
 CHORUS_BEST_INSTRUCTIONS
+void go_down(float* w, const float* before, const float* __restrict g, float rate, std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) w[i] = before[i] - rate * g[i];
+}
+
+CHORUS_BEST_INSTRUCTIONS
 void add_squares(const float* __restrict x, std::int64_t count, float* __restrict lanes) {
   std::int64_t i = 0;
   for (; i + 32 <= count; i += 32) {
@@ -62,6 +68,10 @@ void adamw_step(const AdamWRow& row, std::int64_t begin, std::int64_t end, const
     adamw_masked(row.values + begin, row.before + begin, row.gradients + begin, row.first + begin, row.second + begin,
                  row.decay + begin, end - begin, c);
   }
+}
+
+void sgd_step(float* values, const float* before, const float* gradients, double rate, std::int64_t count) {
+  go_down(values, before, gradients, static_cast<float>(rate), count);
 }
 
 double sum_of_squares(const float* numbers, std::int64_t count) {

@@ -29,6 +29,9 @@ struct AdamWStep {
 /// The numbers [begin, end) of a row; see adamw.h for the equations.
 void adamw_step(const AdamWRow& row, std::int64_t begin, std::int64_t end, const AdamWStep& step);
 
+/// values = before - rate * gradients; `before` may be the values.
+void sgd_step(float* values, const float* before, const float* gradients, double rate, std::int64_t count);
+
 /// Of at most a few ten thousand numbers: the partial sums are floats.
 double sum_of_squares(const float* numbers, std::int64_t count);
 

@@ -175,6 +175,22 @@ TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {
   }
 }
 
+TEST(Optimizer, ACopyInBfloat16IsOfTheNewValues) {
+  for (const char* name : {"sgd", "adamw", "adafactor"}) {
+    auto layout = std::make_shared<Layout>();
+    layout->add("table", {20011, 5}, Init::zeros());
+    torch::manual_seed(6);
+    const at::Tensor values = torch::randn({2, 100055}), gradients = torch::randn({2, 100055}), before = values.clone();
+    const at::Tensor half = torch::full({2, 100055}, NAN, at::kBFloat16);
+    Optimizers::make(name, OptimizerInput{layout, 2})
+        ->step(values, gradients.clone(), std::vector<double>{0.1, 0.2}, {}, {.half = half});
+    EXPECT_TRUE(half.equal(values.to(at::kBFloat16))) << name;
+    EXPECT_FALSE(values.isclose(before).all().item<bool>()) << name;
+    if (std::string(name) != "sgd") continue;
+    EXPECT_TRUE(values.allclose(before - gradients * torch::tensor({{0.1F}, {0.2F}}), 1e-6, 1e-6));
+  }
+}
+
 TEST(Optimizer, AScaleIsThatOfTheGradients) {
   for (const char* name : {"sgd", "adamw", "adafactor"}) {
     auto layout = std::make_shared<Layout>();

@@ -1,10 +1,14 @@
 #include "application/optim/sgd.h"
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "application/optim/flat_kernels.h"
 #include "core/bfloat16.h"
+#include "core/kernels.h"
 
 namespace chorus {
 
@@ -32,6 +36,10 @@ void Sgd::update(const Rows& rows) {
     momentum.mul_(config_.momentum).add_(rows.gradients);
     direction = config_.nesterov ? rows.gradients.add(momentum, config_.momentum) : momentum;
   }
+  if (fast_kernels() && rows.values.is_cpu()) {
+    go_down(rows, direction);
+    return;
+  }
   const at::Tensor rates = column(rows.rates);
   at::Tensor values = rows.values;
   if (rates.dim() == 0) {
@@ -40,6 +48,23 @@ void Sgd::update(const Rows& rows) {
     at::sub_out(values, rows.before, direction * rates);
   }
   if (rows.half.defined()) put_as_bfloat16(rows.half, values);
+}
+
+// In pieces, so that what is rounded is still in the cache.
+void Sgd::go_down(const Rows& rows, const at::Tensor& direction) {
+  constexpr std::int64_t kPiece = 1 << 13, kGrain = 1 << 16;
+  for (std::int64_t c = 0; c < rows.count; ++c) {
+    auto* values = rows.values[c].data_ptr<float>();
+    const auto *before = rows.before[c].data_ptr<float>(), *gradients = direction[c].data_ptr<float>();
+    auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
+    at::parallel_for(0, rows.values.size(1), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; i += kPiece) {
+        const std::int64_t count = std::min(kPiece, end - i);
+        sgd_step(values + i, before + i, gradients + i, rows.rates[static_cast<std::size_t>(c)], count);
+        if (half != nullptr) to_bfloat16({values + i, static_cast<std::size_t>(count)}, half + 2 * i);
+      }
+    });
+  }
 }
 
 namespace {

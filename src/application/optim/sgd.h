@@ -22,6 +22,7 @@ class Sgd : public Optimizer {
 
  private:
   void update(const Rows& rows) override;
+  static void go_down(const Rows& rows, const at::Tensor& direction);
   bool fused(const at::Tensor& /*values*/) const override { return true; }
 
   SgdConfig config_;

@@ -4,6 +4,8 @@
 #include <torch/autograd.h>
 #include <torch/version.h>
 
+#include <algorithm>
+
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/layers.h"
@@ -55,17 +57,28 @@ at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool turned) {
   return y;
 }
 
+// b [C, out] or [out] in each of so many rows: [C, rows, out]
+at::Tensor in_rows(const at::Tensor& b, std::int64_t clients, std::int64_t rows) {
+  const std::int64_t width = b.size(-1), apart = b.dim() == 2 ? b.stride(0) : 0;
+  const at::Tensor y = torch::empty({clients, rows, width}, b.options().requires_grad(false));
+  at::parallel_for(0, clients * rows, std::max<std::int64_t>(1, 16384 / width),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t r = begin; r < end; ++r) {
+                       std::copy_n(b.data_ptr<float>() + r / rows * apart, width, y.data_ptr<float>() + r * width);
+                     }
+                   });
+  return y;
+}
+
 // times(x, w) + b, b [C, out] or [out]
 at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w, bool turned) {
-  const at::Tensor bias = b.dim() == 2 ? b.unsqueeze(1) : b;
   if (directly(x, w)) {
-    const at::Tensor y =
-        bias.detach().expand({x.size(0), x.size(1), bias.size(-1)}).clone(at::MemoryFormat::Contiguous);
+    const at::Tensor y = in_rows(b, x.size(0), x.size(1));
     put_times(y, x.contiguous(), w, turned, true);
     return y;
   }
   at::Tensor y = times(x, w, turned);
-  if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(bias);
+  if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
   gpu_add_bias(y, b);
   return y;
 }

@@ -7,6 +7,7 @@
 
 #include "application/models/ops/mask_hash.h"
 #include "core/best_instructions.h"
+#include "core/bfloat16.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -71,11 +72,6 @@ void subtract(float* __restrict a, float b, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) a[j] -= b;
 }
 
-CHORUS_BEST_INSTRUCTIONS
-void multiply(float* __restrict a, float b, std::int64_t n) {
-  for (std::int64_t j = 0; j < n; ++j) a[j] *= b;
-}
-
 // exp(x) for x between -87 and 88. The exponent's whole part goes into the float's own, the rest through a polynomial;
 // the relative error is below 2e-7.
 inline float exponential(float x) {
@@ -134,20 +130,21 @@ float sum_of_exponentials(const float* __restrict a, float top, std::int64_t n) 
   return sum_of(lanes);
 }
 
-// a becomes exp(a - top); their sum.
+// out = exp(a - top), which may take the place of a; their sum.
 CHORUS_BEST_INSTRUCTIONS
-float sum_as_exponentials(float* __restrict a, float top, std::int64_t n) {
+float sum_as_exponentials(const float* a, float top, float* out, std::int64_t n) {
   float lanes[kLanes] = {};
   std::int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes) {
+#pragma GCC ivdep
     for (int i = 0; i < kLanes; ++i) {
-      a[j + i] = exponential(a[j + i] - top);
-      lanes[i] += a[j + i];
+      out[j + i] = exponential(a[j + i] - top);
+      lanes[i] += out[j + i];
     }
   }
   for (int i = 0; j < n; ++i, ++j) {
-    a[j] = exponential(a[j] - top);
-    lanes[i] += a[j];
+    out[j] = exponential(a[j] - top);
+    lanes[i] += out[j];
   }
   return sum_of(lanes);
 }
@@ -393,12 +390,25 @@ ExpSum exp_sum_row(const float* x, std::int64_t count) {
   return {top, sum_of_exponentials(x, top, count)};
 }
 
-float cross_entropy_row(float* x, std::int64_t count, std::int64_t label) {
+CrossEntropy cross_entropy_row(float* x, std::int64_t count, std::int64_t label) {
   const float top = greatest(x, count), chosen = x[label];
-  const float sum = sum_as_exponentials(x, top, count);
-  multiply(x, 1.0f / sum, count);
-  x[label] -= 1.0f;
-  return std::log(sum) + (top - chosen);
+  const float sum = sum_as_exponentials(x, top, x, count);
+  x[label] -= sum;
+  return {std::log(sum) + (top - chosen), sum};
+}
+
+CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* halves) {
+  constexpr std::int64_t kPiece = 1024;
+  float piece[kPiece], sum = 0;
+  const float top = greatest(x, count), chosen = x[label];
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t here = std::min(kPiece, count - begin);
+    sum += sum_as_exponentials(x + begin, top, piece, here);
+    to_bfloat16({piece, static_cast<std::size_t>(here)}, halves + 2 * begin);
+  }
+  piece[0] = exponential(chosen - top) - sum;
+  to_bfloat16({piece, 1}, halves + 2 * label);
+  return {std::log(sum) + (top - chosen), sum};
 }
 
 void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,

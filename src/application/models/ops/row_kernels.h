@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace chorus {
@@ -53,8 +54,12 @@ struct ExpSum {
   float top, sum;
 };
 ExpSum exp_sum_row(const float* x, std::int64_t count);
-/// That cross entropy; x becomes its gradient.
-float cross_entropy_row(float* x, std::int64_t count, std::int64_t label);
+/// That cross entropy, and the sum; x becomes its gradient times the sum, or, the second one, what is rounded of that.
+struct CrossEntropy {
+  float loss, sum;
+};
+CrossEntropy cross_entropy_row(float* x, std::int64_t count, std::int64_t label);
+CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* halves);
 /// The gradient of that cross entropy, times `factor`.
 void cross_entropy_gradient_row(const float* x, std::int64_t count, std::int64_t label, const ExpSum& sum, float factor,
                                 float* dx);

@@ -53,7 +53,8 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
     const CountedRows all{{sizes.data_ptr<std::int64_t>(), sizes.data_ptr<std::int64_t>() + clients}};
     const at::Tensor logits = torch::empty({rows.size(0), words}, x.options());
     const at::Tensor slopes = halves ? torch::empty_like(logits, at::kBFloat16) : logits;
-    at::Tensor result = torch::zeros({clients}, x.options()), losses = torch::empty({rows.size(0)}, x.options());
+    at::Tensor result = torch::zeros({clients}, x.options());
+    at::Tensor losses = torch::empty({rows.size(0)}, x.options()), sums = torch::empty_like(losses);
     all.each_client([&](std::int64_t c, std::int64_t begin, std::int64_t count) {
       if (count == 0) return;
       float* first = logits.data_ptr<float>() + begin * words;
@@ -64,14 +65,17 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
       const auto* answer = answers.data_ptr<std::int64_t>() + begin;
       at::parallel_for(0, count, std::max<std::int64_t>(1, 16384 / words), [&](std::int64_t from, std::int64_t to) {
         for (std::int64_t r = from; r < to; ++r) {
-          if (shift != nullptr) add_row(first + r * words, shift, words);
-          loss[r] = cross_entropy_row(first + r * words, words, answer[r]);
-          if (halves) to_bfloat16({first + r * words, static_cast<std::size_t>(words)}, row_of(slopes, begin + r));
+          float* row = first + r * words;
+          if (shift != nullptr) add_row(row, shift, words);
+          const CrossEntropy of = halves ? cross_entropy_row(row, words, answer[r], row_of(slopes, begin + r))
+                                         : cross_entropy_row(row, words, answer[r]);
+          loss[r] = of.loss;
+          sums.data_ptr<float>()[begin + r] = of.sum;
         }
       });
       result.data_ptr<float>()[c] = std::accumulate(loss, loss + count, 0.0F) / static_cast<float>(count);
     });
-    context->save_for_backward({chosen, table, bias, where, slopes, half});
+    context->save_for_backward({chosen, table, bias, where, slopes, half, sums});
     context->saved_data["counts"] = all.counts;
     context->saved_data["shape"] = x.sizes().vec();
     if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
@@ -101,21 +105,23 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
         if (!add) table.grad()[c].zero_();
         return;
       }
+      // What the slopes lack is made up for where it is least work.
       const float factor = up.data_ptr<float>()[c] / static_cast<float>(count);
+      const at::Tensor factors = saved[6].narrow(0, begin, count).reciprocal().mul_(factor).unsqueeze(1);
       if (table.requires_grad()) {
-        const at::Tensor product = rows.narrow(0, begin, count) * factor;
+        const at::Tensor product = rows.narrow(0, begin, count) * factors;
         const at::Tensor scaled = halves ? as_bfloat16(product) : product;
         MatrixProduct{.m = words, .n = width, .k = count, .turn_a = true, .add = add}(
             {slopes, begin * words, words}, {scaled, 0, width}, table.grad()[c].data_ptr<float>(), width);
       }
       if (bias.numel() > 0 && bias.requires_grad()) {
-        bias.grad()[c].add_(slopes.narrow(0, begin, count).sum(0, false, at::kFloat), factor);
+        bias.grad()[c].add_((slopes.narrow(0, begin, count) * factors).sum(0));
       }
       if (wanted) {
         MatrixProduct{.m = count, .n = width, .k = words}({slopes, begin * words, words},
                                                           {stored, begin_of(stored, c, 2), width},
                                                           back.data_ptr<float>() + begin * width, width);
-        back.narrow(0, begin, count).mul_(factor);
+        back.narrow(0, begin, count).mul_(factors);
       }
     });
     torch::autograd::tensor_list result(7);
