@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -114,12 +116,23 @@ class RunTest : public ::testing::Test {
   }
   std::string weights(const std::string& name) const { return read(folder_ / name / "model" / "model.safetensors"); }
   /// The round of the newest checkpoint; 0 without one.
-  int rounds_kept(const std::string& name) const {
+  int newest_round(const std::string& name) const {
     int newest = 0;
-    for (int round = 1; round <= kRounds; ++round) {
-      if (fs::exists(folder_ / name / "checkpoints" / ("round_00000" + std::to_string(round)))) newest = round;
+    std::error_code gone;  // old ones go while this looks
+    for (fs::directory_iterator file(folder_ / name / "checkpoints", gone), end; !gone && file != end;
+         file.increment(gone)) {
+      int round = 0;
+      if (std::sscanf(file->path().filename().c_str(), "round_%d", &round) == 1) newest = std::max(newest, round);
     }
     return newest;
+  }
+  /// Until there is a checkpoint of this round or a later one.
+  void wait_for_round(const std::string& name, int round) const {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (newest_round(name) < round) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << name << " came to no round " << round;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   /// Between the weights of two runs.
   double largest_difference(const std::string& one, const std::string& other) const {
@@ -334,16 +347,13 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
       // Before the folder is there, there is nothing to resume.
       const bool start = first || !fs::exists(folder_ / name / "run.json");
       const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
-      const int from = rounds_kept(name);
+      const int from = newest_round(name);
       if (from > 0) ++resumed;
-      const auto started = Clock::now();
       const Chorus program(words, folder_ / (name + ".log"));
       if (done < kills) {
         // Every other one soon after a round is kept, the others at any moment.
         if (done % 2 == 1 && from + 1 < kRounds) {
-          while (rounds_kept(name) <= from && Clock::now() - started < 20 * whole) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          }
+          wait_for_round(name, from + 1);
           std::this_thread::sleep_for(whole / kRounds * std::uniform_real_distribution(0.0, 1.0)(random));
         } else {
           std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 1.0)(random));
@@ -392,9 +402,7 @@ TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
   EXPECT_EQ(scores("whole"), scores("workers"));
 
   const Chorus program(arguments("killed", filters), folder_ / "killed.log");
-  while (!fs::exists(folder_ / "killed" / "checkpoints" / "round_000003")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  wait_for_round("killed", 3);
   program.send(SIGKILL);
   program.wait();
   ASSERT_EQ(resume("killed"), 0) << output_;
@@ -412,9 +420,7 @@ TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
 TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
   ASSERT_EQ(run("whole", {"rounds=40"}), 0) << output_;
   const Chorus program(arguments("stopped", {"rounds=40"}), folder_ / "stopped.log");
-  while (!fs::exists(folder_ / "stopped" / "checkpoints" / "round_000002")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  wait_for_round("stopped", 2);
   program.send(SIGINT);
   EXPECT_EQ(program.wait(), 130);
   EXPECT_THAT(program.output(), HasSubstr("chorus resume " + (folder_ / "stopped").string()));
