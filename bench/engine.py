@@ -10,7 +10,8 @@ W3  BERT-base, LoRA of rank 8                 W6  the mean of 100 updates of 110
 A rate is examples of a round / median seconds of the rounds after the first (median of one with --quick). `of peak` is
 6 x N x tokens / seconds (LoRA: 4 x N) over the measured FLOP/s of a matrix product of that precision; N: weights of the
 products every token passes, no embedding tables; tokens: real ones, no padding. Every side gets several settings; the
-table shows the best of each precision, the JSON all; W7 is told in milliseconds, where less is better.
+table shows the best of each precision, the JSON all; W7 is told in milliseconds, where less is better. `of best peer` and `of
+like lengths` are ratios to the best peer with random batches and with batches of texts of like lengths.
 docs/performance.md says more.
 """
 import argparse
@@ -189,24 +190,29 @@ class Bench:
                 self.scale()
 
     def shown(self):
-        """The best row of each workload, side and precision, with its ratio to the best peer."""
+        """The best row of each workload, side and precision, with its ratios to the best peer. Batches of like lengths, which
+        are other batches, are apart."""
+        def grouped(row):
+            return bool(row["setting"].get("grouped"))
+
         best = {}
         for row in self.rows:
-            key = (row["workload"], row["title"], row["who"], row["setting"]["precision"])
+            key = (row["workload"], row["title"], row["who"], row["setting"]["precision"], grouped(row))
             if key not in best or better(row, best[key]):
                 best[key] = row
         for row in best.values():
-            peers = [other for other in best.values() if other["peer"] and "value" in other and
-                     (other["workload"], other["title"]) == (row["workload"], row["title"])]
-            if peers and "value" in row:
-                first = peers[0]
-                for other in peers:
-                    first = other if better(other, first) else first
-                row["ratio"] = row["value"] / first["value"]
+            for name, apart in (("ratio", False), ("ratio_like_lengths", True)):
+                peers = [other for other in best.values() if other["peer"] and "value" in other and grouped(other) == apart and
+                         (other["workload"], other["title"]) == (row["workload"], row["title"])]
+                if peers and "value" in row:
+                    first = peers[0]
+                    for other in peers:
+                        first = other if better(other, first) else first
+                    row[name] = row["value"] / first["value"]
         return list(best.values())
 
     def table(self):
-        head = ["", "workload", "who", "setting", "measured", "of best peer", "of peak"]
+        head = ["", "workload", "who", "setting", "measured", "of best peer", "of like lengths", "of peak"]
         lines = [head]
         for row in self.shown():
             measured = f"{row['value']:.4g} {row['unit']}" if "value" in row else row["failure"]
@@ -214,12 +220,12 @@ class Bench:
                 measured += f", {row['peak_bytes'] / 2**20:.0f} MiB"
             share = f"{100 * row['of_peak']:.1f} %" if "of_peak" in row else ""
             share = f"{100 * row['of_copy']:.1f} % of copy" if "of_copy" in row else share
-            ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-            lines.append([row["workload"], row["title"], row["who"], setting_text(row["setting"]), measured, ratio, share])
+            ratios = [f"{row[name]:.2f}" if name in row else "" for name in ("ratio", "ratio_like_lengths")]
+            lines.append([row["workload"], row["title"], row["who"], setting_text(row["setting"]), measured, *ratios, share])
         for name, reason in self.absent.items():
-            lines.append(["", "", name, "", reason, "", ""])
+            lines.append(["", "", name, "", reason, "", "", ""])
         for name, value in self.limits.items():
-            lines.append(["", "limit", "this machine", "", f"{value:.4g} {name}", "", ""])
+            lines.append(["", "limit", "this machine", "", f"{value:.4g} {name}", "", "", ""])
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
