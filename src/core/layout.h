@@ -41,6 +41,7 @@ struct ParamSpec {
   bool trainable = true;
   bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
   bool product = false;     ///< the weight of a product, which is first to write its gradient (Params::begin_grads)
+  bool head_table = false;  ///< the same, but it lies where it would, too: a word table that a head multiplies with
   bool attached = false;    ///< no part of the plain checkpoint: an adapter, a low-rank factor, a prefix
   std::int64_t count = 0;   ///< product of the shape
   std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
@@ -70,6 +71,8 @@ class Layout {
 
   /// Tells that the parameter is the weight of a product.
   void mark_product(ParamId id);
+  /// Tells that it is the table of a language model's head, whether it is looked up, too, or not.
+  void mark_head_table(ParamId id) { specs_.at(static_cast<std::size_t>(id.index)).head_table = true; }
   /// `first` and the parameters added right after it, `count` in all and of one shape, may be used as one: see
   /// Params::joined.
   void join(ParamId first, int count);

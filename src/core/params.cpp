@@ -1,5 +1,7 @@
 #include "core/params.h"
 
+#include <algorithm>
+
 #include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/rng.h"
@@ -176,11 +178,18 @@ void Params::zero_grads() {
 
 void Params::begin_grads(std::int64_t used) {
   const std::int64_t products = layout_->products_size();
+  std::vector<std::pair<std::int64_t, std::int64_t>> others{{products, products}, {used, used}};  // written later, too
   for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
     const ParamSpec& spec = layout_->specs()[i];
-    written_->parameters[i] = spec.trainable && spec.offset < products ? 0 : 1;
+    const bool first = spec.trainable && spec.offset < products, table = spec.trainable && spec.head_table;
+    written_->parameters[i] = first || table ? 0 : 1;
+    if (table && !first) others.emplace_back(spec.offset, spec.offset + spec.count);
   }
-  if (used > products) clear(grads_.narrow(1, products, used - products));
+  std::sort(others.begin(), others.end());
+  for (std::size_t i = 1; i < others.size(); ++i) {
+    const auto begin = others[i - 1].second, end = std::min(others[i].first, used);
+    if (end > begin) clear(grads_.narrow(1, begin, end - begin));
+  }
 }
 
 void Params::end_grads() {

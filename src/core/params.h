@@ -67,9 +67,9 @@ class Params {
   const at::Tensor& half_joined(ParamId first) const;
 
   void zero_grads();
-  /// The same before a backward pass, after which end_grads is called: the weights of products are not filled with
-  /// zeros, for the first product to add to them writes them (`written`); what none wrote is filled at the end. Nor is
-  /// what lies beyond the first `used` numbers of a client, which nobody adds to.
+  /// The same before a backward pass, after which end_grads is called: the weights of products (and heads) are not
+  /// filled with zeros, for the first product to add to them writes them (`written`); what none wrote is filled at the
+  /// end. Nor is what lies beyond the first `used` numbers of a client, which nobody adds to.
   void begin_grads(std::int64_t used);
   void begin_grads() { begin_grads(grads_.size(1)); }
   void end_grads();

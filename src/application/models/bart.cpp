@@ -43,6 +43,7 @@ Bart::Bart(const ModelConfig& config, Head head)
   } else {
     lm_table_ = layout_.add("lm_head.weight", {vocabulary_, width_}, Init::normal(deviation_));
   }
+  layout_.mark_head_table(lm_table_);
   final_bias_ = layout_.add_buffer("final_logits_bias", {1, vocabulary_}, Init::zeros());
 }
 

@@ -173,6 +173,7 @@ void BertFamily::add_head() {
       } else {
         lm_table_ = layout_.add(decoder + ".weight", {vocabulary_, width_}, normal);
       }
+      layout_.mark_head_table(lm_table_);
       return;
     }
     case Head::kCausalLm:

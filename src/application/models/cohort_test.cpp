@@ -175,6 +175,29 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
+// What a step finds in the memory of its gradients is of no account: whoever comes first writes.
+TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
+  auto model = make_model(config_of(GetParam()));
+  const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
+  Params params(model->layout(), {.clients = 2, .gradients = true});
+  for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
+  const Prepared all = prepare(*model, clients);
+  const auto step = [&] {
+    Dropout off;
+    all.loss(*model, model->forward(params, all.batch, off).logits, clients).sum().backward();
+  };
+  params.zero_grads();
+  step();
+  const at::Tensor expected = params.grads().clone();
+  for (int i = 0; i < 2; ++i) {
+    params.grads().fill_(7);
+    params.begin_grads();
+    step();
+    params.end_grads();
+    EXPECT_LT((params.grads() - expected).abs().max().item<float>(), 1e-6f * expected.abs().max().item<float>());
+  }
+}
+
 // Mixed precision, in this machine's memory: products alone are rounded.
 TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   auto model = make_model(config_of(GetParam()));

@@ -65,6 +65,7 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
     } else {
       lm_table_ = layout_.add("lm_head.weight", {vocabulary_, width_}, normal);
     }
+    layout_.mark_head_table(lm_table_);
   }
 }
 

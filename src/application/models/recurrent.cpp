@@ -70,6 +70,7 @@ Recurrent::Recurrent(const ModelConfig& config, Head head, bool bidirectional)
                                   hidden_, width_));
     }
     lm_table_ = words_.table;
+    layout_.mark_head_table(lm_table_);
     lm_bias_ = layout_.add("output.bias", {vocabulary_}, Init::zeros());
     return;
   }

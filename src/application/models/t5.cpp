@@ -71,6 +71,7 @@ T5::T5(const ModelConfig& config, Head head)
   } else {
     lm_table_ = layout_.add("lm_head.weight", {vocabulary_, width_}, Init::normal(factor_));
   }
+  layout_.mark_head_table(lm_table_);
 }
 
 T5::Stack T5::add_stack(const std::string& side, std::int64_t count, int first_layer) {

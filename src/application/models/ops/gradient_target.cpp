@@ -17,6 +17,16 @@ bool GradientTarget::take(const at::Tensor& gradient) const {
   return known != 0;
 }
 
+void GradientTarget::keep(torch::autograd::AutogradContext& context, const c10::intrusive_ptr<GradientTarget>& target) {
+  if (target) context.saved_data["target"] = torch::IValue::make_capsule(target);
+}
+
+bool GradientTarget::take_kept(torch::autograd::AutogradContext& context, const at::Tensor& gradient) {
+  const auto kept = context.saved_data.find("target");
+  if (kept == context.saved_data.end()) return true;
+  return c10::static_intrusive_pointer_cast<GradientTarget>(kept->second.toCapsule())->take(gradient);
+}
+
 c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count) {
   if (!params.trainable(first) || !params.written()) return {};
   return c10::make_intrusive<GradientTarget>(params.written(), first.index, count);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/autograd.h>
 #include <torch/custom_class.h>
 
 #include "core/params.h"
@@ -15,6 +16,10 @@ struct GradientTarget : torch::CustomClassHolder {
   /// Whether the gradient holds something to add to; it does from now on. Where only some parts do, the others are
   /// filled.
   bool take(const at::Tensor& gradient) const;
+
+  /// For the backward pass of a function, which then takes what was kept; with none, there is something to add to.
+  static void keep(torch::autograd::AutogradContext& context, const c10::intrusive_ptr<GradientTarget>& target);
+  static bool take_kept(torch::autograd::AutogradContext& context, const at::Tensor& gradient);
 
   c10::intrusive_ptr<Params::Written> written;
   int first, count;

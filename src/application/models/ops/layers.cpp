@@ -8,6 +8,7 @@
 #include <array>
 
 #include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/gradient_target.h"
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "application/models/ops/row_kernels.h"
@@ -21,8 +22,9 @@ namespace {
 class CohortLookup : public torch::autograd::Function<CohortLookup> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tables, const at::Tensor& ids,
-                            std::int64_t padding) {
+                            std::int64_t padding, const c10::intrusive_ptr<GradientTarget>& target) {
     context->save_for_backward({ids, tables});
+    GradientTarget::keep(*context, target);
     context->saved_data["padding"] = padding;
     // One launch for all clients; on a CPU whole rows are copied faster.
     if (!tables.is_cpu()) return tables.gather(1, ids.unsqueeze(2).expand({-1, -1, tables.size(2)}));
@@ -36,8 +38,10 @@ class CohortLookup : public torch::autograd::Function<CohortLookup> {
                                                torch::autograd::tensor_list outputs) {
     const auto saved = context->get_saved_variables();
     const at::NoGradGuard no_grad;
-    add_gradient(outputs[0], saved[0], saved[1].grad(), context->saved_data["padding"].toInt());
-    return {at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor& sums = saved[1].grad();
+    if (!GradientTarget::take_kept(*context, sums)) sums.zero_();
+    add_gradient(outputs[0], saved[0], sums, context->saved_data["padding"].toInt());
+    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -177,7 +181,7 @@ Embedding Embedding::add(Layout& layout, const std::string& name, std::int64_t r
 at::Tensor Embedding::operator()(const Params& params, const at::Tensor& ids) const {
   const at::Tensor& value = params[table];
   if (!params.trainable(table)) return torch::embedding(value, ids);
-  return CohortLookup::apply(value, ids, padding);
+  return CohortLookup::apply(value, ids, padding, gradient_target(params, table, 1));
 }
 
 Norm Norm::add(Layout& layout, const std::string& name, std::int64_t width, double epsilon) {

@@ -161,7 +161,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const at::Tensor in = exists(half) ? as_bfloat16(x) : x.to(stored.scalar_type());
     context->save_for_backward({in, weight, bias, half});
     context->saved_data["transposed"] = transposed;
-    if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
+    GradientTarget::keep(*context, target);
     context->saved_data["x"] = x.requires_grad();
     context->saved_data["type"] = x.scalar_type();
     return exists(bias) ? times_plus(bias, in, stored, !transposed) : times(in, stored, !transposed);
@@ -176,8 +176,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const at::NoGradGuard no_grad;
     const at::Tensor up = gradients[0].contiguous(), dy = exists(saved[3]) ? as_bfloat16(up) : up.to(in.scalar_type());
     if (weight.requires_grad()) {
-      const auto target = c10::static_intrusive_pointer_cast<GradientTarget>(context->saved_data["target"].toCapsule());
-      const bool add = target->take(weight.grad());
+      const bool add = GradientTarget::take_kept(*context, weight.grad());
       transposed ? put_product(weight.grad(), in, dy, add) : put_product(weight.grad(), dy, in, add);
     }
     if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), up);

@@ -78,7 +78,7 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
     context->save_for_backward({chosen, table, bias, where, slopes, half, sums});
     context->saved_data["counts"] = all.counts;
     context->saved_data["shape"] = x.sizes().vec();
-    if (target) context->saved_data["target"] = torch::IValue::make_capsule(target);
+    GradientTarget::keep(*context, target);
     context->saved_data["x"] = x.requires_grad();
     return result;
   }
@@ -93,11 +93,7 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
     const at::NoGradGuard no_grad;
     const at::Tensor up = gradients[0].contiguous();
     const std::int64_t width = rows.size(1), words = slopes.size(1);
-    bool add = true;
-    if (table.requires_grad()) {
-      add = c10::static_intrusive_pointer_cast<GradientTarget>(context->saved_data["target"].toCapsule())
-                ->take(table.grad());
-    }
+    const bool add = !table.requires_grad() || GradientTarget::take_kept(*context, table.grad());
     const bool wanted = context->saved_data["x"].toBool();
     const at::Tensor back = wanted ? torch::empty_like(rows) : at::Tensor();
     all.each_client([&](std::int64_t c, std::int64_t begin, std::int64_t count) {
