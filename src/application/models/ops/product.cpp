@@ -211,14 +211,15 @@ class BiasGeluRows : public torch::autograd::Function<BiasGeluRows> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &slopes = saved[0], &bias = saved[1], up = gradients[0].contiguous();
-    const at::Tensor dx = torch::empty_like(slopes), sum = bias.requires_grad() ? bias.grad() : at::Tensor();
+    // The slopes become the gradients; once, for a graph is gone through once.
+    const at::Tensor &dx = saved[0], &bias = saved[1], up = gradients[0].contiguous();
+    const at::Tensor sum = bias.requires_grad() ? bias.grad() : at::Tensor();
     const std::int64_t rows = dx.size(1), width = dx.size(2);
     for_columns(dx, [&](std::int64_t c, std::int64_t first, std::int64_t count) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t at = (c * rows + r) * width + first;
         float* to = dx.data_ptr<float>() + at;
-        multiply_row(up.data_ptr<float>() + at, slopes.data_ptr<float>() + at, to, count);
+        multiply_row(to, up.data_ptr<float>() + at, count);
         if (sum.defined()) add_row(sum.data_ptr<float>() + c * sum.stride(0) + first, to, count);
       }
     });

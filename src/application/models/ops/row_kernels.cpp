@@ -287,6 +287,11 @@ void add(float* __restrict y, const float* __restrict x, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) y[j] += x[j];
 }
 
+CHORUS_BEST_INSTRUCTIONS
+void multiply(float* __restrict y, const float* __restrict x, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) y[j] *= x[j];
+}
+
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 inline float hyperbolic(float x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
 
@@ -383,7 +388,7 @@ void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, 
   (by_tanh ? gelu_slope_by_tanh : gelu_slope_by_erf)(x, y, slope, count);
 }
 
-void multiply_row(const float* x, const float* factors, float* y, std::int64_t count) { product(x, factors, y, count); }
+void multiply_row(float* y, const float* x, std::int64_t count) { multiply(y, x, count); }
 
 ExpSum exp_sum_row(const float* x, std::int64_t count) {
   const float top = greatest(x, count);

@@ -46,8 +46,8 @@ void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std
 void gelu_row(const float* x, float* y, std::int64_t count, bool by_tanh);
 void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, bool by_tanh);
 
-/// y = x * factors; y is another row.
-void multiply_row(const float* x, const float* factors, float* y, std::int64_t count);
+/// y *= x; two rows.
+void multiply_row(float* y, const float* x, std::int64_t count);
 
 /// The largest of a row, and sum_j exp(x_j - top): a cross entropy is log(sum) + top - x[label].
 struct ExpSum {
