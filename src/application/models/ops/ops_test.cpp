@@ -375,6 +375,22 @@ TEST(Dropout, IsNotCorrelated) {
   EXPECT_LT(correlation(a.narrow(1, 1, 1999), a.narrow(1, 0, 1999)), 0.01);
 }
 
+// A head's table is not cleared before a step; where no head comes first, the lookup fills it.
+TEST(Embedding, WritesAHeadsTableWhereItComesFirst) {
+  Layout layout;
+  const Embedding words = Embedding::add(layout, "words", 9, 5, Init::zeros());
+  layout.mark_head_table(words.table);
+  Params params(layout, {.clients = 1, .gradients = true});
+  params.grads().fill_(7);
+  params.begin_grads();
+  words(params, torch::tensor({{1, 4, 1}}, at::kLong)).sum().backward();
+  params.end_grads();
+  at::Tensor wanted = torch::zeros({9, 5});
+  wanted[1].fill_(2);
+  wanted[4].fill_(1);
+  EXPECT_TRUE(params.gradient(words.table, 0).equal(wanted));
+}
+
 TEST(Embedding, PaddingRowGetsNoGradient) {
   for (const std::int64_t clients : {1, 3}) {
     Layout layout;
