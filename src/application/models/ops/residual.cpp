@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include "application/models/ops/gpu_norm.h"
+#include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/kernels.h"
 
