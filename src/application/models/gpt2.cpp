@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "application/models/ops/attending.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -98,8 +99,8 @@ at::Tensor Gpt2::embed(const Params& params, const at::Tensor& ids, const at::Te
 at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const {
   for (std::size_t i = range.first; i < range.end; ++i) {
     const Layer& layer = layers_[i];
-    const std::vector<at::Tensor> qkv = layer.projection(params, layer.attention_norm(params, x)).chunk(3, -1);
-    at::Tensor mixed = layer.attention_out(params, mixer(i, qkv[0], qkv[1], qkv[2]));
+    const at::Tensor qkv = layer.projection(params, layer.attention_norm(params, x));
+    at::Tensor mixed = layer.attention_out(params, mixer(i, qkv));
     mixed = dropout.hidden(mixed, residual_dropout_);
     if (layer.attention_adapter.exists()) mixed = layer.attention_adapter(params, mixed, x, nullptr);
     x = x + mixed;
@@ -122,8 +123,8 @@ at::Tensor Gpt2::logits(const Params& params, const at::Tensor& hidden) const {
 
 Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
   const Packing& packing = *batch.packing;
-  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return attention(q, k, v, packing, packing, spec(params, i), dropout);
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
+    return self_attention(qkv, packing, spec(params, i), dropout);
   };
   const at::Tensor x = batch.bottom.defined()
                            ? batch.bottom
@@ -137,8 +138,8 @@ Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout)
 at::Tensor Gpt2::bottom(const Params& params, const Batch& batch, int count) const {
   const Packing& packing = *batch.packing;
   Dropout off;
-  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return attention(q, k, v, packing, packing, spec(params, i), off);
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
+    return self_attention(qkv, packing, spec(params, i), off);
   };
   return run(params, embed(params, batch.ids, packing.positions()), {0, static_cast<std::size_t>(count)}, mixer, off);
 }
@@ -148,9 +149,10 @@ DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {
   state.layers.resize(layers_.size());
   const Packing& packing = *batch.packing;
   Dropout off;
-  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    state.layers[i].self = KeyValueCache::of(k, v, packing, spec(params, i));
-    return attention(q, k, v, packing, packing, spec(params, i), off);
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
+    const Attending parts = Attending::parts(qkv);
+    state.layers[i].self = KeyValueCache::of(parts.k, parts.v, packing, spec(params, i));
+    return self_attention(qkv, packing, spec(params, i), off);
   };
   const at::Tensor x = embed(params, batch.ids, packing.positions());
   const at::Tensor last = Packing::pick(finish(params, x, 0, mixer, off), packing.last_token());
@@ -161,9 +163,10 @@ DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {
 
 void Gpt2::advance(const Params& params, DecodeState& state, const at::Tensor& ids) const {
   Dropout off;
-  const Mixer mixer = [&](std::size_t i, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    state.layers[i].self.append(k, v);
-    return attend_to_cache(q, state.layers[i].self, spec(params, i));
+  const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
+    const Attending parts = Attending::parts(qkv);
+    state.layers[i].self.append(parts.k, parts.v);
+    return attend_to_cache(parts.q, state.layers[i].self, spec(params, i));
   };
   const at::Tensor x = embed(params, ids.unsqueeze(0), state.positions.unsqueeze(0));
   state.logits = logits(params, finish(params, x, 0, mixer, off)).squeeze(0);

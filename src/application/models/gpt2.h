@@ -33,9 +33,8 @@ class Gpt2 : public GenerativeModel {
     Adapter attention_adapter, output_adapter;
     Prefix prefix;
   };
-  /// Called with the three projections of a layer; gives back what attention makes of them.
-  using Mixer =
-      std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+  /// Called with the three projections of a layer side by side; gives back what attention makes of them.
+  using Mixer = std::function<at::Tensor(std::size_t layer, const at::Tensor& qkv)>;
 
   at::Tensor embed(const Params& params, const at::Tensor& ids, const at::Tensor& positions) const;
   struct Range {

@@ -103,7 +103,7 @@ struct Inputs {
 
 TEST(Attention, PackedEqualsPaddedWithItsGradients) {
   torch::manual_seed(2);
-  const Packing queries({{3, 2, 9}, {4, 5}, {1}}), keys({{5, 1, 9}, {2, 7}, {4}});
+  const Packing queries({{3, 2, 9}, {4, 5}, {1}}), keys({{5, 1, 8}, {2, 7}, {300}});  // masks of many rows, or of one
   for (const bool cross : {false, true}) {
     const Packing& others = cross ? keys : queries;
     const AttentionSpec spec{.heads = 4, .scale = 0.3, .causal = !cross, .dropout = 0.2};

@@ -49,32 +49,28 @@ Shape shape_of(const Packing& queries, const Packing& keys, const AttentionSpec&
   return shape;
 }
 
-// Calls work(place, head, scratch) for each sequence and head; `scratch` has twice as many floats as weights.
+// Calls work(place, head, scratch) for each sequence and head; `scratch` has twice as many floats as weights, and
+// three.
 template <typename Work>
 void for_each_head(const Shape& shape, const Work& work) {
   std::int64_t most = 0;
   for (const Place& place : shape.places) most = std::max(most, place.queries * place.keys);
   const auto count = static_cast<std::int64_t>(shape.places.size()) * shape.heads;
   at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> scratch(static_cast<std::size_t>(2 * most));
+    std::vector<float> scratch(static_cast<std::size_t>(2 * most + 3));
     for (std::int64_t i = begin; i < end; ++i) {
       work(shape.places[static_cast<std::size_t>(i / shape.heads)], i % shape.heads, scratch.data());
     }
   });
 }
 
-MaskRow mask_of(const Dropout::Site& site, const Place& place, const Shape& shape, std::int64_t head,
-                std::int64_t query) {
-  return site.row(static_cast<std::size_t>(place.client),
-                  Dropout::Site::weights_start(place.sequence, shape.heads, head, query));
-}
-
-// from * mask, row by row.
-void mask_head(const Dropout::Site& site, const Place& place, const Shape& shape, std::int64_t head, const float* from,
-               float* to) {
-  for (std::int64_t i = 0; i < place.queries; ++i) {
-    mask_row(mask_of(site, place, shape, head, i), place.keys, from + i * place.keys, to + i * place.keys);
-  }
+// The mask of a head's weights.
+void fill_head(const Dropout::Site& site, const Place& place, const Shape& shape, std::int64_t head, float* mask) {
+  const auto row = [&](std::int64_t query) {
+    return site.row(static_cast<std::size_t>(place.client),
+                    Dropout::Site::weights_start(place.sequence, shape.heads, head, query));
+  };
+  fill_masks(row(0), place.queries, row(1).start - row(0).start, place.keys, mask);
 }
 
 // Rows of no sequence become 0.
@@ -117,7 +113,8 @@ Weighted weigh(const Attending& in, const Call& call) {
     }
     const float* used = p;
     if (!call.site.keys.empty()) {
-      mask_head(call.site, place, shape, head, p, scratch);
+      fill_head(call.site, place, shape, head, scratch);
+      multiply_row(scratch, p, place.queries * place.keys);
       used = scratch;
     }
     const MatrixProduct mix{.m = place.queries, .n = shape.width, .k = place.keys};
@@ -137,23 +134,25 @@ void weigh_gradient(const at::Tensor& gradient, const Attending& in, const at::T
   for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
     const std::int64_t size = place.queries * place.keys;
     const float* p = weights.data_ptr<float>() + place.weights + head * size;
-    float *first = scratch, *second = scratch + size;
+    float *d_weights = scratch, *mask = scratch + size;
     const MatrixProduct::Rows up = head_of(d, place.query, head, shape);
     const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
     const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
     MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
-    if (masked) mask_head(call.site, place, shape, head, p, first);
-    to_keys({masked ? first : p, place.keys}, up, head_in(to.v, place.key, head, shape), to.v.stride(1));
-    over_keys(up, head_of(in.v, place.key, head, shape), first, place.keys);
-    if (masked) mask_head(call.site, place, shape, head, first, second);
-    float* dp = masked ? second : first;
-    for (std::int64_t i = 0; i < place.queries; ++i) {
-      softmax_gradient_row(p + i * place.keys, dp + i * place.keys, place.keys);
+    if (masked) {
+      fill_head(call.site, place, shape, head, mask);
+      product_row(p, mask, d_weights, size);
     }
-    to_queries({dp, place.keys}, head_of(in.k, place.key, head, shape), head_in(to.q, place.query, head, shape),
+    to_keys({masked ? d_weights : p, place.keys}, up, head_in(to.v, place.key, head, shape), to.v.stride(1));
+    over_keys(up, head_of(in.v, place.key, head, shape), d_weights, place.keys);
+    if (masked) multiply_row(d_weights, mask, size);
+    for (std::int64_t i = 0; i < place.queries; ++i) {
+      softmax_gradient_row(p + i * place.keys, d_weights + i * place.keys, place.keys);
+    }
+    to_queries({d_weights, place.keys}, head_of(in.k, place.key, head, shape), head_in(to.q, place.query, head, shape),
                to.q.stride(1));
     to_keys.scale = shape.scale;
-    to_keys({dp, place.keys}, head_of(in.q, place.query, head, shape), head_in(to.k, place.key, head, shape),
+    to_keys({d_weights, place.keys}, head_of(in.q, place.query, head, shape), head_in(to.k, place.key, head, shape),
             to.k.stride(1));
   });
   clear_tails(to.q, call.queries);

@@ -267,10 +267,11 @@ void softmax_gradient_of(const float* __restrict p, float* __restrict d, std::in
   std::memcpy(d + whole, d_end, static_cast<std::size_t>(n - whole) * sizeof(float));
 }
 
+constexpr std::int64_t kTogether = 64;  // groups of a mask
+
 CHORUS_BEST_INSTRUCTIONS
 void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint32_t threshold, float scale,
                  float* __restrict mask) {
-  constexpr std::int64_t kTogether = 64;
   std::uint64_t hashes[kTogether];
   std::uint16_t bits[4 * kTogether];
   static_assert(std::endian::native == std::endian::little, "the lowest bits are the first element's");
@@ -279,6 +280,31 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
     for (std::int64_t g = 0; g < count; ++g) hashes[g] = mask_hash(key, first + static_cast<std::uint64_t>(begin + g));
     std::memcpy(bits, hashes, sizeof(hashes));
     for (std::int64_t j = 0; j < 4 * count; ++j) mask[4 * begin + j] = bits[j] < threshold ? 0.0f : scale;
+  }
+}
+
+// Rows of few groups, many at a time: mask [rows, width], each row's last group whole before the next row overwrites
+// it.
+CHORUS_BEST_INSTRUCTIONS
+void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t apart, std::int64_t rows,
+                     std::int64_t groups, std::int64_t width, std::uint32_t threshold, float scale, float* mask) {
+  std::uint64_t hashes[kTogether];
+  std::uint16_t bits[4 * kTogether];
+  float values[4 * kTogether];
+  const std::int64_t most = kTogether / groups;
+  for (std::int64_t begin = 0; begin < rows; begin += most) {
+    const std::int64_t here = std::min(most, rows - begin), count = here * groups;
+    for (std::int64_t r = 0; r < here; ++r) {
+      const std::uint64_t start = first + static_cast<std::uint64_t>(begin + r) * apart;
+      for (std::int64_t g = 0; g < groups; ++g) hashes[r * groups + g] = start + static_cast<std::uint64_t>(g);
+    }
+    for (std::int64_t g = 0; g < count; ++g) hashes[g] = mask_hash(key, hashes[g]);
+    std::memcpy(bits, hashes, static_cast<std::size_t>(count) * sizeof(std::uint64_t));
+    for (std::int64_t j = 0; j < 4 * count; ++j) values[j] = bits[j] < threshold ? 0.0f : scale;
+    for (std::int64_t r = 0; r < here; ++r) {
+      std::memcpy(mask + (begin + r) * width, values + r * 4 * groups,
+                  static_cast<std::size_t>(4 * groups) * sizeof(float));
+    }
   }
 }
 
@@ -337,6 +363,17 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
   std::copy(last, last + width % 4, mask + groups * 4);
 }
 
+void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t apart, std::int64_t width, float* masks) {
+  const std::int64_t groups = (width + 3) / 4;
+  if (groups <= kTogether) {
+    fill_short_rows(first.key, first.start / 4, apart / 4, rows, groups, width,
+                    static_cast<std::uint32_t>(first.threshold), first.scale, masks);
+    return;
+  }
+  MaskRow row = first;
+  for (std::int64_t r = 0; r < rows; ++r, row.start += apart) fill_mask(row, width, masks + r * width);
+}
+
 void add_row(float* y, const float* x, std::int64_t count) { add(y, x, count); }
 
 void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y) {
@@ -389,6 +426,8 @@ void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, 
 }
 
 void multiply_row(float* y, const float* x, std::int64_t count) { multiply(y, x, count); }
+
+void product_row(const float* a, const float* b, float* c, std::int64_t count) { product(a, b, c, count); }
 
 ExpSum exp_sum_row(const float* x, std::int64_t count) {
   const float top = greatest(x, count);

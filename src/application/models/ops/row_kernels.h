@@ -18,6 +18,9 @@ struct MaskRow {
 
 /// mask[j] = 0 or scale.
 void fill_mask(const MaskRow& row, std::int64_t width, float* mask);
+/// Masks of rows end to end; a row starts `apart`, a multiple of 4, after the one before. Up to three floats after the
+/// last may be written, too.
+void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t apart, std::int64_t width, float* masks);
 /// y = x * mask; the two are different rows.
 void mask_row(const MaskRow& row, std::int64_t width, const float* x, float* y);
 
@@ -48,6 +51,8 @@ void gelu_slope_row(const float* x, float* y, float* slope, std::int64_t count, 
 
 /// y *= x; two rows.
 void multiply_row(float* y, const float* x, std::int64_t count);
+/// c = a * b; three rows.
+void product_row(const float* a, const float* b, float* c, std::int64_t count);
 
 /// The largest of a row, and sum_j exp(x_j - top): a cross entropy is log(sum) + top - x[label].
 struct ExpSum {
