@@ -2,17 +2,16 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <torch/version.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <list>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #if TORCH_VERSION_MAJOR >= 2
@@ -25,12 +24,11 @@ namespace chorus {
 namespace {
 
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
-// From here on memory is mapped for a block alone; malloc takes no larger limit.
-constexpr std::size_t kLong = std::size_t{32} << 20;
+constexpr std::size_t kLong = 2 * kLargePage;
 
 // Asks for large pages where memory has them whole.
 void prefer_large_pages(void* memory, std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
+#ifdef MADV_HUGEPAGE
   const auto first = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t begin = (first + kLargePage - 1) / kLargePage * kLargePage;
   const std::uintptr_t end = (first + bytes) / kLargePage * kLargePage;
@@ -40,7 +38,20 @@ void prefer_large_pages(void* memory, std::size_t bytes) {
 #endif
 }
 
-// Blocks of 32 MB and more.
+// Memory of whole large pages, or null.
+void* map_pages(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // What is before the first page and after the last one goes back.
+  auto* first = static_cast<std::byte*>(memory);
+  const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  if (before > 0) ::munmap(first, before);
+  ::munmap(first + before + bytes, kLargePage - before);
+  prefer_large_pages(first + before, bytes);
+  return first + before;
+}
+
+// Blocks of two large pages and more.
 class LongBlocks {
  public:
   void* take(std::size_t bytes) {
@@ -56,14 +67,13 @@ class LongBlocks {
       kept_.erase(std::prev(kept.base()));
       return used(block);
     }
-    void* memory = std::aligned_alloc(kLargePage, size);
+    void* memory = map_pages(size);
     if (memory == nullptr) {
       forget(0);
-      memory = std::aligned_alloc(kLargePage, size);
+      memory = map_pages(size);
     }
     // LibTorch's words, by which is_out_of_memory knows it.
     TORCH_CHECK(memory != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
-    prefer_large_pages(memory, size);
     return used({memory, size});
   }
 
@@ -100,7 +110,7 @@ class LongBlocks {
   void forget(std::size_t bytes) {
     while (kept_bytes_ > bytes) {
       kept_bytes_ -= kept_.front().size;
-      std::free(kept_.front().memory);
+      ::munmap(kept_.front().memory, kept_.front().size);
       kept_.pop_front();
     }
   }
@@ -120,10 +130,7 @@ class TensorMemory : public c10::Allocator {
       void* memory = blocks().take(bytes);
       return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
     }
-    c10::DataPtr result = from_heap(bytes);
-    // Not the whole heap: what is free between small blocks would be filled up to large pages, too.
-    if (bytes >= 2 * kLargePage) prefer_large_pages(result.get(), bytes);
-    return result;
+    return from_heap(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
 #if TORCH_VERSION_MAJOR >= 2
@@ -145,7 +152,9 @@ class TensorMemory : public c10::Allocator {
     }
   }
   static void give_back(void* memory) {
-    if (memory != nullptr && !blocks().give_back(memory)) base().raw_deleter()(memory);
+    // Long blocks begin with a large page.
+    const bool may_be_long = memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % kLargePage == 0;
+    if (!may_be_long || !blocks().give_back(memory)) base().raw_deleter()(memory);
   }
 };
 
@@ -156,9 +165,10 @@ void prepare_tensor_memory() {
   std::call_once(done, [] {
     // Memory that is given back to the system comes back page by page, which costs more than a simulated client's whole
     // bookkeeping.
-    mallopt(M_MMAP_THRESHOLD, static_cast<int>(kLong));
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // it takes no larger one
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    mallopt(M_ARENA_MAX, 1);
+    // Shorter blocks, the libraries' own among them: no worker waits for another one's.
+    mallopt(M_ARENA_MAX, static_cast<int>(std::thread::hardware_concurrency()) + 1);
     static auto* memory = new TensorMemory;
     c10::SetCPUAllocator(memory);
   });

@@ -27,7 +27,8 @@ TEST(TensorMemory, OfLongVectorsIsKeptForTheNextOnes) {
 TEST(TensorMemory, IsGivenBackByItsAddress) {
   prepare_tensor_memory();
   c10::Allocator& memory = *c10::GetCPUAllocator();
-  for (const std::size_t bytes : {std::size_t{100}, std::size_t{3} << 20, std::size_t{40} << 20}) {
+  for (const std::size_t bytes :
+       {std::size_t{100}, std::size_t{3} << 20, (std::size_t{4} << 20) + 1, std::size_t{40} << 20}) {
     auto* numbers = static_cast<char*>(memory.raw_allocate(bytes));
     numbers[0] = numbers[bytes - 1] = 1;
     memory.raw_deallocate(numbers);
