@@ -92,7 +92,8 @@ class LongBlocks {
     taken_bytes_ -= found->second;
     taken_.erase(found);
     // A round's vectors are a few times as much as what stays between rounds; what was needed once goes.
-    forget(std::min(most_kept_, 3 * taken_bytes_));
+    constexpr std::size_t kSteps = std::size_t{128} << 20;  // what small steps leave, of many lengths
+    forget(std::min(most_kept_, std::max(kSteps, 3 * taken_bytes_)));
     return true;
   }
 
