@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "application/models/ops/attending.h"
+#include "application/models/ops/residual.h"
 #include "core/error.h"
 
 namespace chorus {
@@ -97,17 +98,26 @@ at::Tensor Gpt2::embed(const Params& params, const at::Tensor& ids, const at::Te
 }
 
 at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const {
+  if (range.first >= range.end) return x;
+  at::Tensor normal = layers_[range.first].attention_norm(params, x);
+  // What a sub-layer gives is added to x; the next one begins with a norm of that.
+  const auto add = [&](const at::Tensor& f, const Adapter& adapter, const Norm* next) {
+    if (next != nullptr && !adapter.exists()) {
+      const SumAndNorm both = sum_then_norm(params, *next, f, x, dropout, residual_dropout_);
+      x = both.sum;
+      normal = both.normal;
+      return;
+    }
+    const at::Tensor kept = dropout.hidden(f, residual_dropout_);
+    x = x + (adapter.exists() ? adapter(params, kept, x, nullptr) : kept);
+    if (next != nullptr) normal = (*next)(params, x);
+  };
   for (std::size_t i = range.first; i < range.end; ++i) {
     const Layer& layer = layers_[i];
-    const at::Tensor qkv = layer.projection(params, layer.attention_norm(params, x));
-    at::Tensor mixed = layer.attention_out(params, mixer(i, qkv));
-    mixed = dropout.hidden(mixed, residual_dropout_);
-    if (layer.attention_adapter.exists()) mixed = layer.attention_adapter(params, mixed, x, nullptr);
-    x = x + mixed;
-    const at::Tensor inner = activate(activation_, params, layer.up, layer.output_norm(params, x));
-    at::Tensor f = dropout.hidden(layer.down(params, inner), residual_dropout_);
-    if (layer.output_adapter.exists()) f = layer.output_adapter(params, f, x, nullptr);
-    x = x + f;
+    const at::Tensor mixed = mixer(i, layer.projection(params, normal));
+    add(layer.attention_out(params, mixed), layer.attention_adapter, &layer.output_norm);
+    const at::Tensor inner = activate(activation_, params, layer.up, normal);
+    add(layer.down(params, inner), layer.output_adapter, i + 1 < range.end ? &layers_[i + 1].attention_norm : nullptr);
   }
   return x;
 }

@@ -136,6 +136,29 @@ void check_residual_norm(at::Device device, bool trained, double probability) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-4)) << i;
 }
 
+TEST(Residual, SumAndItsNormEqualTheirPartsWithTheirGradients) {
+  torch::manual_seed(4);
+  Layout layout;
+  const Norm norm = Norm::add(layout, "norm", 36, 1e-5);
+  Params params(layout, {.clients = 2, .gradients = true});
+  params.values().copy_(torch::randn(params.values().sizes()));
+  Inputs inputs = Inputs::random({{2, 70, 36}, {2, 70, 36}});
+  inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
+  const at::Tensor &f = inputs.tensors[0], &x = inputs.tensors[1];
+  for (const double probability : {0.0, 0.3}) {
+    for (const double more : {0.0, 0.7}) {  // of the sum itself, which a network uses further on
+      Dropout first({8, 9}), second({8, 9});
+      const SumAndNorm fast = sum_then_norm(params, norm, f, x, first, probability);
+      const at::Tensor sum = x + second.hidden(f, probability), normal = norm(params, sum);
+      EXPECT_TRUE(torch::allclose(fast.sum, sum, 1e-6, 1e-6));
+      EXPECT_TRUE(torch::allclose(fast.normal, normal, 1e-5, 1e-5));
+      const auto got = inputs.gradients(more > 0 ? fast.normal + more * fast.sum : fast.normal);
+      const auto wanted = inputs.gradients(more > 0 ? normal + more * sum : normal);
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-4)) << i;
+    }
+  }
+}
+
 TEST(Residual, NormOfASumEqualsItsPartsWithItsGradients) {
   torch::manual_seed(3);
   for (const at::Device device : devices()) {

@@ -24,12 +24,13 @@ struct PerClient {
   std::int64_t stride;
 };
 
-// What ResidualNorm and CohortNorm share; the latter has no x.
+// What ResidualNorm, SumThenNorm and CohortNorm share; the last has no x.
 struct NormRows {
-  // `type`: of the result on a GPU. `f_bias` is empty on a CPU.
+  // `type`: of the result on a GPU. `f_bias` is empty on a CPU. `sum` is written to if defined, on a CPU alone.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
                             const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const Dropout::Site& site, double epsilon, at::ScalarType type) {
+                            const Dropout::Site& site, double epsilon, at::ScalarType type,
+                            const at::Tensor& sum = {}) {
     site.save(*context);
     context->saved_data["f"] = f.requires_grad();
     context->saved_data["x"] = x.defined() && x.requires_grad();
@@ -57,7 +58,8 @@ struct NormRows {
                               weights.of(c),
                               biases.of(c),
                               normal.data_ptr<float>() + at,
-                              y.data_ptr<float>() + at};
+                              y.data_ptr<float>() + at,
+                              sum.defined() ? sum.data_ptr<float>() + at : nullptr};
             const MaskRow mask = site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r % rows, width));
             inverse.data_ptr<float>()[r] = residual_norm_row(row, mask, width, epsilon, scratch.data());
           }
@@ -66,9 +68,9 @@ struct NormRows {
     return y;
   }
 
-  // The gradients of f and x; those of the parameters are added where they belong.
+  // The gradients of f and x; those of the parameters are added where they belong. `sum_gradient` may be undefined.
   static std::pair<at::Tensor, at::Tensor> backward(torch::autograd::AutogradContext* context,
-                                                    const at::Tensor& gradient) {
+                                                    const at::Tensor& gradient, const at::Tensor& sum_gradient = {}) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &normal = saved[0], &inverse = saved[1], &weight = saved[2], &bias = saved[3], &f_bias = saved[4];
     const Dropout::Site site = Dropout::Site::saved(*context);
@@ -86,6 +88,7 @@ struct NormRows {
       return {result.df, result.dx};
     }
     const at::Tensor dy = gradient.contiguous();
+    const at::Tensor dsum = sum_gradient.defined() ? sum_gradient.contiguous() : at::Tensor();
     const std::int64_t clients = dy.size(0), rows = dy.size(1), width = dy.size(2);
     const std::int64_t blocks = (rows + kBlock - 1) / kBlock;
     at::Tensor dx = torch::empty_like(dy);
@@ -101,6 +104,7 @@ struct NormRows {
         for (std::int64_t r = first; r < std::min(first + kBlock, rows); ++r) {
           const std::int64_t at = (c * rows + r) * width;
           const NormGradRow row{dy.data_ptr<float>() + at,
+                                dsum.defined() ? dsum.data_ptr<float>() + at : nullptr,
                                 normal.data_ptr<float>() + at,
                                 weights.of(c),
                                 inverse.data_ptr<float>()[c * rows + r],
@@ -114,9 +118,12 @@ struct NormRows {
       }
     });
     if (wanted) {
-      const at::Tensor totals = sums.sum(2);  // [2, C, H]
-      weight.grad().add_(totals[0]);
-      bias.grad().add_(totals[1]);
+      const float* of_block = sums.data_ptr<float>();
+      for (const at::Tensor& total : {weight.grad(), bias.grad()}) {
+        for (std::int64_t block = 0; block < clients * blocks; ++block, of_block += width) {
+          add_row(total.data_ptr<float>() + block / blocks * total.stride(0), of_block, width);
+        }
+      }
     }
     return {df, dx};
   }
@@ -135,6 +142,26 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
     torch::autograd::tensor_list result(8);
     result[0] = df;
     result[2] = dx;
+    return result;
+  }
+};
+
+class SumThenNorm : public torch::autograd::Function<SumThenNorm> {
+ public:
+  static torch::autograd::tensor_list forward(torch::autograd::AutogradContext* context, const at::Tensor& f,
+                                              const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                                              const Dropout::Site& site, double epsilon) {
+    const at::Tensor sum = torch::empty(f.sizes(), f.options());
+    const at::Tensor y =
+        NormRows::forward(context, f, torch::empty({0}), x, weight, bias, site, epsilon, at::kFloat, sum);
+    return {sum, y};
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    const auto [df, dx] = NormRows::backward(context, gradients[1], gradients[0]);
+    torch::autograd::tensor_list result(6);
+    result[0] = df;
+    result[1] = dx;
     return result;
   }
 };
@@ -178,6 +205,17 @@ at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tenso
                          Dropout& dropout, double probability) {
   if (!kernels_fit(params, norm, f) || !has_norm_kernels(x)) return norm(params, dropout.hidden(f, probability) + x);
   return fused(params, norm, f, torch::empty({0}), x, dropout.site(probability, f.device()));
+}
+
+SumAndNorm sum_then_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
+                         Dropout& dropout, double probability) {
+  if (!f.is_cpu() || !kernels_fit(params, norm, f) || !has_norm_kernels(x)) {
+    const at::Tensor sum = x + dropout.hidden(f, probability);
+    return {sum, norm(params, sum)};
+  }
+  const auto both = SumThenNorm::apply(f, x, params[norm.weight], params[norm.bias],
+                                       dropout.site(probability, f.device()), norm.epsilon);
+  return {both[0], both[1]};
 }
 
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x) {

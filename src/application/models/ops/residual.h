@@ -13,6 +13,13 @@ namespace chorus {
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
+/// x + dropout(f), and its norm: what ends a sub-layer of a pre-norm network and begins the next. On a CPU one pass.
+struct SumAndNorm {
+  at::Tensor sum, normal;
+};
+SumAndNorm sum_then_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
+                         Dropout& dropout, double probability);
+
 /// A layer normalisation whose weights are each client's own, by the same kernels; undefined where there are none.
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x);
 

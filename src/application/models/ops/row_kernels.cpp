@@ -398,6 +398,7 @@ float residual_norm_row(const NormRow& row, const MaskRow& mask, std::int64_t wi
   } else {
     add_rows(row.f, row.x, row.normal, width);
   }
+  if (row.sum != nullptr) std::copy_n(row.normal, width, row.sum);
   const auto n = static_cast<float>(width);
   subtract(row.normal, sum(row.normal, width) / n, width);
   const float variance = dot(row.normal, row.normal, width) / n;
@@ -412,6 +413,7 @@ void residual_norm_gradient_row(const NormGradRow& row, const MaskRow& mask, std
   const auto n = static_cast<float>(width);
   const float mean = sum(scratch, width) / n, slope = dot(scratch, row.normal, width) / n;
   norm_gradient(scratch, row.normal, row.inverse, mean, slope, row.dx, width);
+  if (row.dsum != nullptr) add(row.dx, row.dsum, width);
   if (mask.threshold == 0) return;
   fill_mask(mask, width, scratch);
   product(row.dx, scratch, row.df, width);

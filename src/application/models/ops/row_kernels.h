@@ -32,12 +32,14 @@ void add_row(float* y, const float* x, std::int64_t count);
 struct NormRow {
   const float *f, *x, *weight, *bias;
   float *normal, *y;
+  float* sum;  ///< s; null: not wanted
 };
 float residual_norm_row(const NormRow& row, const MaskRow& mask, std::int64_t width, double epsilon, float* scratch);
 
-/// Its gradients from dy: of x, of f, and, added to what is there, of weight and bias.
+/// Its gradients from dy, and from that of s: of x, of f, and, added to what is there, of weight and bias.
 struct NormGradRow {
-  const float *dy, *normal, *weight;
+  const float *dy, *dsum;  ///< dsum null: s had no other use
+  const float *normal, *weight;
   float inverse;
   float *dx, *df;          ///< may be the same when nothing is dropped
   float *dweight, *dbias;  ///< null: not wanted
