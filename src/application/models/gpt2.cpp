@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "application/models/ops/attending.h"
 #include "application/models/ops/residual.h"
@@ -101,16 +102,18 @@ at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixe
   if (range.first >= range.end) return x;
   at::Tensor normal = layers_[range.first].attention_norm(params, x);
   // What a sub-layer gives is added to x; the next one begins with a norm of that.
-  const auto add = [&](const at::Tensor& f, const Adapter& adapter, const Norm* next) {
-    if (next != nullptr && !adapter.exists()) {
-      const SumAndNorm both = sum_then_norm(params, *next, f, x, dropout, residual_dropout_);
-      x = both.sum;
-      normal = both.normal;
+  const auto add = [&](at::Tensor f, const Adapter& adapter, const Norm* next) {
+    double probability = residual_dropout_;
+    if (adapter.exists()) {
+      f = adapter(params, dropout.hidden(f, std::exchange(probability, 0)), x, nullptr);
+    }
+    if (next == nullptr) {
+      x = x + dropout.hidden(f, probability);
       return;
     }
-    const at::Tensor kept = dropout.hidden(f, residual_dropout_);
-    x = x + (adapter.exists() ? adapter(params, kept, x, nullptr) : kept);
-    if (next != nullptr) normal = (*next)(params, x);
+    const SumAndNorm both = sum_then_norm(params, *next, f, x, dropout, probability);
+    x = both.sum;
+    normal = both.normal;
   };
   for (std::size_t i = range.first; i < range.end; ++i) {
     const Layer& layer = layers_[i];
