@@ -26,19 +26,7 @@ namespace {
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kLong = 2 * kLargePage;
 
-// Asks for large pages where memory has them whole.
-void prefer_large_pages(void* memory, std::size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  const auto first = reinterpret_cast<std::uintptr_t>(memory);
-  const std::uintptr_t begin = (first + kLargePage - 1) / kLargePage * kLargePage;
-  const std::uintptr_t end = (first + bytes) / kLargePage * kLargePage;
-  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)memory, (void)bytes;
-#endif
-}
-
-// Memory of whole large pages, or null.
+// Memory of whole large pages, if the system has such, or null.
 void* map_pages(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -47,7 +35,9 @@ void* map_pages(std::size_t bytes) {
   const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
   if (before > 0) ::munmap(first, before);
   ::munmap(first + before + bytes, kLargePage - before);
-  prefer_large_pages(first + before, bytes);
+#ifdef MADV_HUGEPAGE
+  ::madvise(first + before, bytes, MADV_HUGEPAGE);
+#endif
   return first + before;
 }
 

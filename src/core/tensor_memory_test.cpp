@@ -24,6 +24,14 @@ TEST(TensorMemory, OfLongVectorsIsKeptForTheNextOnes) {
   EXPECT_EQ(shorter.max().item<float>(), 3.0F);
 }
 
+TEST(TensorMemory, BeginsWithALargePageFromTwoOfThemOn) {
+  prepare_tensor_memory();
+  constexpr std::uintptr_t kPage = 2 << 20;
+  const at::Tensor x = torch::full({2 * kPage / sizeof(float)}, 1.0F);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data_ptr()) % kPage, 0U);
+  EXPECT_EQ(x.min().item<float>(), 1.0F);
+}
+
 TEST(TensorMemory, IsGivenBackByItsAddress) {
   prepare_tensor_memory();
   c10::Allocator& memory = *c10::GetCPUAllocator();

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -100,6 +101,22 @@ struct Inputs {
     return all;
   }
 };
+
+TEST(Masks, OfManyRowsAreThoseOfEach) {
+  constexpr std::int64_t kRows = 70;
+  for (const std::int64_t width : {0, 1, 4, 19, 255, 256, 257}) {
+    const MaskRow first{.key = 7, .start = 12, .threshold = 20000, .scale = 1.5F};
+    std::vector<float> all(static_cast<std::size_t>(kRows * width + 4), 9), one(static_cast<std::size_t>(width));
+    fill_masks(first, kRows, 1 << 16, width, all.data());
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      MaskRow row = first;
+      row.start += static_cast<std::uint64_t>(r) << 16;
+      fill_mask(row, width, one.data());
+      EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + r * width)) << width << " " << r;
+    }
+    EXPECT_EQ(all.back(), 9) << "no more than three floats beyond the last";
+  }
+}
 
 TEST(Attention, PackedEqualsPaddedWithItsGradients) {
   torch::manual_seed(2);

@@ -365,6 +365,7 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
 
 void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t apart, std::int64_t width, float* masks) {
   const std::int64_t groups = (width + 3) / 4;
+  if (groups == 0) return;
   if (groups <= kTogether) {
     fill_short_rows(first.key, first.start / 4, apart / 4, rows, groups, width,
                     static_cast<std::uint32_t>(first.threshold), first.scale, masks);
