@@ -202,6 +202,12 @@ void Params::end_grads() {
 }
 
 Params Params::with_halves() const {
+  Params result = with_unset_halves();
+  put_as_bfloat16(result.halves_, values_);
+  return result;
+}
+
+Params Params::with_unset_halves() const {
   Params result = *this;
   const at::NoGradGuard no_grad;
   {
@@ -217,9 +223,7 @@ Params Params::with_halves() const {
     }
     result.half_frozen_leaves_ = frozen_half_->leaves;
   }
-  const at::Tensor halves = empty_rows(clients(), values_.size(1), device(), at::kBFloat16);
-  put_as_bfloat16(halves, values_);
-  result.take_halves(halves);
+  result.take_halves(empty_rows(clients(), values_.size(1), device(), at::kBFloat16));
   return result;
 }
 

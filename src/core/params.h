@@ -83,6 +83,8 @@ class Params {
   /// The same with a bfloat16 copy of every parameter beside it, for products (mixed precision). Whoever changes the
   /// values brings halves() up to date.
   Params with_halves() const;
+  /// The same, not set yet.
+  Params with_unset_halves() const;
   /// [C, P]; undefined when made without.
   const at::Tensor& halves() const { return halves_; }
   /// As params[id], without autograd; undefined when made without halves.

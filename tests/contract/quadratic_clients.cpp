@@ -53,6 +53,8 @@ class Bench final : public Workbench {
       result.loss.push_back(client.broken ? std::nan("") : 1.0);
       result.failures.emplace_back(client.broken ? "the loss is not a number" : "");
     }
+    if (wish.updates) values.sub_(start);
+    for (std::int64_t c = 0; c < count; ++c) result.finite.push_back(torch::isfinite(values[c]).all().item<bool>());
     result.values = values;
     return result;
   }

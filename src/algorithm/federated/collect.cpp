@@ -78,42 +78,16 @@ void join(RoundResult& sum, RoundResult part) {
   all.totals.client_bytes = std::max(all.totals.client_bytes, totals.client_bytes);
 }
 
-namespace {
-
-// rows [C, P] -= vector [P]; which of them are finite then.
-std::vector<bool> subtract_rows(const at::Tensor& rows, const at::Tensor& vector) {
-  std::vector<bool> finite_rows;
-  if (!rows.is_cpu()) {  // all at once, and waited for once
-    const at::Tensor largest = at::linalg_vector_norm(at::Tensor(rows).sub_(vector), INFINITY, {1});
-    const at::Tensor numbers = at::isfinite(largest).to(at::kByte).cpu();
-    for (std::int64_t i = 0; i < rows.size(0); ++i) finite_rows.push_back(numbers.data_ptr<std::uint8_t>()[i] != 0);
-    return finite_rows;
-  }
-  for (std::int64_t i = 0; i < rows.size(0); ++i) {
-    at::Tensor row = rows[i];
-    if (row.is_cpu() && row.scalar_type() == at::kFloat && row.is_contiguous() && vector.is_contiguous()) {
-      finite_rows.push_back(subtract_from(row.data_ptr<float>(), vector.data_ptr<float>(), row.numel()));
-    } else {
-      finite_rows.push_back(finite(row.sub_(vector)));
-    }
-  }
-  return finite_rows;
-}
-
-}  // namespace
-
-LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish) {
-  const at::Tensor& model = request.body.vector("model", bench.parameters());
-  LocalTraining local{bench.train(model, wish), {}};
+LocalTraining train_from_model(const Request& request, Workbench& bench, TrainWish wish) {
+  wish.updates = true;
+  LocalTraining local{bench.train(request.body.vector("model", bench.parameters()), wish), {}};
   const TrainResult& result = local.result;
-  const at::Tensor updates = result.values;  // less the model; the values go no further
-  const std::vector<bool> finite = subtract_rows(updates, model.to(updates.device()));
   const double seconds = result.seconds / static_cast<double>(bench.clients().size());
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
     Answer answer;
     answer.failure = result.failures[i];
-    if (answer.failure.empty() && !finite[i]) answer.failure = "its update has numbers that are not finite";
-    answer.body.tensors["update"] = updates[static_cast<std::int64_t>(i)];
+    if (answer.failure.empty() && !result.finite[i]) answer.failure = "its update has numbers that are not finite";
+    answer.body.tensors["update"] = result.values[static_cast<std::int64_t>(i)];
     answer.finite = "update";
     answer.body.numbers = {
         {"examples", result.examples[i]}, {"batches", result.batches[i]}, {"steps", result.steps[i]},

@@ -13,10 +13,10 @@ namespace chorus {
 /// What most client procedures do: trains from request.body's "model", and answers with "update" = trained - model and
 /// the numbers examples, batches, steps, reach (FedNova's |a|_1), rate_sum and loss.
 struct LocalTraining {
-  TrainResult result;  ///< its values have become the updates
+  TrainResult result;  ///< of updates
   std::vector<Answer> answers;
 };
-LocalTraining train_from_model(const Request& request, Workbench& bench, const TrainWish& wish = {});
+LocalTraining train_from_model(const Request& request, Workbench& bench, TrainWish wish = {});
 
 /// A request that carries the model to a procedure.
 Request request_with_model(const RoundInput& input, std::string procedure);

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "core/error.h"
 #include "core/flat_math.h"
+#include "core/gpu_kernel.h"
 #include "core/torch_runtime.h"
 
 namespace chorus {
@@ -15,7 +17,40 @@ namespace {
 
 std::size_t groups_of(std::size_t slots) { return (slots + kMostTerms - 1) / kMostTerms; }
 
-bool plain(const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous(); }
+bool flat(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(); }
+bool plain(const at::Tensor& x) { return x.is_cpu() && flat(x); }
+bool on_gpu(const at::Tensor& x) { return GpuKernel::works_on(x) && flat(x); }
+
+// flat_math.h's weighted_sum for a GPU, of up to eight terms and a sum. Null: none.
+constexpr const char* kSumSource = R"(
+extern "C" __global__ void __launch_bounds__(256)
+weighted_sum(float* out, const float* x0, const float* x1, const float* x2, const float* x3, const float* x4,
+             const float* x5, const float* x6, const float* x7, float w0, float w1, float w2, float w3, float w4,
+             float w5, float w6, float w7, const float* sum, long long count) {
+  const float* const x[8] = {x0, x1, x2, x3, x4, x5, x6, x7};
+  const float w[8] = {w0, w1, w2, w3, w4, w5, w6, w7};
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += step) {
+    float v[8], total = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v[k] = x[k] == 0 ? 0.0f : x[k][i];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) total += w[k] * v[k];
+    out[i] = sum == 0 ? total : total + sum[i];
+  }
+}
+)";
+
+void gpu_weighted_sum(const at::Tensor& out, std::span<const Term> terms, const at::Tensor& sum) {
+  static const GpuKernel kernel("weighted_sum", kSumSource);
+  std::array<Term, kMostTerms> x{};
+  std::copy(terms.begin(), terms.end(), x.begin());
+  constexpr std::int64_t kThreads = 256, kOfThread = 8;
+  kernel.launch({(out.numel() + kThreads * kOfThread - 1) / (kThreads * kOfThread), kThreads}, out.data_ptr<float>(),
+                x[0].numbers, x[1].numbers, x[2].numbers, x[3].numbers, x[4].numbers, x[5].numbers, x[6].numbers,
+                x[7].numbers, x[0].weight, x[1].weight, x[2].weight, x[3].weight, x[4].weight, x[5].weight,
+                x[6].weight, x[7].weight, sum.defined() ? sum.data_ptr<float>() : nullptr, out.numel());
+}
 
 }  // namespace
 
@@ -54,13 +89,20 @@ void WeightedMean::meet(std::size_t group) {
   }
   const auto first = waiting_.lower_bound(begin), last = waiting_.lower_bound(end);
   const bool all_plain = std::all_of(first, last, [](const auto& entry) { return plain(entry.second); });
+  const bool all_there = std::all_of(first, last, [](const auto& entry) { return on_gpu(entry.second); });
+  std::vector<Term> terms;
+  for (auto at = first; at != last && (all_plain || all_there); ++at) {
+    terms.push_back({at->second.data_ptr<float>(), static_cast<float>(weights_[at->first])});
+  }
   if (first == last) {
     settle({0, group}, {});
+  } else if (all_there) {
+    const auto [node, others] = take_siblings({0, group});
+    const at::Tensor sum = others.empty() ? spare_like(first->second) : others.front();
+    gpu_weighted_sum(sum, terms, others.empty() ? at::Tensor() : sum);
+    for (std::size_t i = 1; i < others.size(); ++i) at::Tensor(sum).add_(others[i]);
+    sums_[node] = sum;
   } else if (all_plain) {
-    std::vector<Term> terms;
-    for (auto at = first; at != last; ++at) {
-      terms.push_back({at->second.data_ptr<float>(), static_cast<float>(weights_[at->first])});
-    }
     const auto [node, others] = take_siblings({0, group});
     std::vector<const float*> sums;
     for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());

@@ -1,6 +1,7 @@
 #include "algorithm/federated/weighted_mean.h"
 
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 #include <torch/types.h>
 
 #include <numeric>
@@ -10,7 +11,7 @@
 namespace chorus {
 namespace {
 
-TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
+void expect_same_bits_in_any_order(at::Device device) {
   for (const std::size_t slots : {1U, 2U, 3U, 7U, 64U, 100U}) {
     RandomStream stream({.seed = slots, .purpose = "test"});
     std::vector<at::Tensor> values;
@@ -18,7 +19,7 @@ TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
     for (std::size_t k = 0; k < slots; ++k) {
       at::Tensor value = torch::empty({50}, at::kFloat);
       for (std::int64_t i = 0; i < 50; ++i) value[i] = stream.normal();
-      values.push_back(value);
+      values.push_back(value.to(device));
       weights.push_back(static_cast<double>(1 + stream.below(1000)));
     }
     std::vector<std::size_t> order(slots);
@@ -46,11 +47,16 @@ TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
     double total = 0;
     for (std::size_t k = 0; k < slots; ++k) {
       if (slots > 3 && k % 5 == 1) continue;
-      expected += values[k].to(at::kDouble) * weights[k];
+      expected += values[k].cpu().to(at::kDouble) * weights[k];
       total += weights[k];
     }
-    EXPECT_TRUE(torch::allclose(first.to(at::kDouble), expected / total, 1e-5, 1e-6));
+    EXPECT_TRUE(torch::allclose(first.cpu().to(at::kDouble), expected / total, 1e-5, 1e-6));
   }
+}
+
+TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
+  expect_same_bits_in_any_order(at::kCPU);
+  if (torch::cuda::is_available()) expect_same_bits_in_any_order(at::kCUDA);
 }
 
 TEST(WeightedMean, OfNothingIsUndefined) {

@@ -9,9 +9,12 @@
 #include <numeric>
 
 #include "application/trainer/client_batches.h"
+#include "application/trainer/gpu_values.h"
 #include "application/trainer/used_words.h"
 #include "core/bfloat16.h"
 #include "core/error.h"
+#include "core/flat_math.h"
+#include "core/gpu_kernel.h"
 #include "core/rng.h"
 #include "core/torch_runtime.h"
 
@@ -59,7 +62,7 @@ class CohortTrainer::Session {
         params_(first_params()),
         at_start_(!words_ && !recorder_),
         used_(params_.values().size(1)) {
-    if (halves() && !recorder_) params_ = params_.with_halves();
+    if (halves() && at_start_) params_ = params_.with_halves();
   }
 
   const Params& params() const { return params_; }
@@ -70,6 +73,16 @@ class CohortTrainer::Session {
     const at::Tensor result = params_.values().clone();
     trainer_.input_.recorders->take_back(std::move(recorder_));
     return result;
+  }
+  /// The same less the start, and where [C] some of a client's are not finite. The end of a session, too.
+  struct Changes {
+    at::Tensor numbers, faulty;
+  };
+  Changes changes() {
+    if (!GpuKernel::works_on(params_.values())) return changes_of(at_start_ ? values().clone() : values(), start_);
+    const GpuChanges changes = gpu_changes(params_.values(), start_, words_ ? words_->places() : WordPlaces{});
+    if (recorder_) trainer_.input_.recorders->take_back(std::move(recorder_));
+    return {changes.numbers, changes.faulty};
   }
   /// One step of the first `count` clients. The first one of all reads the start and writes the cohort's own values,
   /// which saves a copy; it must be of all clients.
@@ -88,7 +101,7 @@ class CohortTrainer::Session {
   }
   /// gradients += mu (values - start)
   void add_proximal(std::int64_t count, double mu) {
-    if (!begun_.defined()) begun_ = words_ ? words_->params(params_, start_).values() : start_;
+    if (!begun_.defined()) begun_ = words_ ? words_->params(params_, start_, false).values() : start_;
     const Params& now = active(count);
     const at::Tensor begun = begun_.dim() == 1 ? begun_.unsqueeze(0) : begun_.narrow(0, 0, count);
     used(now.grads()).add_(used(now.values()), mu).sub_(used(begun), mu);
@@ -174,10 +187,24 @@ class CohortTrainer::Session {
     });
   }
 
+  // In this machine's memory, or where fast kernels are not wanted.
+  static Changes changes_of(const at::Tensor& values, const at::Tensor& start) {
+    at::Tensor faulty = torch::zeros({values.size(0)}, at::kInt);
+    for (std::int64_t c = 0; c < values.size(0); ++c) {
+      at::Tensor mine = values[c];
+      const at::Tensor from = start.dim() == 1 ? start : start[c];
+      const bool plain = mine.is_cpu() && mine.is_contiguous() && from.is_contiguous();
+      const bool finite = plain ? subtract_from(mine.data_ptr<float>(), from.data_ptr<float>(), mine.numel())
+                                : at::isfinite(mine.sub_(from)).all().item<bool>();
+      faulty.data_ptr<std::int32_t>()[c] = finite ? 0 : 1;
+    }
+    return {values, faulty};
+  }
+
   std::int64_t count() const { return static_cast<std::int64_t>(clients_.size()); }
   bool halves() const { return trainer_.config_.precision == TrainerConfig::Precision::kBFloat16; }
   Params first_params() const {
-    if (words_) return words_->params(trainer_.input_.base, start_);
+    if (words_) return words_->params(trainer_.input_.base, start_, halves());
     if (!recorder_) return Params::cohort_at(trainer_.input_.base, count(), start_);
     Params result = recorder_->params().first(count());
     result.values().copy_(start_.dim() == 1 ? start_.unsqueeze(0) : start_);
@@ -313,11 +340,17 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
   }
 
   TrainResult result;
-  result.values = session.values();
   result.rate_sum = std::move(rate_sum);
   result.failures.resize(cohort);
-  result.loss = sum_of(losses, cohort);
+  result.loss = sum_of(losses, cohort);  // waits for a GPU
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_steps).count();
+  if (wish.updates) {
+    const Session::Changes changes = session.changes();
+    result.values = changes.numbers;
+    for (const double fault : as_vector(changes.faulty)) result.finite.push_back(fault == 0);
+  } else {
+    result.values = session.values();
+  }
   for (std::size_t c = 0; c < cohort; ++c) {
     result.loss[c] /= static_cast<double>(batches[c]);
     if (!std::isfinite(result.loss[c])) result.failures[c] = kNotANumber;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/gpu_kernel.h"
 #include "core/kernels.h"
 #include "core/torch_runtime.h"
 
@@ -65,12 +66,17 @@ std::int64_t UsedWords::numbers_until(std::int64_t batch) const {
   return std::min(all, (all - unused + kTogether - 1) / kTogether * kTogether);
 }
 
-Params UsedWords::params(const Params& base, const at::Tensor& start) const {
+Params UsedWords::params(const Params& base, const at::Tensor& start, bool halves) const {
   const at::NoGradGuard no_grad;
   const std::int64_t cohort = rows_.size(0), part = rows_.size(1) * width_;
   const at::Tensor whole = one_or_each(start);
   check(whole.size(1) == layout_->trainable_size() - part + size_, "the start is of another model");
   Params params = Params::on(layout_, cohort, base);
+  if (GpuKernel::works_on(params.values())) {
+    if (halves) params = params.with_unset_halves();
+    gpu_begin_values(params.values(), params.halves(), start, places());
+    return params;
+  }
   const at::Tensor& values = params.values();
   const std::int64_t rest = whole.size(1) - begin_ - size_;
   values.narrow(1, 0, begin_).copy_(whole.narrow(1, 0, begin_).expand({cohort, begin_}));
@@ -79,7 +85,7 @@ Params UsedWords::params(const Params& base, const at::Tensor& start) const {
     const at::Tensor table = whole[whole.size(0) == 1 ? 0 : c].narrow(0, begin_, size_).view({-1, width_});
     values[c].narrow(0, begin_ + rest, part).view({-1, width_}).copy_(table.index_select(0, rows_[c]));
   }
-  return params;
+  return halves ? params.with_halves() : params;
 }
 
 at::Tensor UsedWords::rename(const at::Tensor& ids) const { return names_.narrow(0, 0, ids.size(0)).gather(1, ids); }

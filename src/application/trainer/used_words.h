@@ -9,6 +9,7 @@
 
 #include "application/models/ops/layers.h"
 #include "application/trainer/client_batches.h"
+#include "application/trainer/gpu_values.h"
 #include "core/params.h"
 
 namespace chorus {
@@ -20,7 +21,7 @@ namespace chorus {
 /// which batches come to them, at the end of the vector, so that those no batch has come to yet are left out, too.
 ///
 ///     UsedWords used(model.layout(), *model.words(), batches, device);
-///     Params params = used.params(base, start);      // [C, Pu]
+///     Params params = used.params(base, start, false);      // [C, Pu]
 ///     batch.ids = used.rename(batch.ids);
 ///     at::Tensor values = used.spread(params.values(), start);  // [C, P]
 class UsedWords {
@@ -33,12 +34,13 @@ class UsedWords {
 
   /// How many of a client's first numbers batches 0 to `batch` can have changed.
   std::int64_t numbers_until(std::int64_t batch) const;
-  /// Values that begin at `start`, [P] for all or [C, P].
-  Params params(const Params& base, const at::Tensor& start) const;
+  /// Values that begin at `start`, [P] for all or [C, P]; with or without their bfloat16 copies.
+  Params params(const Params& base, const at::Tensor& start, bool halves) const;
   /// ids [A, T] of the first A clients, as rows of their tables.
   at::Tensor rename(const at::Tensor& ids) const;
   /// The values [C, P] of the whole, where rows nobody used are those of `start`.
   at::Tensor spread(const at::Tensor& values, const at::Tensor& start) const;
+  WordPlaces places() const { return {begin_, size_, width_, rows_, names_}; }
 
  private:
   std::int64_t begin_, size_, width_;  // the table in the whole vector

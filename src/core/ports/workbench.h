@@ -26,11 +26,14 @@ struct TrainWish {
   std::function<void(const at::Tensor& values, const at::Tensor& gradients)> adjust = {};
   /// The optimiser goes on where the client's last round ended; it rests in the client's state.
   bool keep_optimizer = false;
+  /// The result is what training changed: values less the start.
+  bool updates = false;
 };
 
 /// What came of it; one entry a client.
 struct TrainResult {
-  at::Tensor values;                  ///< [C, P]
+  at::Tensor values;                  ///< [C, P], or the updates where the wish is for them
+  std::vector<bool> finite;           ///< of updates: whether a client's are all finite
   std::vector<double> examples;       ///< the client has
   std::vector<double> batches;        ///< read
   std::vector<double> steps;          ///< of the optimiser

@@ -122,13 +122,15 @@ extern "C" __global__ void attention_softmax_gradient(const T* d, const T* p, T*
 
 // Gradients of small parameters, added to what is there; a client's lie `stride` after the one before.
 constexpr const char* kSums = R"(
-extern "C" __global__ void fold_sums(const float* sums, float* out, long long stride, unsigned blocks,
-                                     unsigned width) {
-  unsigned k = blockIdx.x * blockDim.x + threadIdx.x, client = blockIdx.y;
-  if (k >= width) return;
+extern "C" __global__ void fold_sums(const float* sums, float* out0, long long stride0, float* out1,
+                                     long long stride1, float* out2, long long stride2, unsigned clients,
+                                     unsigned blocks, unsigned width) {
+  unsigned k = blockIdx.x * blockDim.x + threadIdx.x, which = blockIdx.y / clients, client = blockIdx.y % clients;
+  float* out = which == 0 ? out0 : which == 1 ? out1 : out2;
+  if (k >= width || out == 0) return;
   float sum = 0;
-  for (unsigned b = 0; b < blocks; ++b) sum += sums[((u64)client * blocks + b) * width + k];
-  out[client * stride + k] += sum;
+  for (unsigned b = 0; b < blocks; ++b) sum += sums[((u64)blockIdx.y * blocks + b) * width + k];
+  out[client * (which == 0 ? stride0 : which == 1 ? stride1 : stride2) + k] += sum;
 }
 // A block takes 64 columns, a warp every 16th row.
 extern "C" __global__ void __launch_bounds__(512)
@@ -348,12 +350,14 @@ at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::
   return result;
 }
 
-void gpu_fold_sums(const at::Tensor& sums, const at::Tensor& gradients) {
-  const std::int64_t width = sums.size(2);
+void gpu_fold_sums(const at::Tensor& sums, const std::array<at::Tensor, 3>& gradients) {
+  const std::int64_t clients = sums.size(1), width = sums.size(3);
+  const auto data = [&](std::size_t i) { return gradients[i].defined() ? gradients[i].data_ptr<float>() : nullptr; };
+  const auto stride = [&](std::size_t i) { return gradients[i].defined() ? gradients[i].stride(0) : std::int64_t{0}; };
   sum_kernel("fold_sums", at::kFloat)
-      .launch({(width + kGpuThreads - 1) / kGpuThreads, kGpuThreads, sums.size(0)}, sums.data_ptr<float>(),
-              gradients.data_ptr<float>(), gradients.stride(0), static_cast<unsigned>(sums.size(1)),
-              static_cast<unsigned>(width));
+      .launch({(width + kGpuThreads - 1) / kGpuThreads, kGpuThreads, sums.size(0) * clients}, sums.data_ptr<float>(),
+              data(0), stride(0), data(1), stride(1), data(2), stride(2), static_cast<unsigned>(clients),
+              static_cast<unsigned>(sums.size(2)), static_cast<unsigned>(width));
 }
 
 void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients) {
@@ -395,11 +399,11 @@ at::Tensor gpu_bias_gelu_gradient(const at::Tensor& x, const at::Tensor& bias, c
   const Rowwise by("bias_gelu_gradient", from, by_tanh);
   const std::int64_t blocks = (x.size(1) + kGeluRows - 1) / kGeluRows;
   at::Tensor sums;
-  if (bias_gradient.defined()) sums = torch::empty({by.clients, blocks, x.size(2)}, bias_gradient.options());
+  if (bias_gradient.defined()) sums = torch::empty({1, by.clients, blocks, x.size(2)}, bias_gradient.options());
   by.kernel.launch({by.chunks * blocks, kGpuThreads, by.clients}, from.data_ptr(), biases.data, biases.stride,
                    up.data_ptr(), dx.data_ptr(), sums.defined() ? sums.data_ptr<float>() : nullptr, by.rows, by.width,
                    static_cast<unsigned>(kGeluRows));
-  if (sums.defined()) gpu_fold_sums(sums, bias_gradient);
+  if (sums.defined()) gpu_fold_sums(sums, {bias_gradient});
   return dx;
 }
 

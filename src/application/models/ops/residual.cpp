@@ -82,9 +82,11 @@ struct NormRows {
       if (context->saved_data["x"].toBool()) wish.x = context->saved_data["type x"].toScalarType();
       const GpuNormGradient result =
           gpu_residual_norm_gradient(gradient, {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wish);
-      if (weight.requires_grad()) gpu_fold_sums(result.sums[0], weight.grad());
-      if (weight.requires_grad()) gpu_fold_sums(result.sums[1], bias.grad());
-      if (f_bias.requires_grad()) gpu_fold_sums(result.sums[2], f_bias.grad());
+      const auto sum_of = [](const at::Tensor& of, bool trains) { return trains ? of.grad() : at::Tensor(); };
+      if (wanted) {
+        gpu_fold_sums(result.sums, {sum_of(weight, weight.requires_grad()), sum_of(bias, weight.requires_grad()),
+                                    sum_of(f_bias, f_bias.requires_grad())});
+      }
       return {result.df, result.dx};
     }
     const at::Tensor dy = gradient.contiguous();
