@@ -74,6 +74,7 @@ Params::Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tens
   if (grads_.defined()) {
     written_ = c10::make_intrusive<Written>();
     written_->parameters.assign(layout_->specs().size(), 1);  // until begin_grads gradients are what they are
+    written_->uses.assign(layout_->specs().size(), 0);
   }
   make_leaves();
 }
@@ -176,7 +177,9 @@ void Params::zero_grads() {
   std::fill(written_->parameters.begin(), written_->parameters.end(), std::uint8_t{1});
 }
 
-void Params::begin_grads(std::int64_t used) {
+void Params::begin_grads(std::int64_t used, Taker taker) {
+  written_->taker = std::move(taker);
+  std::fill(written_->uses.begin(), written_->uses.end(), std::uint8_t{0});
   const std::int64_t products = layout_->products_size();
   std::vector<std::pair<std::int64_t, std::int64_t>> others{{products, products}, {used, used}};  // written later, too
   for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
@@ -193,6 +196,7 @@ void Params::begin_grads(std::int64_t used) {
 }
 
 void Params::end_grads() {
+  written_->taker = {};
   for (std::size_t i = 0; i < written_->parameters.size(); ++i) {
     if (written_->parameters[i] != 0) continue;
     const ParamSpec& spec = layout_->specs()[i];

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -70,13 +71,19 @@ class Params {
   /// The same before a backward pass, after which end_grads is called: the weights of products (and heads) are not
   /// filled with zeros, for the first product to add to them writes them (`written`); what none wrote is filled at the
   /// end. Nor is what lies beyond the first `used` numbers of a client, which nobody adds to.
-  void begin_grads(std::int64_t used);
+  /// A `taker` gets the gradients of products' weights as soon as they are there, those of each client's numbers from
+  /// `offset` on, [C, ...], instead of grads(), and may change these values at once: nothing reads them any more. They
+  /// are bfloat16 where products are. A weight that several products have is left to grads().
+  using Taker = std::function<void(std::int64_t offset, const at::Tensor& gradient)>;
+  void begin_grads(std::int64_t used, Taker taker = {});
   void begin_grads() { begin_grads(grads_.size(1)); }
   void end_grads();
 
-  /// Which gradients of products' weights hold something. Shared with the functions of a backward pass.
+  /// What is known of the gradients of products' weights. Shared with the functions of a backward pass.
   struct Written : c10::intrusive_ptr_target {
-    std::vector<std::uint8_t> parameters;
+    std::vector<std::uint8_t> parameters;  ///< not 0: holds something, or was taken
+    std::vector<std::uint8_t> uses;        ///< products of this pass
+    Taker taker;
   };
   const c10::intrusive_ptr<Written>& written() const { return written_; }
 

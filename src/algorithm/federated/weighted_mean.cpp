@@ -48,8 +48,8 @@ void gpu_weighted_sum(const at::Tensor& out, std::span<const Term> terms, const 
   constexpr std::int64_t kThreads = 256, kOfThread = 8;
   kernel.launch({(out.numel() + kThreads * kOfThread - 1) / (kThreads * kOfThread), kThreads}, out.data_ptr<float>(),
                 x[0].numbers, x[1].numbers, x[2].numbers, x[3].numbers, x[4].numbers, x[5].numbers, x[6].numbers,
-                x[7].numbers, x[0].weight, x[1].weight, x[2].weight, x[3].weight, x[4].weight, x[5].weight,
-                x[6].weight, x[7].weight, sum.defined() ? sum.data_ptr<float>() : nullptr, out.numel());
+                x[7].numbers, x[0].weight, x[1].weight, x[2].weight, x[3].weight, x[4].weight, x[5].weight, x[6].weight,
+                x[7].weight, sum.defined() ? sum.data_ptr<float>() : nullptr, out.numel());
 }
 
 }  // namespace

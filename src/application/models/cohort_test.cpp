@@ -198,6 +198,38 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
   }
 }
 
+// Whoever takes the gradients of products gets them all, once, and may change the values at once.
+TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
+  auto model = make_model(config_of(GetParam()));
+  const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
+  Params params(model->layout(), {.clients = 2, .gradients = true});
+  for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
+  const Prepared all = prepare(*model, clients);
+  const auto step = [&] {
+    Dropout off;
+    all.loss(*model, model->forward(params, all.batch, off).logits, clients).sum().backward();
+  };
+  params.zero_grads();
+  step();
+  const at::Tensor expected = params.grads().clone();
+  at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
+  params.grads().fill_(7);
+  params.begin_grads(expected.size(1), [&](std::int64_t offset, const at::Tensor& gradient) {
+    const std::int64_t count = gradient.numel() / 2;
+    taken.narrow(1, offset, count).copy_(gradient.reshape({2, count}));
+    times.narrow(0, offset, count).add_(1);
+    for (std::int64_t c = 0; c < 2; ++c) {
+      std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
+    }
+  });
+  step();
+  params.end_grads();
+  EXPECT_LE(times.max().item<float>(), 1);
+  EXPECT_GE(times.sum().item<double>(), 0.9 * static_cast<double>(model->layout().products_size()));
+  const at::Tensor gradients = torch::where(times.gt(0), taken, params.grads());
+  EXPECT_LT((gradients - expected).abs().max().item<float>(), 1e-6f * expected.abs().max().item<float>());
+}
+
 // Mixed precision, in this machine's memory: products alone are rounded.
 TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   auto model = make_model(config_of(GetParam()));

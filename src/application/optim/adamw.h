@@ -18,15 +18,19 @@ struct AdamWConfig {
 class AdamW : public Optimizer {
  public:
   AdamW(const AdamWConfig& config, const OptimizerInput& input);
+  /// On a GPU.
+  bool in_parts(const at::Tensor& values) const override;
 
  private:
+  void begin() override;
   void update(const Rows& rows) override;
   bool fused(const at::Tensor& values) const override;
   void complete() override;
 
   AdamWConfig config_;
   at::Tensor first_, second_;  // [C, P] moments
-  std::int64_t known_ = 0;     // of a client's first numbers; those of the others are 0 and not written yet
+  // Moments that are written: of a client's first numbers by the steps before, and with this one; others are 0.
+  std::int64_t known_ = 0, reached_ = 0;
 };
 
 }  // namespace chorus

@@ -56,16 +56,40 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
                      const at::Tensor& scale, const StepMemory& memory) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
-  check(values.size(0) == count && gradients.size(0) == count && count <= input_.clients, "one rate a client");
-  for (std::int64_t c = 0; c < count; ++c) steps_[static_cast<std::size_t>(c)] += 1;
+  check(values.size(0) == count && gradients.size(0) == count, "one rate a client");
+  begin_step(rates);
   if (fused(values)) {
-    update({values, gradients, rates, count, scale, memory.before.defined() ? memory.before : values, memory.half});
+    update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.half, 0,
+            memory.last});
     return;
   }
   if (scale.defined()) gradients.mul_(scale);
   if (memory.before.defined()) values.copy_(memory.before);
-  update({values, gradients, rates, count, {}, values, {}});
+  update({values, gradients, rates_, count, {}, values, {}});
   if (memory.half.defined()) put_as_bfloat16(memory.half, values);
+}
+
+void Optimizer::begin_step(std::span<const double> rates) {
+  check(rates.size() <= steps_.size(), "one rate a client");
+  for (std::size_t c = 0; c < rates.size(); ++c) steps_[c] += 1;
+  rates_.assign(rates.begin(), rates.end());
+  begin();
+}
+
+void Optimizer::step_part(std::int64_t first, const at::Tensor& values, const at::Tensor& gradients,
+                          const StepMemory& memory) {
+  const auto count = static_cast<std::int64_t>(rates_.size());
+  check(in_parts(values) && values.size(0) == count && gradients.size(0) == count, "a step that can be made in parts");
+  const at::NoGradGuard no_grad;
+  update({values,
+          gradients,
+          rates_,
+          count,
+          {},
+          memory.before.defined() ? memory.before : values,
+          memory.half,
+          first,
+          memory.last});
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) {

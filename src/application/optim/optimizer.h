@@ -29,6 +29,7 @@ struct OptimizerInput {
 struct StepMemory {
   at::Tensor before = {};  ///< [A, P] what the values were, if not what they are; is left as it is
   at::Tensor half = {};    ///< [A, P] becomes a bfloat16 copy of the values
+  bool last = false;       ///< no step follows: neither the state nor the copy is asked for again
 };
 
 /// A gradient method on the flat buffers of a cohort. Each client has a state and a step count of its own; a step is a
@@ -50,6 +51,12 @@ class Optimizer {
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
             const at::Tensor& scale = {}, const StepMemory& memory = {});
 
+  /// The same in parts, where that can be: `begin_step` counts it, and then every number is in one part, the `values`
+  /// [A, p] and `gradients` from `first` on of each client. In parts gradients may be bfloat16.
+  virtual bool in_parts(const at::Tensor& /*values*/) const { return false; }
+  void begin_step(std::span<const double> rates);
+  void step_part(std::int64_t first, const at::Tensor& values, const at::Tensor& gradients, const StepMemory& memory);
+
   /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
   /// decay.
   virtual bool elementwise() const { return true; }
@@ -70,8 +77,12 @@ class Optimizer {
     at::Tensor scale = {};   // of the gradients, where fused() is true; undefined: 1
     at::Tensor before = {};  // what the values were, where fused() is true; else the values themselves
     at::Tensor half = {};    // a copy to be made, where fused() is true; undefined: none
+    std::int64_t first = 0;  // of a client's numbers; not 0 only where in_parts() is true
+    bool last = false;       // the state is not asked for again
   };
   virtual void update(const Rows& rows) = 0;
+  /// Before the first part of a step.
+  virtual void begin() {}
   /// Whether `update` multiplies by the scale, begins at `before` and makes the copy, which saves passes over memory.
   virtual bool fused(const at::Tensor& /*values*/) const { return false; }
 
@@ -99,7 +110,7 @@ class Optimizer {
   OptimizerInput input_;
   at::Tensor decay_;  // [P] of 0 and 1, or undefined: everything or nothing decays
   std::map<std::string, at::Tensor> buffers_;
-  std::vector<double> steps_;
+  std::vector<double> steps_, rates_;  // of each client; the rates of the step that is made
 };
 
 using Optimizers = Registry<Optimizer, const OptimizerInput&>;

@@ -133,6 +133,32 @@ TEST(AdamW, IsTheSameOnAGpu) {
   EXPECT_TRUE(torch::allclose(here, there.cpu(), 1e-5, 1e-6));
 }
 
+TEST(AdamW, MakesAStepInParts) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const at::Device gpu(at::kCUDA, 0);
+  auto layout = std::make_shared<Layout>();
+  layout->add("table", {40, 16}, Init::zeros());
+  const OptimizerInput input{layout, 2, gpu, 0.1};
+  const auto whole = Optimizers::make("adamw", input), parts = Optimizers::make("adamw", input);
+  torch::manual_seed(7);
+  const at::Tensor one = torch::randn({2, 640}).to(gpu), other = one.clone();
+  const at::Tensor half = torch::empty({2, 640}, one.options().dtype(at::kBFloat16));
+  const std::vector<double> rates{0.1, 0.2};
+  ASSERT_TRUE(parts->in_parts(other));
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor gradients = torch::randn({2, 640}).to(gpu).to(at::kBFloat16);
+    whole->step(one, gradients.to(at::kFloat), rates);
+    parts->begin_step(rates);
+    for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{400, 240}, {0, 208}, {208, 192}}) {
+      const at::Tensor given = gradients.narrow(1, first, count).contiguous();
+      parts->step_part(first, other.narrow(1, first, count), first == 208 ? given.to(at::kFloat) : given,
+                       {.half = half.narrow(1, first, count), .last = step == 3});
+    }
+    EXPECT_TRUE(other.equal(one)) << step;
+    EXPECT_EQ(half.equal(one.to(at::kBFloat16)), step < 3) << "nobody asks for it after the last step";
+  }
+}
+
 // On a device. Of the numbers that have a gradient later the moments' memory is not written before.
 void expect_numbers_may_come_later(at::Device device) {
   auto layout = std::make_shared<Layout>();

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "application/trainer/client_batches.h"
+#include "application/trainer/early_step.h"
 #include "application/trainer/gpu_values.h"
 #include "application/trainer/used_words.h"
 #include "core/bfloat16.h"
@@ -50,8 +51,9 @@ std::vector<double> sum_of(const std::vector<at::Tensor>& losses, std::size_t cl
 class CohortTrainer::Session {
  public:
   Session(const CohortTrainer& trainer, std::span<const TrainClient> clients, const at::Tensor& start,
-          const TrainMoment& moment, Keep keep)
+          const TrainMoment& moment, Keep keep, const GpuLanes* lanes = nullptr)
       : trainer_(trainer),
+        lanes_(lanes),
         clients_(clients),
         moment_(moment),
         start_(start.to(trainer.input_.base.device())),
@@ -84,17 +86,28 @@ class CohortTrainer::Session {
     if (recorder_) trainer_.input_.recorders->take_back(std::move(recorder_));
     return {changes.numbers, changes.faulty};
   }
-  /// One step of the first `count` clients. The first one of all reads the start and writes the cohort's own values,
-  /// which saves a copy; it must be of all clients.
-  void step(std::int64_t count, Optimizer& optimizer, std::span<const double> rates, const at::Tensor& scale) {
+  /// Before the passes of a step of the first `count` clients, which may be made on the way back.
+  void begin_step(std::int64_t count, Optimizer& optimizer, const EarlyStep::Input& input) {
+    if (lanes_ != nullptr && !at_start_) early_.emplace(*lanes_, optimizer, active(count), input);
+  }
+  /// The step, or what is left of it. The first one of all reads the start and writes the cohort's own values, which
+  /// saves a copy; it must be of all clients.
+  void step(std::int64_t count, Optimizer& optimizer, const EarlyStep::Input& input, const at::Tensor& scale) {
+    if (early_) {
+      early_->finish(used_);
+      early_.reset();
+      return;
+    }
     if (!at_start_) {
       const Params& now = active(count);
-      optimizer.step(used(now.values()), used(now.grads()), rates, scale, {.half = used(now.halves())});
+      optimizer.step(used(now.values()), used(now.grads()), input.rates, scale,
+                     {.half = used(now.halves()), .last = input.last});
       return;
     }
     check(count == params_.clients(), "all clients make the first step");
     const Params own = params_.with_own_values();
-    optimizer.step(own.values(), own.grads(), rates, scale, {.before = params_.values(), .half = params_.halves()});
+    optimizer.step(own.values(), own.grads(), input.rates, scale,
+                   {.before = params_.values(), .half = params_.halves(), .last = input.last});
     params_ = own;
     active_.reset();
     at_start_ = false;
@@ -169,7 +182,7 @@ class CohortTrainer::Session {
 
  private:
   Passed there_and_back(Params& params, PassInput& input, std::optional<std::pair<std::int64_t, std::int64_t>> next) {
-    if (input.begins) params.begin_grads(used_);
+    if (input.begins) params.begin_grads(used_, early_ ? early_->taker() : Params::Taker());
     Dropout dropout = input.dropout;
     const at::Tensor loss = this->loss(params, input.batch, dropout);
     std::future<Reading> ahead = read_beside(next);
@@ -183,6 +196,7 @@ class CohortTrainer::Session {
     if (!next || !params_.device().is_cuda()) return {};
     return std::async(std::launch::async, [this, next] {
       const TorchThreads one(1);
+      const auto lane = lanes_ != nullptr ? lanes_->enter() : nullptr;
       return read(next->first, next->second);
     });
   }
@@ -226,6 +240,7 @@ class CohortTrainer::Session {
   }
 
   const CohortTrainer& trainer_;
+  const GpuLanes* lanes_;  // null: steps are made after the way back
   std::span<const TrainClient> clients_;
   TrainMoment moment_;
   at::Tensor start_;
@@ -237,6 +252,7 @@ class CohortTrainer::Session {
   at::Tensor begun_;   // the values at first, where a proximal term asks for them
   std::int64_t used_;  // of a client's numbers, the first that may have a gradient by now
   std::optional<Params> active_;
+  std::optional<EarlyStep> early_;
 };
 
 CohortTrainer::CohortTrainer(const TrainerInput& input, const TrainerConfig& config)
@@ -259,6 +275,12 @@ CohortTrainer::Keep CohortTrainer::keep_of(const TrainWish& wish, std::int64_t c
   return elementwise_ && !wish.adjust && !wish.keep_optimizer ? Keep::kUsedWords : Keep::kAll;
 }
 
+bool CohortTrainer::steps_early(const TrainWish& wish, Keep keep) const {
+  if (!GpuKernel::works_on(input_.base.values()) || keep == Keep::kRecorded) return false;
+  if (config_.clip > 0 || config_.accumulate > 1 || wish.proximal != 0 || wish.adjust) return false;
+  return config_.optimizer.make(OptimizerInput{std::make_shared<Layout>()})->in_parts(input_.base.values());
+}
+
 TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at::Tensor& start,
                                  const TrainMoment& moment, const TrainWish& wish,
                                  std::span<ClientState* const> states) const {
@@ -275,7 +297,10 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
                                         const TrainMoment& moment, const TrainWish& wish,
                                         std::span<ClientState* const> states) const {
   const std::size_t cohort = clients.size();
-  Session session(*this, clients, start, moment, keep_of(wish, static_cast<std::int64_t>(cohort)));
+  const Keep keep = keep_of(wish, static_cast<std::int64_t>(cohort));
+  std::optional<GpuLanes> lanes;
+  if (steps_early(wish, keep)) lanes.emplace(input_.base.device());
+  Session session(*this, clients, start, moment, keep, lanes ? &*lanes : nullptr);
   const Params& params = session.params();
   const auto optimizer = config_.optimizer.make(OptimizerInput{
       params.shared_layout(), params.clients(), params.device(), config_.weight_decay, config_.decay_matrices_only});
@@ -306,6 +331,14 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
   const auto begin_of_steps = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps.front(); ++step) {
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
+    EarlyStep::Input how{.rates = {}, .last = step + 1 == steps.front() && !wish.keep_optimizer};
+    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+      const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),
+                                static_cast<std::int64_t>(moment.rounds)};
+      how.rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
+      rate_sum[c] += how.rates.back();
+    }
+    session.begin_step(count, *optimizer, how);
     const std::int64_t begin = step * config_.accumulate;
     for (std::int64_t number = begin; number < begin + config_.accumulate && readers(number) > 0; ++number) {
       if (!reading) reading = session.read(readers(number), number);
@@ -329,14 +362,7 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
     if (wish.proximal != 0) session.add_proximal(count, wish.proximal);
     if (wish.adjust) wish.adjust(active.values(), active.grads());
     const at::Tensor scale = config_.clip > 0 ? clip_scales(session.used(active.grads()), config_.clip) : at::Tensor();
-    std::vector<double> rates;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
-      const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),
-                                static_cast<std::int64_t>(moment.rounds)};
-      rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
-      rate_sum[c] += rates.back();
-    }
-    session.step(count, *optimizer, rates, scale);
+    session.step(count, *optimizer, how, scale);
   }
 
   TrainResult result;
@@ -351,6 +377,7 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
   } else {
     result.values = session.values();
   }
+  if (lanes) lanes->hand_over(result.values);
   for (std::size_t c = 0; c < cohort; ++c) {
     result.loss[c] /= static_cast<double>(batches[c]);
     if (!std::isfinite(result.loss[c])) result.failures[c] = kNotANumber;

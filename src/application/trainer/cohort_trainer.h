@@ -70,6 +70,8 @@ class CohortTrainer {
     kRecorded,   ///< where passes were recorded
   };
   Keep keep_of(const TrainWish& wish, std::int64_t clients) const;
+  /// Whether no gradient is asked for again once its step is made.
+  bool steps_early(const TrainWish& wish, Keep keep) const;
   TrainResult train_cohort(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                            const TrainWish& wish, std::span<ClientState* const> states) const;
 

@@ -123,6 +123,56 @@ TEST(CohortTrainer, LeavingOutWordsThatAClientDoesNotHaveChangesNothing) {
   }
 }
 
+TEST(CohortTrainer, UpdatesAreTheValuesLessTheStart) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  for (const char* yaml :
+       {"{batch_size: 8, learning_rate: 1e-3, clip: 0}", "{batch_size: 8, learning_rate: 1e-3, weight_decay: 0.1}"}) {
+    const TrainResult values = bench.train(config_of(yaml), clients);
+    const TrainResult updates = bench.train(config_of(yaml), clients, {.updates = true});
+    EXPECT_TRUE(updates.values.equal(values.values - bench.params.values()[0])) << yaml;
+    EXPECT_THAT(updates.finite, testing::ElementsAre(true, true, true));
+  }
+  TrainWish poison{.updates = true};
+  poison.adjust = [](const at::Tensor&, const at::Tensor& gradients) { gradients[0].fill_(std::nanf("")); };
+  const TrainResult poisoned = bench.train(config_of("{batch_size: 8, learning_rate: 1e-3}"), clients, poison);
+  EXPECT_THAT(poisoned.finite, testing::ElementsAre(false, true, true));
+}
+
+// On a GPU: what clients have no words for left out, values in the server's memory at first, steps on the way back, and
+// all of it in one pass over memory, against none of that.
+TEST(CohortTrainer, OnAGpuFastWaysGiveWhatPlainOnesGive) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  Bench bench;
+  const at::Tensor start = bench.params.values()[0];
+  Params there(bench.model->layout(), {.device = at::kCUDA});
+  there.values().copy_(bench.params.values());
+  bench.params = there;
+  const auto clients = bench.clients();
+  TrainWish plain{.updates = true}, poison{.updates = true};
+  plain.adjust = [](const at::Tensor&, const at::Tensor&) {};  // wants all gradients, at the end
+  for (const char* precision : {"float32", "bfloat16"}) {
+    for (const char* yaml : {"weight_decay: 0", "weight_decay: 0.1", "schedule: {shape: linear, warmup: 0.2}"}) {
+      const TrainerConfig config = config_of(fmt::format(
+          "{{batch_size: 8, epochs: 2, learning_rate: 1e-3, clip: 0, precision: {}, {}}}", precision, yaml));
+      const TrainResult slow = bench.train(config, clients, plain);
+      const TrainResult fast = bench.train(config, clients, {.updates = true});
+      const TrainResult values = bench.train(config, clients);
+      const double moved = slow.values.norm().item<double>();
+      EXPECT_GT(moved, 0);
+      const double room = std::string(precision) == "float32" ? 0.01 : 0.1;
+      EXPECT_LT((fast.values - slow.values).norm().item<double>(), room * moved) << precision << ' ' << yaml;
+      const at::Tensor changes = values.values - start.to(at::kCUDA);
+      EXPECT_LT((changes - fast.values).norm().item<double>(), room * moved) << precision << ' ' << yaml;
+      EXPECT_THAT(fast.finite, testing::ElementsAre(true, true, true));
+      for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(fast.loss[c], slow.loss[c], 2e-3);
+    }
+  }
+  poison.adjust = [](const at::Tensor&, const at::Tensor& gradients) { gradients[0].fill_(std::nanf("")); };
+  const TrainResult poisoned = bench.train(config_of("{batch_size: 8, learning_rate: 1e-3}"), clients, poison);
+  EXPECT_THAT(poisoned.finite, testing::ElementsAre(false, true, true));
+}
+
 TEST(CohortTrainer, KeepsTheOptimizerInTheClientsState) {
   const Bench bench;
   const auto clients = bench.clients();

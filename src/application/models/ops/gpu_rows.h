@@ -34,7 +34,8 @@ GpuSoftmax gpu_attention_softmax(const at::Tensor& scores, const GpuSoftmaxCall&
 at::Tensor gpu_attention_softmax_gradient(const at::Tensor& gradient, const at::Tensor& weights,
                                           const GpuSoftmaxCall& call);
 
-/// Gradients [C, H], added to what is there: of up to three sums [3, C, blocks, H], where defined, and of rows [C, T, H].
+/// Gradients [C, H], added to what is there: of up to three sums [3, C, blocks, H], where defined, and of rows [C, T,
+/// H].
 void gpu_fold_sums(const at::Tensor& sums, const std::array<at::Tensor, 3>& gradients);
 void gpu_column_sums(const at::Tensor& rows, const at::Tensor& gradients);
 /// Gradients [C, V, H] of tables from those of the rows [C, T, H] that ids [C, T] looked up, but for row `padding`.

@@ -21,15 +21,37 @@ void GradientTarget::keep(torch::autograd::AutogradContext& context, const c10::
   if (target) context.saved_data["target"] = torch::IValue::make_capsule(target);
 }
 
-bool GradientTarget::take_kept(torch::autograd::AutogradContext& context, const at::Tensor& gradient) {
+c10::intrusive_ptr<GradientTarget> GradientTarget::kept(torch::autograd::AutogradContext& context) {
   const auto kept = context.saved_data.find("target");
-  if (kept == context.saved_data.end()) return true;
-  return c10::static_intrusive_pointer_cast<GradientTarget>(kept->second.toCapsule())->take(gradient);
+  if (kept == context.saved_data.end()) return {};
+  return c10::static_intrusive_pointer_cast<GradientTarget>(kept->second.toCapsule());
+}
+
+bool GradientTarget::take_kept(torch::autograd::AutogradContext& context, const at::Tensor& gradient) {
+  const auto target = kept(context);
+  return !target || target->take(gradient);
+}
+
+bool GradientTarget::given() const {
+  if (!written->taker) return false;
+  const auto once = [this](const std::vector<std::uint8_t>& of, std::uint8_t number) {
+    return std::all_of(of.begin() + first, of.begin() + first + count, [&](auto n) { return n == number; });
+  };
+  return once(written->uses, 1) && once(written->parameters, 0);
+}
+
+void GradientTarget::give(const at::Tensor& gradient) const {
+  std::fill_n(written->parameters.begin() + first, count, std::uint8_t{1});
+  written->taker(offset, gradient);
 }
 
 c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count) {
   if (!params.trainable(first) || !params.written()) return {};
-  return c10::make_intrusive<GradientTarget>(params.written(), first.index, count);
+  for (int i = first.index; i < first.index + count; ++i) {
+    std::uint8_t& uses = params.written()->uses[static_cast<std::size_t>(i)];
+    if (uses < 2) ++uses;
+  }
+  return c10::make_intrusive<GradientTarget>(params.written(), first.index, count, params.layout()[first].offset);
 }
 
 }  // namespace chorus

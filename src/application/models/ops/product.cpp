@@ -175,15 +175,20 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const bool transposed = context->saved_data["transposed"].toBool();
     const at::NoGradGuard no_grad;
     const at::Tensor up = gradients[0].contiguous(), dy = exists(saved[3]) ? as_bfloat16(up) : up.to(in.scalar_type());
+    const auto target = GradientTarget::kept(*context);
+    const bool given = weight.requires_grad() && target && target->given();
+    at::Tensor dw;
     if (weight.requires_grad()) {
-      const bool add = GradientTarget::take_kept(*context, weight.grad());
-      transposed ? put_product(weight.grad(), in, dy, add) : put_product(weight.grad(), dy, in, add);
+      dw = given ? torch::empty(weight.sizes(), dy.options()) : weight.grad();
+      const bool add = !given && GradientTarget::take_kept(*context, dw);
+      transposed ? put_product(dw, in, dy, add) : put_product(dw, dy, in, add);
     }
     if (exists(bias) && bias.requires_grad()) add_rows(bias.grad(), up);
     at::Tensor dx;
     if (context->saved_data["x"].toBool()) {
       dx = times(dy, stored, transposed).to(context->saved_data["type"].toScalarType());
     }
+    if (given) target->give(dw);
     return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };

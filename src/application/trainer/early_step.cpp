@@ -1,0 +1,37 @@
+#include "application/trainer/early_step.h"
+
+#include <algorithm>
+
+namespace chorus {
+
+EarlyStep::EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& params, const Input& input)
+    : lanes_(lanes), optimizer_(optimizer), params_(params), last_(input.last) {
+  optimizer.begin_step(input.rates);
+}
+
+Params::Taker EarlyStep::taker() {
+  return [this](std::int64_t offset, const at::Tensor& gradient) {
+    const std::int64_t count = gradient.numel() / gradient.size(0);
+    taken_.emplace_back(offset, offset + count);
+    lanes_.beside([&] { part(offset, count, gradient.view({gradient.size(0), count})); });
+    lanes_.lend(gradient);
+  };
+}
+
+void EarlyStep::finish(std::int64_t used) {
+  std::sort(taken_.begin(), taken_.end());
+  taken_.emplace_back(used, used);
+  std::int64_t begin = 0;
+  for (const auto& [from, to] : taken_) {
+    if (from > begin) part(begin, from - begin, params_.grads().narrow(1, begin, from - begin));
+    begin = to;
+  }
+}
+
+void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
+  const at::Tensor& halves = params_.halves();
+  optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
+                       {.half = halves.defined() ? halves.narrow(1, first, count) : halves, .last = last_});
+}
+
+}  // namespace chorus
