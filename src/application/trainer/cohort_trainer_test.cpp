@@ -166,6 +166,13 @@ TEST(CohortTrainer, OnAGpuFastWaysGiveWhatPlainOnesGive) {
       EXPECT_LT((changes - fast.values).norm().item<double>(), room * moved) << precision << ' ' << yaml;
       EXPECT_THAT(fast.finite, testing::ElementsAre(true, true, true));
       for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(fast.loss[c], slow.loss[c], 2e-3);
+
+      const at::Tensor each = start.to(at::kCUDA) + torch::tensor({{0.0F}, {0.01F}, {-0.01F}}).to(at::kCUDA);
+      const CohortTrainer trainer({*bench.task, *bench.model, there}, config);
+      const TrainMoment moment{.seed = 1, .round = 2};
+      const at::Tensor one = trainer.train(clients, each, moment, plain, {}).values;
+      const at::Tensor other = trainer.train(clients, each, moment, {.updates = true}, {}).values;
+      EXPECT_LT((other - one).norm().item<double>(), room * one.norm().item<double>()) << precision << ' ' << yaml;
     }
   }
   poison.adjust = [](const at::Tensor&, const at::Tensor& gradients) { gradients[0].fill_(std::nanf("")); };
