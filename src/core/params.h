@@ -73,7 +73,7 @@ class Params {
   /// end. Nor is what lies beyond the first `used` numbers of a client, which nobody adds to.
   /// A `taker` gets the gradients of products' weights as soon as they are there, those of each client's numbers from
   /// `offset` on, [C, ...], instead of grads(), and may change these values at once: nothing reads them any more. They
-  /// are bfloat16 where products are. A weight that several products have is left to grads().
+  /// are bfloat16 where a GPU's products are. A weight that several products have is left to grads().
   using Taker = std::function<void(std::int64_t offset, const at::Tensor& gradient)>;
   void begin_grads(std::int64_t used, Taker taker = {});
   void begin_grads() { begin_grads(grads_.size(1)); }

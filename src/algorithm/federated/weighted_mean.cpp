@@ -96,18 +96,17 @@ void WeightedMean::meet(std::size_t group) {
   }
   if (first == last) {
     settle({0, group}, {});
-  } else if (all_there) {
+  } else if (all_plain || all_there) {
     const auto [node, others] = take_siblings({0, group});
     const at::Tensor sum = others.empty() ? spare_like(first->second) : others.front();
-    gpu_weighted_sum(sum, terms, others.empty() ? at::Tensor() : sum);
-    for (std::size_t i = 1; i < others.size(); ++i) at::Tensor(sum).add_(others[i]);
-    sums_[node] = sum;
-  } else if (all_plain) {
-    const auto [node, others] = take_siblings({0, group});
-    std::vector<const float*> sums;
-    for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());
-    const at::Tensor sum = others.empty() ? spare_like(first->second) : others.front();
-    weighted_sum(sum.data_ptr<float>(), terms, sums, sum.numel());
+    if (all_plain) {
+      std::vector<const float*> sums;
+      for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());
+      weighted_sum(sum.data_ptr<float>(), terms, sums, sum.numel());
+    } else {
+      gpu_weighted_sum(sum, terms, others.empty() ? at::Tensor() : sum);
+      for (std::size_t i = 1; i < others.size(); ++i) at::Tensor(sum).add_(others[i]);
+    }
     for (std::size_t i = 1; i < others.size(); ++i) spare_.push_back(others[i]);
     sums_[node] = sum;
   } else {

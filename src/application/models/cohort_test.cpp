@@ -175,59 +175,66 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
+/// Two clients with values of their own, and the gradients of a pass over their batch.
+struct TwoClients {
+  explicit TwoClients(const Case& of) : model(make_model(config_of(of))) {
+    for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
+  }
+  void pass(const Params& with) const {
+    Dropout off;
+    all.loss(*model, model->forward(with, all.batch, off).logits, clients).sum().backward();
+  }
+  at::Tensor gradients(const Params& with) {
+    params.zero_grads();
+    pass(with);
+    return params.grads().clone();
+  }
+  static void expect_equal(const at::Tensor& got, const at::Tensor& wanted) {
+    EXPECT_LT((got - wanted).abs().max().item<float>(), 1e-6f * wanted.abs().max().item<float>());
+  }
+
+  std::unique_ptr<Model> model;
+  std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
+  Params params{model->layout(), {.clients = 2, .gradients = true}};
+  Prepared all = prepare(*model, clients);
+};
+
 // What a step finds in the memory of its gradients is of no account: whoever comes first writes.
 TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
-  auto model = make_model(config_of(GetParam()));
-  const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
-  Params params(model->layout(), {.clients = 2, .gradients = true});
-  for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
-  const Prepared all = prepare(*model, clients);
-  const auto step = [&] {
-    Dropout off;
-    all.loss(*model, model->forward(params, all.batch, off).logits, clients).sum().backward();
-  };
-  params.zero_grads();
-  step();
-  const at::Tensor expected = params.grads().clone();
+  TwoClients two(GetParam());
+  const at::Tensor expected = two.gradients(two.params);
   for (int i = 0; i < 2; ++i) {
-    params.grads().fill_(7);
-    params.begin_grads();
-    step();
-    params.end_grads();
-    EXPECT_LT((params.grads() - expected).abs().max().item<float>(), 1e-6f * expected.abs().max().item<float>());
+    two.params.grads().fill_(7);
+    two.params.begin_grads();
+    two.pass(two.params);
+    two.params.end_grads();
+    TwoClients::expect_equal(two.params.grads(), expected);
   }
 }
 
 // Whoever takes the gradients of products gets them all, once, and may change the values at once.
 TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
-  auto model = make_model(config_of(GetParam()));
-  const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};
-  Params params(model->layout(), {.clients = 2, .gradients = true});
-  for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
-  const Prepared all = prepare(*model, clients);
-  const auto step = [&] {
-    Dropout off;
-    all.loss(*model, model->forward(params, all.batch, off).logits, clients).sum().backward();
-  };
-  params.zero_grads();
-  step();
-  const at::Tensor expected = params.grads().clone();
-  at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
-  params.grads().fill_(7);
-  params.begin_grads(expected.size(1), [&](std::int64_t offset, const at::Tensor& gradient) {
-    const std::int64_t count = gradient.numel() / 2;
-    taken.narrow(1, offset, count).copy_(gradient.reshape({2, count}));
-    times.narrow(0, offset, count).add_(1);
-    for (std::int64_t c = 0; c < 2; ++c) {
-      std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
-    }
-  });
-  step();
-  params.end_grads();
-  EXPECT_LE(times.max().item<float>(), 1);
-  EXPECT_GE(times.sum().item<double>(), 0.9 * static_cast<double>(model->layout().products_size()));
-  const at::Tensor gradients = torch::where(times.gt(0), taken, params.grads());
-  EXPECT_LT((gradients - expected).abs().max().item<float>(), 1e-6f * expected.abs().max().item<float>());
+  for (const bool halves : {false, true}) {
+    TwoClients two(GetParam());
+    Params params = halves ? two.params.with_halves() : two.params;
+    const at::Tensor expected = two.gradients(params);
+    at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
+    params.grads().fill_(7);
+    params.begin_grads(expected.size(1), [&](std::int64_t offset, const at::Tensor& gradient) {
+      const std::int64_t count = gradient.numel() / 2;
+      taken.narrow(1, offset, count).copy_(gradient.reshape({2, count}));
+      times.narrow(0, offset, count).add_(1);
+      for (std::int64_t c = 0; c < 2; ++c) {
+        std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
+        if (halves) std::fill_n(params.halves()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
+      }
+    });
+    two.pass(params);
+    params.end_grads();
+    EXPECT_LE(times.max().item<float>(), 1);
+    EXPECT_GE(times.sum().item<double>(), 0.9 * static_cast<double>(two.model->layout().products_size()));
+    TwoClients::expect_equal(torch::where(times.gt(0), taken, params.grads()), expected);
+  }
 }
 
 // Mixed precision, in this machine's memory: products alone are rounded.

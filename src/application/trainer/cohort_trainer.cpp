@@ -76,15 +76,12 @@ class CohortTrainer::Session {
     trainer_.input_.recorders->take_back(std::move(recorder_));
     return result;
   }
-  /// The same less the start, and where [C] some of a client's are not finite. The end of a session, too.
-  struct Changes {
-    at::Tensor numbers, faulty;
-  };
+  /// The same less the start. The end of a session, too.
   Changes changes() {
     if (!GpuKernel::works_on(params_.values())) return changes_of(at_start_ ? values().clone() : values(), start_);
-    const GpuChanges changes = gpu_changes(params_.values(), start_, words_ ? words_->places() : WordPlaces{});
+    Changes changes = gpu_changes(params_.values(), start_, words_ ? words_->places() : WordPlaces{});
     if (recorder_) trainer_.input_.recorders->take_back(std::move(recorder_));
-    return {changes.numbers, changes.faulty};
+    return changes;
   }
   /// Before the passes of a step of the first `count` clients, which may be made on the way back.
   void begin_step(std::int64_t count, Optimizer& optimizer, const EarlyStep::Input& input) {
@@ -371,7 +368,7 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
   result.loss = sum_of(losses, cohort);  // waits for a GPU
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_steps).count();
   if (wish.updates) {
-    const Session::Changes changes = session.changes();
+    const Changes changes = session.changes();
     result.values = changes.numbers;
     for (const double fault : as_vector(changes.faulty)) result.finite.push_back(fault == 0);
   } else {

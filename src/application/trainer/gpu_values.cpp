@@ -128,11 +128,11 @@ void gpu_begin_values(const at::Tensor& values, const at::Tensor& halves, const 
                 words.begin, words.size, words.width, values.size(1));
 }
 
-GpuChanges gpu_changes(const at::Tensor& values, const at::Tensor& start, const WordPlaces& words) {
+Changes gpu_changes(const at::Tensor& values, const at::Tensor& start, const WordPlaces& words) {
   static const GpuKernel kernel("changes", kSource);
   const std::int64_t clients = values.size(0), count = start.size(-1), stride = (count + 15) / 16 * 16;
-  GpuChanges result{torch::empty({clients, stride}, values.options()).narrow(1, 0, count),
-                    torch::zeros({clients}, values.options().dtype(at::kInt))};
+  Changes result{torch::empty({clients, stride}, values.options()).narrow(1, 0, count),
+                 torch::zeros({clients}, values.options().dtype(at::kInt))};
   const int together = sharing(start, clients);
   kernel.launch(grid_for(count, clients, together), result.numbers.data_ptr<float>(), stride, values.data_ptr<float>(),
                 values.stride(0), start.data_ptr<float>(), apart(start), together, numbers_of(words.rows),

@@ -20,10 +20,10 @@ void gpu_begin_values(const at::Tensor& values, const at::Tensor& halves, const 
                       const WordPlaces& words);
 
 /// How the values [C, Pu] differ from the start: [C, P], 0 where a row was left out.
-struct GpuChanges {
+struct Changes {
   at::Tensor numbers;
   at::Tensor faulty;  ///< [C] not 0 where some number is not finite
 };
-GpuChanges gpu_changes(const at::Tensor& values, const at::Tensor& start, const WordPlaces& words);
+Changes gpu_changes(const at::Tensor& values, const at::Tensor& start, const WordPlaces& words);
 
 }  // namespace chorus

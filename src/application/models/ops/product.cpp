@@ -33,6 +33,10 @@ bool directly(const at::Tensor& x, const at::Tensor& w) {
 // For LibTorch's products, which would round sums of bfloat16 in this machine's memory: the same numbers as float32.
 at::Tensor widened(const at::Tensor& x) { return x.is_cpu() ? x.to(at::kFloat) : x; }
 
+at::TensorOptions widened_options(const at::Tensor& x) {
+  return x.is_cpu() ? x.options().dtype(at::kFloat) : x.options();
+}
+
 // y [C, T, out] = x [C, T, in] times w [C, out, in] or [out, in], turned, or [C, in, out] or [in, out]; or += it.
 void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool turned, bool add) {
   const std::int64_t clients = w.dim() == 3 ? w.size(0) : 1, rows = x.size(0) * x.size(1) / clients;
@@ -179,7 +183,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
     const bool given = weight.requires_grad() && target && target->given();
     at::Tensor dw;
     if (weight.requires_grad()) {
-      dw = given ? torch::empty(weight.sizes(), dy.options()) : weight.grad();
+      dw = given ? torch::empty(weight.sizes(), widened_options(dy)) : weight.grad();
       const bool add = !given && GradientTarget::take_kept(*context, dw);
       transposed ? put_product(dw, in, dy, add) : put_product(dw, dy, in, add);
     }
