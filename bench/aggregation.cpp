@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "algorithm/federated/weighted_mean.h"
-#include "core/torch_runtime.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

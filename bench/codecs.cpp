@@ -20,7 +20,7 @@
 
 #include "algorithm/compression/compression_config.h"
 #include "algorithm/compression/filter_chain.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

@@ -57,6 +57,17 @@ function(chorus_component NAME)
   endif()
 endfunction()
 
+# chorus_group(NAME component...): DEPENDS NAME means all of these.
+function(chorus_group NAME)
+  set(closure)
+  foreach(component ${ARGN})
+    get_property(more GLOBAL PROPERTY CHORUS_CLOSURE_${component})
+    list(APPEND closure ${more})
+  endforeach()
+  list(REMOVE_DUPLICATES closure)
+  set_property(GLOBAL PROPERTY CHORUS_CLOSURE_${NAME} "${closure}")
+endfunction()
+
 # The objects and the test program of one component, or of the part of it that uses LibTorch.
 function(chorus_objects NAME TORCH)
   cmake_parse_arguments(ARG "" "COMPONENT;UNITY" "SOURCES;LIBRARIES" ${ARGN})

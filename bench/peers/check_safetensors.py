@@ -2,11 +2,11 @@
 """Loads with the Python library the safetensors files that Chorus wrote, and compares them with its own.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install safetensors numpy ml_dtypes
-    CHORUS_TEST_OUTPUT=/tmp/written build/release/src/core/core_test --gtest_filter='SafetensorsTest.Writes*'
+    CHORUS_TEST_OUTPUT=/tmp/written build/release/src/core/files/core_files_test --gtest_filter='SafetensorsTest.Writes*'
     /tmp/venv/bin/python bench/peers/check_safetensors.py /tmp/written
 
 FOLDER/every_type.safetensors must equal the tensors of tests/fixtures/checkpoints/make_safetensors.py, and what Python
-refuses must be what Chorus refuses: the same malformed files as in src/core/safetensors_test.cpp are tried here.
+refuses must be what Chorus refuses: the same malformed files as in src/core/files/safetensors_test.cpp are tried here.
 """
 import json
 import pathlib

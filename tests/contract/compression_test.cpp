@@ -4,7 +4,7 @@
 #include <torch/types.h>
 
 #include "algorithm/compression/compressed_federation.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/ports/algorithm.h"
 #include "core/ports/transport.h"
 #include "infrastructure/transport/wire/wire.h"

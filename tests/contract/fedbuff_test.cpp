@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/config.h"
+#include "core/config/config.h"
 #include "infrastructure/emulation/emulated_federation.h"
 #include "tests/contract/quadratic_clients.h"
 

@@ -1,12 +1,12 @@
 // What holds for every registered name of every component.
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/config.h"
-#include "core/config_help.h"
+#include "core/config/config.h"
+#include "core/config/config_help.h"
 
 namespace chorus {
 namespace {

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "algorithm/federated/collect.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/console/log.h"
 
 namespace chorus {
 namespace {

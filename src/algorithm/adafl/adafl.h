@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "algorithm/adafl/configurator.h"
-#include "core/config_visitor.h"
+#include "core/config/config_visitor.h"
 #include "core/ports/algorithm.h"
 
 namespace chorus {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/variant.h"
+#include "core/ports/variant.h"
 
 namespace chorus {
 

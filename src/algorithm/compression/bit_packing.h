@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "core/large_vector.h"
-#include "core/rng.h"
+#include "core/base/large_vector.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -7,7 +7,7 @@
 
 #include "algorithm/compression/compression_config.h"
 #include "algorithm/compression/message_filters.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

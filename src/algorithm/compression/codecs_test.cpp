@@ -18,7 +18,7 @@
 #include "algorithm/compression/qsgd.h"
 #include "algorithm/compression/sign.h"
 #include "algorithm/compression/sparse.h"
-#include "core/bfloat16.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {

@@ -10,7 +10,7 @@
 #include "algorithm/compression/bit_packing.h"
 #include "algorithm/compression/number_loops.h"
 #include "algorithm/compression/owning_tensor.h"
-#include "core/byte_reader.h"
+#include "core/base/byte_reader.h"
 
 namespace chorus {
 namespace {

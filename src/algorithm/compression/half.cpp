@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "algorithm/compression/number_loops.h"
-#include "core/bfloat16.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 

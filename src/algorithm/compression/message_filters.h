@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "algorithm/compression/filter_chain.h"
-#include "core/message.h"
+#include "core/ports/message.h"
 #include "core/ports/variants.h"
 
 namespace chorus {

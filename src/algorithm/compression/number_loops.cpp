@@ -4,8 +4,8 @@
 #include <bit>
 #include <vector>
 
-#include "core/best_instructions.h"
-#include "core/error.h"
+#include "core/base/best_instructions.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

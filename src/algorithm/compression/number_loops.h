@@ -34,7 +34,7 @@ void dequantise(const std::uint8_t* codes, int middle, float origin, float step,
 /// x = step (code without its sign), negative where it has one.
 void dequantise_signed(const std::uint8_t* codes, int sign, float step, std::span<float> x);
 
-/// Half precision, as core/bfloat16.h writes the other kind of 16 bits; it stays at +-65504 beyond.
+/// Half precision, as core/tensor/bfloat16.h writes the other kind of 16 bits; it stays at +-65504 beyond.
 void to_float16(std::span<const float> x, std::byte* out);
 void from_float16(const std::byte* in, std::span<float> x);
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "algorithm/compression/bit_packing.h"
-#include "core/byte_reader.h"
+#include "core/base/byte_reader.h"
 
 namespace chorus {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/flat_math.h"
+#include "core/base/error.h"
+#include "core/tensor/flat_math.h"
 
 namespace chorus {
 

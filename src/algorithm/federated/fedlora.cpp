@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

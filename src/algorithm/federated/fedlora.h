@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "algorithm/federated/collect.h"
-#include "core/config_visitor.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 

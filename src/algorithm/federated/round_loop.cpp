@@ -9,9 +9,9 @@
 #include <map>
 
 #include "algorithm/federated/scoring.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/console/log.h"
 
 namespace chorus {
 namespace {

@@ -6,10 +6,10 @@
 #include <array>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/flat_math.h"
-#include "core/gpu_kernel.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/gpu_kernel.h"
+#include "core/device/torch_runtime.h"
+#include "core/tensor/flat_math.h"
 
 namespace chorus {
 

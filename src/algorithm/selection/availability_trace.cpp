@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/client_id.h"
+#include "core/base/client_id.h"
 
 namespace chorus {
 

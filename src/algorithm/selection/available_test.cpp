@@ -7,9 +7,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/config.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

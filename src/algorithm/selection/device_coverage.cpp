@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/activity.h"
-#include "core/error.h"
+#include "core/base/activity.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/client_id.h"
+#include "core/base/client_id.h"
 
 namespace chorus {
 
@@ -25,8 +25,8 @@ class DeviceCoverage {
     double smallest = 0, largest = 0;  ///< sizes
   };
 
-  /// `groups` of clients with data from least to most active (10: deciles), as core/activity.h cuts them; with fewer
-  /// clients than groups, one a client.
+  /// `groups` of clients with data from least to most active (10: deciles), as core/base/activity.h cuts them; with
+  /// fewer clients than groups, one a client.
   explicit DeviceCoverage(std::span<const double> sizes, std::size_t groups = 10);
 
   /// One round's cohort; an empty one is a round too. InternalError for a client there is not.

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "algorithm/selection/sampling.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

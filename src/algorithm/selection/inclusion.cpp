@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "algorithm/selection/sampling.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "algorithm/selection/sampling.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

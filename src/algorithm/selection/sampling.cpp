@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "core/client_id.h"
-#include "core/rng.h"
+#include "core/base/client_id.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

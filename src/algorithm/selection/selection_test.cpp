@@ -15,8 +15,8 @@
 #include "algorithm/selection/sampling.h"
 #include "algorithm/selection/selector.h"
 #include "algorithm/selection/weighted.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/client_id.h"
-#include "core/registry.h"
+#include "core/base/client_id.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "algorithm/selection/sampling.h"
-#include "core/activity.h"
-#include "core/rng.h"
+#include "core/base/activity.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

@@ -11,7 +11,7 @@ struct StratifiedConfig {
 };
 
 /// Each round has its share of light and of heavy clients. The clients with data that can be reached are cut by size
-/// into `strata` groups of (nearly) equal number (core/activity.h), the count is spread over them in proportion to
+/// into `strata` groups of (nearly) equal number (core/base/activity.h), the count is spread over them in proportion to
 /// their numbers with the largest remainders rounded up (equal remainders: at random, anew each round), and inside a
 /// group all are equally likely. Strata without clients are left out. Registered as "stratified".
 class StratifiedSelector : public Selector {

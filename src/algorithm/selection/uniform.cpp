@@ -1,7 +1,7 @@
 #include "algorithm/selection/uniform.h"
 
 #include "algorithm/selection/sampling.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

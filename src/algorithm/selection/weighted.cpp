@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "algorithm/selection/sampling.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

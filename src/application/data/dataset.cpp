@@ -1,6 +1,6 @@
 #include "application/data/dataset.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

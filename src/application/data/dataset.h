@@ -11,7 +11,7 @@
 
 #include "application/data/record.h"
 #include "application/data/string_store.h"
-#include "core/fingerprint.h"
+#include "core/base/fingerprint.h"
 
 namespace chorus {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string>
 
-#include "core/byte_reader.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/byte_reader.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "application/data/dataset.h"
-#include "core/fingerprint.h"
+#include "core/base/fingerprint.h"
 
 namespace chorus {
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/terminal.h"
-#include "core/text_table.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal.h"
+#include "core/console/text_table.h"
 
 namespace chorus {
 namespace {

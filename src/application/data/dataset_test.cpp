@@ -8,8 +8,8 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/dataset_summary.h"
 #include "application/data/example_text.h"
-#include "core/error.h"
-#include "core/fingerprint.h"
+#include "core/base/error.h"
+#include "core/base/fingerprint.h"
 #include "tests/support.h"
 
 namespace chorus {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/rng.h"
-#include "core/terminal.h"
-#include "core/text_table.h"
-#include "core/utf8.h"
+#include "core/base/rng.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal.h"
+#include "core/console/text_table.h"
 
 namespace chorus {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

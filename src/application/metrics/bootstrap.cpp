@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

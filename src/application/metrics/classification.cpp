@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "application/metrics/class_report.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

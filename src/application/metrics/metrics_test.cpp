@@ -12,8 +12,8 @@
 #include "application/metrics/rouge.h"
 #include "application/metrics/spans.h"
 #include "application/metrics/squad.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 // Closed forms and properties; equality with the reference implementations is in golden_test.cpp.
 namespace chorus {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::python_text {
 namespace {

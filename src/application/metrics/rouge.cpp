@@ -8,7 +8,7 @@
 
 #include "application/metrics/porter_stemmer.h"
 #include "application/metrics/python_text.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

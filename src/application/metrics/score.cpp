@@ -12,7 +12,7 @@
 #include "application/metrics/rouge.h"
 #include "application/metrics/score_lines.h"
 #include "application/metrics/squad.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -12,9 +12,9 @@
 #include "application/metrics/python_text.h"
 #include "application/metrics/score_json.h"
 #include "application/metrics/score_lines.h"
-#include "core/error.h"
-#include "core/nearest.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 

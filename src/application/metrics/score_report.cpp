@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "application/metrics/score.h"
-#include "core/text_table.h"
+#include "core/console/text_table.h"
 
 namespace chorus {
 namespace {

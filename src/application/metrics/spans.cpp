@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "application/metrics/class_report.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

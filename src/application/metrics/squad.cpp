@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "application/metrics/python_text.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/config_visitor.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/config/config_visitor.h"
+#include "core/console/log.h"
 
 namespace chorus {
 namespace {

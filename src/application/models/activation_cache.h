@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "application/models/model.h"
-#include "core/fingerprint.h"
-#include "core/spill_file.h"
+#include "core/base/fingerprint.h"
+#include "core/files/spill_file.h"
 
 namespace chorus {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "application/models/ops/residual.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

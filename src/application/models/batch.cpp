@@ -1,7 +1,7 @@
 #include "application/models/batch.h"
 
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

@@ -6,7 +6,7 @@
 #include "application/models/batch.h"
 #include "application/models/loss.h"
 #include "application/models/model.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

@@ -1,6 +1,6 @@
 #include "application/models/embed.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -7,7 +7,7 @@
 
 #include "application/models/batch.h"
 #include "application/models/pretrained.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

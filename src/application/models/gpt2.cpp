@@ -7,7 +7,7 @@
 
 #include "application/models/ops/attending.h"
 #include "application/models/ops/residual.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "application/models/ops/gpu_loss.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "application/models/loss.h"
 #include "application/models/ops/layers.h"
-#include "core/error.h"
-#include "core/registry.h"
+#include "core/base/error.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

@@ -12,9 +12,9 @@
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/packing.h"
 #include "application/models/ops/table_loss.h"
-#include "core/layout.h"
-#include "core/params.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
+#include "core/tensor/layout.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

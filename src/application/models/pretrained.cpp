@@ -5,10 +5,10 @@
 #include <array>
 #include <set>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/named_tensors.h"
-#include "core/tensor_folder.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
+#include "core/files/tensor_folder.h"
+#include "core/tensor/named_tensors.h"
 
 namespace chorus {
 namespace {

@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "application/models/batch.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/named_tensors.h"
-#include "core/tensor_folder.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
+#include "core/files/tensor_folder.h"
+#include "core/tensor/named_tensors.h"
 
 namespace chorus {
 namespace {

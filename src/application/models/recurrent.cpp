@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "application/models/ops/lstm.h"
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

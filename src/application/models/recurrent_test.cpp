@@ -6,7 +6,7 @@
 #include <torch/nn/utils/rnn.h>
 
 #include "application/models/batch.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "application/optim/flat_kernels.h"
-#include "core/bfloat16.h"
-#include "core/gpu_kernel.h"
-#include "core/kernels.h"
-#include "core/torch_runtime.h"
+#include "core/device/gpu_kernel.h"
+#include "core/device/kernels.h"
+#include "core/device/torch_runtime.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {

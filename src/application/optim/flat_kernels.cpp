@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/best_instructions.h"
+#include "core/base/best_instructions.h"
 
 namespace chorus {
 namespace {

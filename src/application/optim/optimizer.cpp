@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "application/optim/flat_kernels.h"
-#include "core/bfloat16.h"
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/layout.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
+#include "core/tensor/layout.h"
 
 namespace chorus {
 

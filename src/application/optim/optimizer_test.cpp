@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "application/optim/schedule.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

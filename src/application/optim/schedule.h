@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/config_visitor.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 

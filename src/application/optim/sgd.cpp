@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "application/optim/flat_kernels.h"
-#include "core/bfloat16.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 

@@ -7,8 +7,8 @@
 #include "application/models/loss.h"
 #include "application/models/pretrained.h"
 #include "application/optim/adamw.h"
-#include "core/error.h"
-#include "core/safetensors.h"
+#include "core/base/error.h"
+#include "core/files/safetensors.h"
 
 namespace chorus {
 namespace {

@@ -9,10 +9,10 @@
 #include "application/peft/adapters.h"
 #include "application/peft/lora.h"
 #include "application/peft/prefix.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/named_tensors.h"
-#include "core/safetensors.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
+#include "core/files/safetensors.h"
+#include "core/tensor/named_tensors.h"
 
 namespace chorus {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/config_visitor.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 namespace {

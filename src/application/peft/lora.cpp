@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/config_visitor.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 namespace {

@@ -14,10 +14,10 @@
 #include "application/peft/lora.h"
 #include "application/peft/prefix.h"
 #include "application/peft/tuned_network.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/rng.h"
-#include "core/safetensors.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/files/files.h"
+#include "core/files/safetensors.h"
 #include "tests/support.h"
 
 namespace chorus {

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/config_visitor.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 namespace {

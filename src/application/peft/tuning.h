@@ -7,8 +7,8 @@
 
 #include "application/models/model.h"
 #include "application/models/pretrained.h"
-#include "core/registry.h"
-#include "core/variant.h"
+#include "core/config/registry.h"
+#include "core/ports/variant.h"
 
 namespace chorus {
 

@@ -9,7 +9,7 @@
 #include "application/metrics/correlation.h"
 #include "application/models/loss.h"
 #include "application/tasks/text_rows.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -14,8 +14,8 @@
 #include "application/tasks/tagging_task.h"
 #include "application/tasks/tiny_world_test.h"
 #include "application/text/vocabulary_trainer.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "application/tasks/encoded_file.h"
-#include "core/cache_folder.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "core/files/cache_folder.h"
 
 namespace chorus {
 namespace {

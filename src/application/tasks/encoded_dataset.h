@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "application/tasks/encoded_columns.h"
-#include "core/files.h"
+#include "core/files/files.h"
 
 namespace chorus {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "core/byte_reader.h"
-#include "core/error.h"
+#include "core/base/byte_reader.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "application/tasks/encoded_dataset.h"
-#include "core/fingerprint.h"
+#include "core/base/fingerprint.h"
 
 namespace chorus {
 

@@ -18,9 +18,9 @@
 #include "application/tasks/span_task.h"
 #include "application/tasks/tagging_task.h"
 #include "application/tasks/tiny_world_test.h"
-#include "core/cache_folder.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/cache_folder.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "application/metrics/perplexity.h"
 #include "application/models/loss.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

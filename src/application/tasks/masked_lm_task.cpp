@@ -4,7 +4,7 @@
 
 #include "application/models/loss.h"
 #include "application/tasks/text_rows.h"
-#include "core/torch_runtime.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

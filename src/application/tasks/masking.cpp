@@ -1,6 +1,6 @@
 #include "application/tasks/masking.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

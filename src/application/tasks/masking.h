@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "application/text/tokenizer.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -6,8 +6,8 @@
 #include "application/models/generation.h"
 #include "application/models/loss.h"
 #include "application/tasks/text_rows.h"
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

@@ -9,8 +9,8 @@
 #include "application/metrics/squad.h"
 #include "application/models/loss.h"
 #include "application/tasks/span_windows.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

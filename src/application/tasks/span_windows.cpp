@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "application/models/loss.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

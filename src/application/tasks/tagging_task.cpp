@@ -6,7 +6,7 @@
 
 #include "application/metrics/spans.h"
 #include "application/models/loss.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

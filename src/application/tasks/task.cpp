@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "application/models/pretrained.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -14,7 +14,7 @@
 #include "application/tasks/encoded_dataset.h"
 #include "application/tasks/task_batch.h"
 #include "application/text/tokenizer.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

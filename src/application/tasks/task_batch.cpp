@@ -1,7 +1,7 @@
 #include "application/tasks/task_batch.h"
 
 #include "application/models/loss.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

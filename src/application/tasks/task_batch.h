@@ -7,7 +7,7 @@
 
 #include "application/models/model.h"
 #include "application/tasks/encoded_dataset.h"
-#include "core/torch_runtime.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 

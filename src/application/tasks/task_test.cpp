@@ -19,7 +19,7 @@
 #include "application/tasks/seq2seq_task.h"
 #include "application/tasks/tiny_world_test.h"
 #include "application/text/vocabulary_trainer.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support.h"
 
 namespace chorus {

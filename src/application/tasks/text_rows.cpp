@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "application/text/tokenizer_spec.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "application/text/vocabulary_trainer.h"
-#include "core/rng.h"
-#include "core/utf8.h"
+#include "core/base/rng.h"
+#include "core/base/utf8.h"
 
 namespace chorus::tiny {
 namespace {

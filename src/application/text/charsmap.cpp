@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

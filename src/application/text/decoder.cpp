@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "application/text/subword_model.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -4,7 +4,7 @@
 
 #include "application/text/hugging_face.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::text {
 

@@ -12,8 +12,8 @@
 #include "application/text/tokenizer_json.h"
 #include "application/text/vocab_files.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus::text {
 

@@ -6,8 +6,8 @@
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer_json.h"
 #include "application/text/vocab_files.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 

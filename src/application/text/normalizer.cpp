@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "application/text/unicode.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "application/text/unicode.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

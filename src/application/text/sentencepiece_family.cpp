@@ -7,7 +7,7 @@
 
 #include "application/text/sentencepiece_model.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::text {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "application/text/tokenizer_spec.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -15,8 +15,8 @@
 #include "application/text/unicode.h"
 #include "application/text/vocabulary.h"
 #include "application/text/word_cache.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 

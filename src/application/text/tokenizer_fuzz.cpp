@@ -10,8 +10,8 @@
 #include "application/text/subword_model.h"
 #include "application/text/tokenizer_json.h"
 #include "application/text/vocab_files.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "application/text/json_text.h"
 #include "application/text/vocab_files.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::text {
 

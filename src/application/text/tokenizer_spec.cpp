@@ -8,7 +8,7 @@
 
 #include "application/text/trie.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::text {
 

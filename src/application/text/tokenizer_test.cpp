@@ -14,9 +14,9 @@
 
 #include "application/text/encoding_text.h"
 #include "application/text/hugging_face.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

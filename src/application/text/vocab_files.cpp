@@ -6,8 +6,8 @@
 
 #include "application/text/json_text.h"
 #include "application/text/vocabulary.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -9,8 +9,8 @@
 
 #include "application/text/hugging_face.h"
 #include "application/text/subword_model.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "application/text/tokenizer.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::text {
 namespace {

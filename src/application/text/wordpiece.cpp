@@ -3,7 +3,7 @@
 
 #include "application/text/subword_model.h"
 #include "application/text/vocabulary.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::text {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "application/tasks/encoded_dataset.h"
-#include "core/client_id.h"
+#include "core/base/client_id.h"
 
 namespace chorus {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "application/trainer/tiny_classifier_test.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "application/tasks/evaluate.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

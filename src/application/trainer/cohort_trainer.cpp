@@ -12,12 +12,12 @@
 #include "application/trainer/early_step.h"
 #include "application/trainer/gpu_values.h"
 #include "application/trainer/used_words.h"
-#include "core/bfloat16.h"
-#include "core/error.h"
-#include "core/flat_math.h"
-#include "core/gpu_kernel.h"
-#include "core/rng.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/device/gpu_kernel.h"
+#include "core/device/torch_runtime.h"
+#include "core/tensor/bfloat16.h"
+#include "core/tensor/flat_math.h"
 
 namespace chorus {
 namespace {

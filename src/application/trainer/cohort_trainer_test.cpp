@@ -7,8 +7,8 @@
 
 #include "application/trainer/client_pool.h"
 #include "application/trainer/tiny_classifier_test.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

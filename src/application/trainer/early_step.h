@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "application/optim/optimizer.h"
-#include "core/gpu_lanes.h"
-#include "core/params.h"
+#include "core/device/gpu_lanes.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

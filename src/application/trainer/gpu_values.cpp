@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/gpu_kernel.h"
+#include "core/device/gpu_kernel.h"
 
 namespace chorus {
 namespace {

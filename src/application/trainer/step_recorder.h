@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "application/tasks/task_batch.h"
-#include "core/gpu_graph.h"
-#include "core/params.h"
+#include "core/device/gpu_graph.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

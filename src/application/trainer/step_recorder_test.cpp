@@ -5,8 +5,8 @@
 
 #include "application/trainer/cohort_trainer.h"
 #include "application/trainer/tiny_classifier_test.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

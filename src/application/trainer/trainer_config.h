@@ -6,7 +6,7 @@
 #include "application/models/activation_cache.h"
 #include "application/optim/optimizer.h"
 #include "application/optim/schedule.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

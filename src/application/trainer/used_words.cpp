@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/gpu_kernel.h"
-#include "core/kernels.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/gpu_kernel.h"
+#include "core/device/kernels.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

@@ -10,7 +10,7 @@
 #include "application/models/ops/layers.h"
 #include "application/trainer/client_batches.h"
 #include "application/trainer/gpu_values.h"
-#include "core/params.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

@@ -9,11 +9,11 @@
 #include <system_error>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/nearest.h"
-#include "core/progress.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/console/log.h"
+#include "core/console/progress.h"
+#include "core/console/terminal.h"
 
 namespace chorus::cli {
 namespace {

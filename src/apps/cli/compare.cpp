@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/cli/cli.h"
-#include "core/files.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/compare/comparison.h"
 
 namespace chorus::cli {

@@ -8,8 +8,8 @@
 #include "application/data/readers/format.h"
 #include "application/data/readers/open_dataset.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/console/terminal.h"
 
 namespace chorus::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "application/data/synthetic/record_json.h"
 #include "application/data/synthetic/synthetic.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "application/data/partition/partitioner.h"
 #include "application/data/readers/open_dataset.h"
 #include "apps/cli/cli.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/cli.h"
-#include "core/config_help.h"
-#include "core/error.h"
-#include "core/nearest.h"
-#include "core/registry.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/config/config_help.h"
+#include "core/config/registry.h"
+#include "core/console/terminal.h"
 
 namespace chorus::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <torch/cuda.h>
 
 #include "apps/cli/cli.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 

@@ -11,7 +11,7 @@
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
 #include "apps/cli/input_lines.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 namespace {

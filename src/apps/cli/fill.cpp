@@ -10,7 +10,7 @@
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/nearest.h"
-#include "core/registry.h"
-#include "core/terminal.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/config/registry.h"
+#include "core/console/terminal.h"
+#include "core/console/text_table.h"
 
 namespace chorus::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "application/parity/parity.h"
 #include "application/peft/adapter_folder.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/console/text_table.h"
 
 namespace chorus::cli {
 namespace {

@@ -15,11 +15,11 @@
 #include "application/data/partition/report.h"
 #include "application/data/readers/open_dataset.h"
 #include "apps/cli/cli.h"
-#include "core/config.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/terminal.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/console/terminal.h"
+#include "core/console/text_table.h"
+#include "core/files/files.h"
 
 namespace chorus::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "application/tasks/evaluate.h"
 #include "application/text/hugging_face.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus::cli {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "apps/cli/cli.h"
 #include "apps/experiment/measure_profile.h"
-#include "core/config.h"
-#include "core/error.h"
-#include "core/files.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/console/log.h"
+#include "core/files/files.h"
 
 namespace chorus::cli {
 namespace {

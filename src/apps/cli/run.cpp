@@ -9,8 +9,8 @@
 
 #include "apps/cli/cli.h"
 #include "apps/experiment/run_experiment.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus::cli {
 namespace {

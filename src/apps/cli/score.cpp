@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/cli/cli.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 namespace {

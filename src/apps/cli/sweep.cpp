@@ -7,8 +7,8 @@
 #include <string>
 
 #include "apps/cli/cli.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
 
 namespace chorus::cli {
 namespace {

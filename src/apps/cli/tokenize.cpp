@@ -15,7 +15,7 @@
 #include "application/text/encoding_text.h"
 #include "application/text/hugging_face.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 

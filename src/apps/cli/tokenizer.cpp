@@ -11,7 +11,7 @@
 #include "application/text/hugging_face.h"
 #include "application/text/vocabulary_trainer.h"
 #include "apps/cli/cli.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus::cli {
 

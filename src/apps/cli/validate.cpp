@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "apps/cli/cli.h"
-#include "core/config.h"
-#include "core/error.h"
-#include "core/registry.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/config/registry.h"
+#include "core/console/terminal.h"
 
 namespace chorus::cli {
 namespace {

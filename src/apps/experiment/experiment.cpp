@@ -14,9 +14,9 @@
 #include "application/models/pretrained.h"
 #include "application/peft/adapter_folder.h"
 #include "application/text/hugging_face.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/console/log.h"
 
 namespace chorus {
 namespace {

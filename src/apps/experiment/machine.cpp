@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "core/torch_runtime.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

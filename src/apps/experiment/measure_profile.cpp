@@ -15,10 +15,10 @@
 #include "application/text/hugging_face.h"
 #include "application/trainer/cohort_trainer.h"
 #include "apps/experiment/machine.h"
-#include "core/config.h"
-#include "core/error.h"
-#include "core/rng.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/config/config.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

@@ -14,9 +14,9 @@
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/run_experiment.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/progress.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "core/console/progress.h"
 #include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/tracking/metrics_log.h"
 

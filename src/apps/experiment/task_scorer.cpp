@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "application/trainer/client_pool.h"
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

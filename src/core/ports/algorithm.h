@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/registry.h"
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
-#include "core/registry.h"
 
 namespace chorus {
 

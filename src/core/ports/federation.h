@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "core/client_id.h"
-#include "core/cost.h"
-#include "core/message.h"
+#include "core/base/client_id.h"
+#include "core/base/cost.h"
+#include "core/ports/message.h"
 
 namespace chorus {
 

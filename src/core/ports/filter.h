@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "core/large_vector.h"
+#include "core/base/error.h"
+#include "core/base/large_vector.h"
+#include "core/base/rng.h"
+#include "core/config/registry.h"
 #include "core/ports/workbench.h"
-#include "core/registry.h"
-#include "core/rng.h"
 
 namespace chorus {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "core/config/registry.h"
 #include "core/ports/federation.h"
 #include "core/ports/workbench.h"
-#include "core/registry.h"
 
 namespace chorus {
 

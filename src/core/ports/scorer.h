@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/client_id.h"
-#include "core/message.h"
-#include "core/variant.h"
+#include "core/base/client_id.h"
+#include "core/ports/message.h"
+#include "core/ports/variant.h"
 
 namespace chorus {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

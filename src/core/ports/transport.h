@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "core/config/registry.h"
 #include "core/ports/federation.h"
-#include "core/registry.h"
 
 namespace chorus {
 

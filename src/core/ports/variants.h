@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/message.h"
-#include "core/variant.h"
+#include "core/ports/message.h"
+#include "core/ports/variant.h"
 
 namespace chorus {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/client_id.h"
-#include "core/message.h"
+#include "core/base/client_id.h"
+#include "core/ports/message.h"
 
 namespace chorus {
 

@@ -14,11 +14,11 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/log.h"
-#include "core/safetensors.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/console/log.h"
+#include "core/files/files.h"
+#include "core/files/safetensors.h"
 
 namespace chorus {
 namespace {

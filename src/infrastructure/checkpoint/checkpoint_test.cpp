@@ -12,10 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/console/log.h"
+#include "core/files/files.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "tests/support.h"

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/safetensors.h"
+#include "core/base/error.h"
+#include "core/files/safetensors.h"
 
 namespace chorus {
 namespace {

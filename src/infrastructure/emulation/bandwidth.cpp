@@ -7,9 +7,9 @@
 #include <cmath>
 #include <optional>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

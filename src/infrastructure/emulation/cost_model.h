@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "core/cost.h"
+#include "core/base/cost.h"
 #include "infrastructure/emulation/device_profile.h"
 
 namespace chorus {

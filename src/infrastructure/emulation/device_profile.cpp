@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

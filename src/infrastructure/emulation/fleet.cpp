@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

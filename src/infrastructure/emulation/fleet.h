@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/client_id.h"
+#include "core/base/client_id.h"
 #include "infrastructure/emulation/bandwidth.h"
 #include "infrastructure/emulation/cost_model.h"
 

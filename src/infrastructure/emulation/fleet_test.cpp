@@ -9,8 +9,8 @@
 #include <fstream>
 #include <map>
 
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <thread>
 
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "core/device/torch_runtime.h"
 #include "core/ports/procedure.h"
-#include "core/torch_runtime.h"
 
 namespace chorus {
 

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -12,9 +12,9 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/metrics_log.h"
 
 namespace chorus {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cost.h"
+#include "core/base/cost.h"
 
 namespace chorus {
 

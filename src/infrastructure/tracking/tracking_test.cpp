@@ -10,8 +10,8 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "tests/support.h"

@@ -1,4 +1,4 @@
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 namespace {

@@ -11,7 +11,7 @@
 #include "application/data/partition/temporal.h"
 #include "application/data/readers/json_value.h"
 #include "application/data/record.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "application/data/partition/partition.h"
-#include "core/config_visitor.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 

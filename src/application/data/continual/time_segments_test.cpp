@@ -8,8 +8,8 @@
 
 #include "application/data/readers/json_value.h"
 #include "application/data/record.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

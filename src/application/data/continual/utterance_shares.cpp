@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/activity.h"
-#include "core/error.h"
-#include "core/fingerprint.h"
-#include "core/text_table.h"
-#include "core/utf8.h"
+#include "core/base/activity.h"
+#include "core/base/error.h"
+#include "core/base/fingerprint.h"
+#include "core/base/utf8.h"
+#include "core/console/text_table.h"
 
 namespace chorus {
 namespace {

@@ -39,9 +39,9 @@ struct UtteranceGroup {
 };
 
 /// Paper 002's Fig. 4: what of a period is new. `groups` go from least to most active: of n devices with an utterance
-/// in the period, ordered by activity (core/activity.h), group g has those from n g / groups to n (g + 1) / groups;
-/// with fewer devices than groups there is one a device. `devices` has an entry a client; those without utterances are
-/// all 0.
+/// in the period, ordered by activity (core/base/activity.h), group g has those from n g / groups to n (g + 1) /
+/// groups; with fewer devices than groups there is one a device. `devices` has an entry a client; those without
+/// utterances are all 0.
 struct UtteranceReport {
   std::vector<UtteranceGroup> groups;
   UtteranceGroup all;

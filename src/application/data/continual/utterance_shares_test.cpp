@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "application/data/dataset_builder.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -8,7 +8,7 @@
 #include "application/models/pretrained.h"
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
-#include "core/progress.h"
+#include "core/console/progress.h"
 
 namespace chorus {
 namespace {

@@ -11,8 +11,8 @@
 #include "application/data/readers/format.h"
 #include "application/data/readers/json_value.h"
 #include "application/data/readers/line_reader.h"
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "application/data/readers/format.h"
 #include "application/data/readers/open_dataset.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support.h"
 
 namespace chorus {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "application/data/partition/label_deal.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

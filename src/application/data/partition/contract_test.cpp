@@ -8,8 +8,8 @@
 #include "application/data/partition/partitioner.h"
 #include "application/data/partition/test_population.h"
 #include "application/data/partition/text_features.h"
-#include "core/config.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
 
 namespace chorus {
 namespace {

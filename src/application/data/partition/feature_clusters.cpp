@@ -8,7 +8,7 @@
 #include "application/data/partition/kmeans.h"
 #include "application/data/partition/label_deal.h"
 #include "application/data/partition/label_dirichlet.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

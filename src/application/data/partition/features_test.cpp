@@ -11,7 +11,7 @@
 #include "application/data/partition/text_features.h"
 #include "application/data/partition/truncated_svd.h"
 #include "application/data/partition/words.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "application/data/partition/svg.h"
-#include "core/terminal.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "application/data/partition/dynamic_fill.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "application/data/partition/label_deal.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "application/data/partition/partitioner.h"
-#include "core/error.h"
-#include "core/nearest.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
 
 namespace chorus {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "application/data/partition/partition.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

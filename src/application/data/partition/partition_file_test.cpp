@@ -8,8 +8,8 @@
 #include "application/data/partition/natural.h"
 #include "application/data/partition/test_population.h"
 #include "application/data/partition/uniform.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

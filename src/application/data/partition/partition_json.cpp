@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "application/data/partition/partition_file.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "application/data/partition/partition.h"
 #include "application/data/partition/population.h"
-#include "core/registry.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 

@@ -18,7 +18,7 @@
 #include "application/data/partition/temporal.h"
 #include "application/data/partition/test_population.h"
 #include "application/data/partition/uniform.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "application/data/partition/report.h"
-#include "core/terminal.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "application/data/partition/label_deal.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "application/data/partition/words.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

@@ -15,7 +15,7 @@
 #include "application/data/partition/report.h"
 #include "application/data/partition/svg.h"
 #include "application/data/partition/test_population.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

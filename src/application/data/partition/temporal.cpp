@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

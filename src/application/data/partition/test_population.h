@@ -6,7 +6,7 @@
 
 #include "application/data/partition/partition.h"
 #include "application/data/partition/population.h"
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 namespace chorus {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

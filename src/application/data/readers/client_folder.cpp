@@ -7,7 +7,7 @@
 
 #include "application/data/readers/format.h"
 #include "application/data/readers/jsonl.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -9,7 +9,7 @@
 #include "application/data/readers/json_stream.h"
 #include "application/data/readers/json_value.h"
 #include "application/data/readers/line_reader.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -12,7 +12,7 @@
 #include "application/data/readers/columns.h"
 #include "application/data/readers/format.h"
 #include "application/data/readers/json_value.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

@@ -1,7 +1,7 @@
 #include "application/data/readers/data_config.h"
 
 #include "application/data/readers/format.h"
-#include "core/config_visitor.h"
+#include "core/config/config_visitor.h"
 
 namespace chorus {
 

@@ -29,7 +29,7 @@ struct DataConfig {
   std::vector<std::string> labels = {};        ///< the label (or tag) vocabulary in id order; empty: from the data
   bool allow_new_labels = false;               ///< take labels that only occur outside the training data
   std::int64_t limit = 0;                      ///< at most so many examples a split; 0: all
-  std::string cache = "auto";                  ///< folder for what was read (core/cache_folder.h); none: read each time
+  std::string cache = "auto";  ///< folder for what was read (core/files/cache_folder.h); none: read each time
 
   void describe(ConfigVisitor& visitor);
 };

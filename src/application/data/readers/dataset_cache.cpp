@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "application/data/dataset_file.h"
-#include "core/cache_folder.h"
-#include "core/config.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/console/log.h"
+#include "core/files/cache_folder.h"
 
 namespace chorus {
 namespace {

@@ -12,8 +12,8 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/dataset_file.h"
 #include "application/data/readers/open_dataset.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "application/data/readers/byte_input.h"
-#include "core/error.h"
-#include "core/registry.h"
+#include "core/base/error.h"
+#include "core/config/registry.h"
 
 namespace chorus {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 

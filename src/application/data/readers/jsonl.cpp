@@ -10,7 +10,7 @@
 #include "application/data/readers/format.h"
 #include "application/data/readers/json_value.h"
 #include "application/data/readers/line_reader.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "core/error.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

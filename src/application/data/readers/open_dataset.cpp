@@ -12,8 +12,8 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/readers/dataset_cache.h"
 #include "application/data/readers/format.h"
-#include "core/error.h"
-#include "core/log.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
 
 namespace chorus {
 namespace {

@@ -11,7 +11,7 @@
 #include "application/data/readers/json_value.h"
 #include "application/data/readers/line_reader.h"
 #include "application/data/readers/open_dataset.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support.h"
 
 namespace chorus {

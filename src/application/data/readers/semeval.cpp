@@ -8,7 +8,7 @@
 
 #include "application/data/readers/format.h"
 #include "application/data/readers/line_reader.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

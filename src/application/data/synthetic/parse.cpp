@@ -6,8 +6,8 @@
 
 #include "application/data/synthetic/synthetic.h"
 #include "application/data/synthetic/words.h"
-#include "core/error.h"
-#include "core/nearest.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
 
 namespace chorus {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace chorus::synthetic {
 namespace {

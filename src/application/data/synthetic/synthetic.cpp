@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "application/data/synthetic/world.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "application/data/readers/open_dataset.h"
 #include "application/data/synthetic/record_json.h"
-#include "core/error.h"
-#include "core/rng.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/base/utf8.h"
 
 namespace chorus {
 namespace {

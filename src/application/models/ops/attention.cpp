@@ -7,7 +7,7 @@
 #include "application/models/ops/gpu_attention.h"
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/packed_attention.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/mask_hash.h"
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/rng.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/device/kernels.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

@@ -10,8 +10,8 @@
 #include "application/models/ops/attending.h"
 #include "application/models/ops/gpu_attention_source.h"
 #include "application/models/ops/gpu_source.h"
-#include "core/error.h"
-#include "core/gpu_kernel.h"
+#include "core/base/error.h"
+#include "core/device/gpu_kernel.h"
 
 namespace chorus {
 namespace {

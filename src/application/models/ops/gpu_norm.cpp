@@ -4,7 +4,7 @@
 
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/gpu_source.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

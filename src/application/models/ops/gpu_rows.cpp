@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "application/models/ops/gpu_source.h"
-#include "core/error.h"
-#include "core/gpu_kernel.h"
+#include "core/base/error.h"
+#include "core/device/gpu_kernel.h"
 
 namespace chorus {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "application/models/ops/dropout.h"
-#include "core/gpu_kernel.h"
+#include "core/device/gpu_kernel.h"
 
 namespace chorus {
 

@@ -3,7 +3,7 @@
 #include <torch/autograd.h>
 #include <torch/custom_class.h>
 
-#include "core/params.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/layout.h"
-#include "core/params.h"
+#include "core/tensor/layout.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

@@ -9,7 +9,7 @@
 
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "application/models/ops/packing.h"
-#include "core/params.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

@@ -1,6 +1,6 @@
 #include "application/models/ops/matrix_product.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #ifdef CHORUS_HAS_ONEDNN
 #include <array>

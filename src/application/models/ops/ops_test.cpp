@@ -13,8 +13,8 @@
 #include "application/models/ops/packing.h"
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
-#include "core/error.h"
-#include "core/kernels.h"
+#include "core/base/error.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

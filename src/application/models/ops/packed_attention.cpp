@@ -6,8 +6,8 @@
 #include "application/models/ops/attending.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/error.h"
-#include "core/kernels.h"
+#include "core/base/error.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/torch_runtime.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {

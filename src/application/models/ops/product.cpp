@@ -11,9 +11,9 @@
 #include "application/models/ops/layers.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/bfloat16.h"
-#include "core/error.h"
-#include "core/kernels.h"
+#include "core/base/error.h"
+#include "core/device/kernels.h"
+#include "core/tensor/bfloat16.h"
 
 // baddbmm of bfloat16 that adds to float32, on a GPU
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))

@@ -6,7 +6,7 @@
 #include "application/models/ops/gpu_norm.h"
 #include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
 
 namespace chorus {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "application/models/ops/mask_hash.h"
-#include "core/best_instructions.h"
-#include "core/bfloat16.h"
-#include "core/error.h"
+#include "core/base/best_instructions.h"
+#include "core/base/error.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {

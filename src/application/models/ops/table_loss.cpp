@@ -9,8 +9,8 @@
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/bfloat16.h"
-#include "core/kernels.h"
+#include "core/device/kernels.h"
+#include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "core/params.h"
+#include "core/tensor/params.h"
 
 namespace chorus {
 

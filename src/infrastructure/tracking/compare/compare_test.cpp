@@ -10,10 +10,10 @@
 #include <sstream>
 #include <string>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/terminal.h"
-#include "core/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/compare/comparison.h"
 #include "infrastructure/tracking/compare/svg_plot.h"
 #include "infrastructure/tracking/compare/terminal_plot.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/error.h"
-#include "core/nearest.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "infrastructure/tracking/compare/svg_plot.h"
 
 namespace chorus {

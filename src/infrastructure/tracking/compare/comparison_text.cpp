@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/text_table.h"
+#include "core/console/text_table.h"
 #include "infrastructure/tracking/compare/comparison.h"
 
 namespace chorus {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "infrastructure/tracking/metrics_log.h"
 
 namespace chorus {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/terminal.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

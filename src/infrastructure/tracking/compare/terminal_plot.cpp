@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/terminal.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal.h"
 
 namespace chorus {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

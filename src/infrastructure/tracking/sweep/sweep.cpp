@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
-#include "core/files.h"
-#include "core/terminal.h"
+#include "core/base/error.h"
+#include "core/console/terminal.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_lock.h"
 #include "infrastructure/tracking/sweep/child_program.h"
 

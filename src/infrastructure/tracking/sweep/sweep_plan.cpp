@@ -6,7 +6,7 @@
 #include <cctype>
 #include <map>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

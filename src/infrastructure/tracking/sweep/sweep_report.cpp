@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/text_table.h"
+#include "core/console/text_table.h"
 #include "infrastructure/tracking/sweep/sweep.h"
 
 namespace chorus {

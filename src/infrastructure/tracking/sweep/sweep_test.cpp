@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "infrastructure/tracking/run_lock.h"
 #include "tests/support.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/files.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "infrastructure/tracking/tensorboard/crc32c.h"
 #include "infrastructure/tracking/tensorboard/tensorboard_tracker.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/tensorboard/crc32c.h"
 

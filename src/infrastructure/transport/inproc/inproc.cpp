@@ -1,6 +1,6 @@
 #include "infrastructure/transport/inproc/inproc.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "infrastructure/transport/wire/wire.h"
 
 namespace chorus {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "message.pb.h"
 
 namespace chorus {

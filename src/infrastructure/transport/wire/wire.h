@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/result.h"
 #include "core/ports/federation.h"
-#include "core/result.h"
 
 namespace chorus {
 

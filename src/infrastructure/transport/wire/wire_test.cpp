@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 #include "message.pb.h"
 
 namespace chorus {

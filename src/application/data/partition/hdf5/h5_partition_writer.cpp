@@ -11,7 +11,7 @@
 
 #include "application/data/partition/hdf5/h5_handle.h"
 #include "application/data/partition/partition_file.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace chorus {
 namespace {

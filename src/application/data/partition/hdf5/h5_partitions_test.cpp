@@ -14,8 +14,8 @@
 #include "application/data/partition/quantity_dirichlet.h"
 #include "application/data/partition/test_population.h"
 #include "application/data/partition/uniform.h"
-#include "core/error.h"
-#include "core/files.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus {
 namespace {

@@ -1,0 +1,13 @@
+#include "core/base/error.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace chorus {
+
+InternalError::InternalError(const std::string& message, SourceLocation where)
+    : Error(ExitCode::kInternal,
+            fmt::format("{} ({}:{})", message, std::filesystem::path(where.file).filename().string(), where.line)) {}
+
+}  // namespace chorus

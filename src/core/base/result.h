@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/base/error.h"
+
+namespace chorus {
+
+/// Why the world did not do what was asked: a lost peer, a time-out, a malformed message, a full disk.
+struct Failure {
+  enum class Kind { kTimeout, kDisconnected, kMalformed, kRefused, kIo };
+  Kind kind;
+  std::string message;
+};
+
+/// A value, or the world's reason for not having one. Never thrown across a thread or an RPC boundary.
+///
+///     Result<Reply> reply = transport.receive();
+///     if (!reply) return reply.failure();
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
+  Result(Failure failure) : state_(std::move(failure)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return ok(); }
+
+  const T& value() const& { return std::get<T>(state_); }
+  T& value() & { return std::get<T>(state_); }
+  T&& value() && { return std::get<T>(std::move(state_)); }
+  const Failure& failure() const { return std::get<Failure>(state_); }
+
+  /// The value, or a WorldError with the failure's sentence: for the top of a program, where nobody else can act.
+  T value_or_throw() && {
+    if (!ok()) throw WorldError(failure().message);
+    return std::get<T>(std::move(state_));
+  }
+
+ private:
+  std::variant<T, Failure> state_;
+};
+
+}  // namespace chorus

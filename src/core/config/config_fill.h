@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config/config_tree.h"
+#include "core/config/config_visitor.h"
+
+namespace chorus {
+
+/// Gives the values of a tree to the fields of a struct, collecting what does not fit. Used by ConfigDocument.
+class ConfigFiller {
+ public:
+  explicit ConfigFiller(std::vector<ConfigMistake>& mistakes) : mistakes_(mistakes) {}
+
+  /// `path` is the section's dotted name, "" at the top; `skip` a key that is not the struct's (`kind`, `name`).
+  void fill(ConfigVisitor& visitor, const ConfigNodePtr& node, const std::string& path, const std::string& skip);
+
+ private:
+  void fill_field(ConfigField& field, const ConfigNodePtr& node, const std::string& path);
+  void fill_items(ConfigField& field, const ConfigNode& node, const std::string& path);
+  void fill_nested(ConfigField& field, const ConfigNodePtr& node, const std::string& path);
+  void fill_element(ConfigField& field, std::size_t index, const ConfigNodePtr& node, const std::string& path);
+  void fill_choice(ConfigField& field, std::size_t index, const ConfigNodePtr& node, const std::string& path);
+  bool read_scalar(const ConfigField& field, const ConfigNode& node, const std::string& path, ConfigScalar& value);
+  void report(const ConfigNode& node, const std::string& key, std::string message);
+
+  std::vector<ConfigMistake>& mistakes_;
+};
+
+}  // namespace chorus

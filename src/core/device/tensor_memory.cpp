@@ -1,0 +1,168 @@
+#include "core/device/tensor_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#if TORCH_VERSION_MAJOR >= 2
+#define CHORUS_CONST_IN_TORCH_1
+#else
+#define CHORUS_CONST_IN_TORCH_1 const
+#endif
+
+namespace chorus {
+namespace {
+
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
+constexpr std::size_t kLong = 2 * kLargePage;
+
+// Memory of whole large pages, if the system has such, or null.
+void* map_pages(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // What is before the first page and after the last one goes back.
+  auto* first = static_cast<std::byte*>(memory);
+  const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  if (before > 0) ::munmap(first, before);
+  ::munmap(first + before + bytes, kLargePage - before);
+#ifdef MADV_HUGEPAGE
+  ::madvise(first + before, bytes, MADV_HUGEPAGE);
+#endif
+  return first + before;
+}
+
+// Blocks of two large pages and more.
+class LongBlocks {
+ public:
+  void* take(std::size_t bytes) {
+    const std::size_t size = (bytes + kLargePage - 1) / kLargePage * kLargePage;
+    const std::lock_guard lock(mutex_);
+    // One that is hardly longer will do; the newest may be in the cache still.
+    const auto kept = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
+      return block.size >= size && block.size - size <= size / 8;
+    });
+    if (kept != kept_.rend()) {
+      const Block block = *kept;
+      kept_bytes_ -= block.size;
+      kept_.erase(std::prev(kept.base()));
+      return used(block);
+    }
+    void* memory = map_pages(size);
+    if (memory == nullptr) {
+      forget(0);
+      memory = map_pages(size);
+    }
+    // LibTorch's words, by which is_out_of_memory knows it.
+    TORCH_CHECK(memory != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
+    return used({memory, size});
+  }
+
+  void give_up_kept() {
+    const std::lock_guard lock(mutex_);
+    forget(0);
+  }
+
+  /// False: it is none of these.
+  bool give_back(void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto found = taken_.find(memory);
+    if (found == taken_.end()) return false;
+    kept_.push_back({memory, found->second});
+    kept_bytes_ += found->second;
+    taken_bytes_ -= found->second;
+    taken_.erase(found);
+    // A round's vectors are a few times as much as what stays between rounds; what was needed once goes.
+    constexpr std::size_t kSteps = std::size_t{128} << 20;  // what small steps leave, of many lengths
+    forget(std::min(most_kept_, std::max(kSteps, 3 * taken_bytes_)));
+    return true;
+  }
+
+ private:
+  struct Block {
+    void* memory;
+    std::size_t size;
+  };
+  void* used(const Block& block) {
+    taken_[block.memory] = block.size;
+    taken_bytes_ += block.size;
+    return block.memory;
+  }
+  // The oldest, until no more than so much is kept.
+  void forget(std::size_t bytes) {
+    while (kept_bytes_ > bytes) {
+      kept_bytes_ -= kept_.front().size;
+      ::munmap(kept_.front().memory, kept_.front().size);
+      kept_.pop_front();
+    }
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<void*, std::size_t> taken_;
+  std::list<Block> kept_;  // the oldest first
+  std::size_t kept_bytes_ = 0, taken_bytes_ = 0;
+  const std::size_t most_kept_ =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 8;
+};
+
+class TensorMemory : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) CHORUS_CONST_IN_TORCH_1 override {
+    if (bytes >= kLong) {
+      void* memory = blocks().take(bytes);
+      return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
+    }
+    return from_heap(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+#if TORCH_VERSION_MAJOR >= 2
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+#endif
+
+ private:
+  static c10::Allocator& base() { return *c10::GetDefaultCPUAllocator(); }
+  static LongBlocks& blocks() {
+    static auto* all = new LongBlocks;  // tensors may outlive everything else
+    return *all;
+  }
+  static c10::DataPtr from_heap(std::size_t bytes) {
+    try {
+      return base().allocate(bytes);
+    } catch (const c10::Error&) {
+      blocks().give_up_kept();
+      return base().allocate(bytes);
+    }
+  }
+  static void give_back(void* memory) {
+    // Long blocks begin with a large page.
+    const bool may_be_long = memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % kLargePage == 0;
+    if (!may_be_long || !blocks().give_back(memory)) base().raw_deleter()(memory);
+  }
+};
+
+}  // namespace
+
+void prepare_tensor_memory() {
+  static std::once_flag done;
+  std::call_once(done, [] {
+    // Memory that is given back to the system comes back page by page, which costs more than a simulated client's whole
+    // bookkeeping.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // it takes no larger one
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    // Shorter blocks, the libraries' own among them: no worker waits for another one's.
+    mallopt(M_ARENA_MAX, static_cast<int>(std::thread::hardware_concurrency()) + 1);
+    static auto* memory = new TensorMemory;
+    c10::SetCPUAllocator(memory);
+  });
+}
+
+}  // namespace chorus

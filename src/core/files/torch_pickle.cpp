@@ -1,0 +1,208 @@
+#include "core/files/torch_pickle.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/base/byte_reader.h"
+#include "core/base/error.h"
+#include "core/files/pickle.h"
+#include "core/files/stored_zip.h"
+
+namespace chorus {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+using Members = std::map<std::string, Bytes, std::less<>>;
+using Value = Pickle::Value;
+
+constexpr size_t kMaxPickle = 16 << 20;  // of the list of tensors; the numbers are elsewhere in the zip
+constexpr size_t kMaxRank = 64;
+
+constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+constexpr std::string_view kTypeTag = "torch.jit._pickle.restore_type_tag";  // LibTorch's own pickler adds it
+constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor";
+constexpr std::string_view kRebuildTensorV2 = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+
+std::optional<StoredType> storage_type(std::string_view name) {
+  using enum StoredType;
+  static constexpr std::array<std::pair<std::string_view, StoredType>, 10> kClasses = {
+      {{"torch.FloatStorage", kF32},
+       {"torch.HalfStorage", kF16},
+       {"torch.BFloat16Storage", kBF16},
+       {"torch.DoubleStorage", kF64},
+       {"torch.LongStorage", kI64},
+       {"torch.IntStorage", kI32},
+       {"torch.ShortStorage", kI16},
+       {"torch.CharStorage", kI8},
+       {"torch.ByteStorage", kU8},
+       {"torch.BoolStorage", kBool}}};
+  for (const auto& [known, type] : kClasses) {
+    if (known == name) return type;
+  }
+  return std::nullopt;
+}
+
+bool allowed(std::string_view name) {
+  return name == kOrderedDict || name == kTypeTag || name == kRebuildTensor || name == kRebuildTensorV2 ||
+         name == kRebuildParameter || storage_type(name);
+}
+
+/// Finds the meaning of a state_dict's pickle.
+class Checkpoint {
+ public:
+  Checkpoint(const Members& members, std::string_view root, const std::string& where)
+      : members_(members), root_(root), where_(where), pickle_() {}
+
+  std::vector<PickledTensor> read(Bytes bytes) {
+    pickle_ = parse_pickle(bytes, allowed, where_);
+    const Value& root = pickle_[pickle_.root];
+    const Value& dict = is_call(root, kTypeTag) ? pickle_[arguments(root, 1, "(all)")[0]] : root;
+    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict)) throw damaged("is no dictionary of tensors");
+    std::vector<PickledTensor> out;
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < dict.items.size(); i += 2) {
+      const Value& key = pickle_[dict.items[i]];
+      if (key.kind != Value::Kind::kText) throw damaged("has a name that is no text");
+      if (!seen.insert(key.text).second) throw damaged(fmt::format("names '{}' twice", key.text));
+      out.push_back(tensor(pickle_[dict.items[i + 1]], key.text));
+    }
+    return out;
+  }
+
+ private:
+  DataError damaged(std::string_view what) const {
+    return DataError(fmt::format("{}: the list of tensors {}; {}", where_, what, kConvertPickle));
+  }
+  DataError damaged(std::string_view name, std::string_view what) const {
+    return DataError(fmt::format("{}: tensor '{}' {}; {}", where_, name, what, kConvertPickle));
+  }
+
+  bool is_call(const Value& value, std::string_view callee) const {
+    return value.kind == Value::Kind::kCall && pickle_[value.parts[0]].kind == Value::Kind::kGlobal &&
+           pickle_[value.parts[0]].text == callee;
+  }
+
+  /// The arguments of a call, at least `count` of them.
+  const std::vector<Pickle::Ref>& arguments(const Value& call, size_t count, std::string_view name) const {
+    const Value& tuple = pickle_[call.parts[1]];
+    if (tuple.kind != Value::Kind::kTuple || tuple.items.size() < count) throw damaged(name, "lacks a part");
+    return tuple.items;
+  }
+
+  std::vector<int64_t> sizes(const Value& tuple, std::string_view name) const {
+    if (tuple.kind != Value::Kind::kTuple || tuple.items.size() > kMaxRank)
+      throw damaged(name, "has a shape that is no tuple");
+    std::vector<int64_t> out;
+    for (const Pickle::Ref ref : tuple.items) {
+      const Value& item = pickle_[ref];
+      if (item.kind != Value::Kind::kInt || item.number < 0)
+        throw damaged(name, "has a shape or strides that are no sizes");
+      out.push_back(item.number);
+    }
+    return out;
+  }
+
+  struct Storage {
+    StoredType type;
+    int64_t elements;
+    Bytes bytes;
+  };
+
+  /// ('storage', torch.FloatStorage, key, device, elements); the numbers are in the member data/key.
+  Storage storage(const Value& value, std::string_view name) const {
+    const Value* id = value.kind == Value::Kind::kPersistent ? &pickle_[value.parts[0]] : nullptr;
+    if (!id || id->kind != Value::Kind::kTuple || id->items.size() != 5) throw damaged(name, "has no storage");
+    const Value& type_name = pickle_[id->items[1]];
+    const Value& key = pickle_[id->items[2]];
+    const Value& elements = pickle_[id->items[4]];
+    const auto type = type_name.kind == Value::Kind::kGlobal ? storage_type(type_name.text) : std::nullopt;
+    if (!type || key.kind != Value::Kind::kText || elements.kind != Value::Kind::kInt || elements.number < 0)
+      throw damaged(name, "has a storage that is not described rightly");
+
+    const auto member = members_.find(fmt::format("{}data/{}", root_, key.text));
+    if (member == members_.end())
+      throw damaged(name, fmt::format("needs storage '{}', which the file lacks", key.text));
+    const auto held = static_cast<int64_t>(member->second.size() / bytes_of(*type));
+    if (elements.number > held)
+      throw damaged(name, fmt::format("needs {} elements of storage '{}', but the file holds {}", elements.number,
+                                      key.text, held));
+    return {*type, elements.number, member->second};
+  }
+
+  /// _rebuild_tensor_v2(storage, offset, shape, strides, ...), perhaps within _rebuild_parameter(tensor, ...).
+  PickledTensor tensor(const Value& value, const std::string& name) const {
+    const bool parameter = is_call(value, kRebuildParameter);
+    const Value& call = parameter ? pickle_[arguments(value, 1, name)[0]] : value;
+    if (!is_call(call, kRebuildTensorV2) && !is_call(call, kRebuildTensor))
+      throw damaged(fmt::format("holds '{}', which is no tensor: only a model's state_dict can be read", name));
+    const auto& parts = arguments(call, 4, name);
+    const Storage from = storage(pickle_[parts[0]], name);
+    const Value& offset = pickle_[parts[1]];
+    if (offset.kind != Value::Kind::kInt || offset.number < 0) throw damaged(name, "has no place in its storage");
+
+    PickledTensor out;
+    out.name = name;
+    out.type = from.type;
+    out.shape = sizes(pickle_[parts[2]], name);
+    out.strides = sizes(pickle_[parts[3]], name);
+    out.bytes = reached(out, from, offset.number);
+    return out;
+  }
+
+  /// The bytes from the first element to the last. No more elements than the storage has: with strides of 0 a few bytes
+  /// could stand for terabytes.
+  Bytes reached(const PickledTensor& tensor, const Storage& from, int64_t offset) const {
+    const auto elements = elements_of(tensor.shape, tensor.type);
+    if (!elements || tensor.strides.size() != tensor.shape.size() || *elements > from.elements)
+      throw damaged(tensor.name, fmt::format("has the impossible shape {}", shape_text(tensor.shape)));
+    if (*elements == 0) return {};
+    int64_t last = offset;
+    for (size_t i = 0; i < tensor.shape.size(); ++i) {
+      int64_t reach = 0;
+      if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &reach) ||
+          __builtin_add_overflow(last, reach, &last))
+        throw damaged(tensor.name, "has impossible strides");
+    }
+    if (last >= from.elements)
+      throw damaged(tensor.name, fmt::format("of shape {} reaches beyond its storage", shape_text(tensor.shape)));
+    const size_t width = bytes_of(from.type);
+    return from.bytes.subspan(static_cast<size_t>(offset) * width, static_cast<size_t>(last - offset + 1) * width);
+  }
+
+  const Members& members_;
+  std::string_view root_;
+  const std::string& where_;
+  Pickle pickle_;
+};
+
+}  // namespace
+
+std::vector<PickledTensor> parse_torch_checkpoint(Bytes file, const std::string& where) {
+  constexpr std::string_view kOldMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
+  if (ByteReader(file).text(kOldMagic.size()) == kOldMagic)
+    throw DataError(fmt::format("{}: this is the format of PyTorch before 1.6, which Chorus does not read; {}", where,
+                                kConvertPickle));
+  const Members members = read_stored_zip(file, where);
+  constexpr std::string_view kList = "data.pkl";
+  for (const auto& [name, bytes] : members) {
+    if (!name.ends_with(kList)) continue;
+    const auto root = std::string_view(name).substr(0, name.size() - kList.size());
+    if (!root.empty() && root.find('/') != root.size() - 1) continue;
+    if (bytes.size() > kMaxPickle)
+      throw DataError(fmt::format("{}: the list of tensors is {} bytes long, more than the {} allowed", where,
+                                  bytes.size(), kMaxPickle));
+    const auto order = members.find(fmt::format("{}byteorder", root));
+    if (order != members.end() && ByteReader(order->second).text(order->second.size()) == "big")
+      throw DataError(fmt::format("{}: the numbers are big-endian; {}", where, kConvertPickle));
+    return Checkpoint(members, root, where).read(bytes);
+  }
+  throw DataError(fmt::format("{}: the zip file has no data.pkl, so torch.save did not write it", where));
+}
+
+}  // namespace chorus

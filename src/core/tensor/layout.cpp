@@ -1,0 +1,98 @@
+#include "core/tensor/layout.h"
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
+namespace chorus {
+
+ParamId Layout::add(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append({.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_});
+}
+
+ParamId Layout::add_buffer(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append({.name = std::move(name),
+                 .shape = std::move(shape),
+                 .init = init,
+                 .layer = current_layer_,
+                 .trainable = false,
+                 .buffer = true});
+}
+
+ParamId Layout::attach(std::string name, std::vector<std::int64_t> shape, Init init) {
+  return append(
+      {.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_, .attached = true});
+}
+
+ParamId Layout::append(ParamSpec spec) {
+  spec.count = 1;
+  for (const std::int64_t size : spec.shape) {
+    check(size > 0, fmt::format("parameter {} has an empty dimension", spec.name));
+    check(spec.count <= std::numeric_limits<std::int64_t>::max() / size, "a parameter's size overflows");
+    spec.count *= size;
+  }
+  const int index = static_cast<int>(specs_.size());
+  check(index_.emplace(spec.name, index).second, fmt::format("parameter {} is added twice", spec.name));
+  specs_.push_back(std::move(spec));
+  place();
+  return {index};
+}
+
+void Layout::mark_product(ParamId id) {
+  specs_.at(static_cast<std::size_t>(id.index)).product = true;
+  place();
+}
+
+void Layout::join(ParamId first, int count) {
+  check(first.exists() && first.index + count <= static_cast<int>(specs_.size()), "only what was added can be joined");
+  joints_.push_back({first.index, count});
+}
+
+void Layout::alias(std::string name, ParamId id) {
+  check(id.exists() && !index_.contains(name), "an alias names an existing parameter under a new name");
+  aliases_[std::move(name)] = id.index;
+}
+
+void Layout::freeze(const std::function<bool(const ParamSpec&)>& is_frozen) {
+  for (ParamSpec& spec : specs_) spec.trainable = !spec.buffer && !is_frozen(spec);
+  place();
+}
+
+Layout Layout::with_rows(ParamId id, std::int64_t rows) const {
+  Layout result = *this;
+  ParamSpec& spec = result.specs_.at(static_cast<std::size_t>(id.index));
+  check(rows > 0 && spec.shape.size() == 2, "only a table has rows");
+  spec.shape[0] = rows;
+  spec.count = rows * spec.shape[1];
+  result.last_ = id.index;
+  result.place();
+  return result;
+}
+
+std::optional<ParamId> Layout::find(std::string_view name) const {
+  const std::string key(name);
+  if (const auto found = index_.find(key); found != index_.end()) return ParamId{found->second};
+  if (const auto found = aliases_.find(key); found != aliases_.end()) return ParamId{found->second};
+  return std::nullopt;
+}
+
+void Layout::place() {
+  constexpr std::int64_t kAlignment = 16;
+  trainable_size_ = frozen_size_ = 0;
+  const auto turn_of = [&](const ParamSpec& spec) {
+    if (last_ >= 0 && &spec == &specs_[static_cast<std::size_t>(last_)]) return 3;
+    if (spec.count % kAlignment != 0) return 2;
+    return spec.product ? 0 : 1;
+  };
+  for (const int turn : {0, 1, 2, 3}) {
+    for (ParamSpec& spec : specs_) {
+      if (turn_of(spec) != turn) continue;
+      std::int64_t& size = spec.trainable ? trainable_size_ : frozen_size_;
+      spec.offset = size;
+      size += spec.count;
+    }
+    if (turn == 0) products_size_ = trainable_size_;
+  }
+}
+
+}  // namespace chorus
