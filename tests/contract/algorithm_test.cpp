@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config/config.h"
+#include "core/ports/link.h"
 #include "tests/contract/quadratic_clients.h"
 
 namespace chorus {
@@ -38,7 +39,8 @@ class OnlyTheWhole : public Variants {
 class OneSecond : public Federation {
  public:
   explicit OneSecond(Federation& inner) : inner_(inner) {}
-  std::span<const double> sizes() const override { return inner_.sizes(); }
+  const Roster& roster() const override { return inner_.roster(); }
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
@@ -54,16 +56,16 @@ class OneSecond : public Federation {
 };
 
 struct Trial {
+  static inline bool linked = false;  // server and clients exchange bytes
   World world;
-  std::vector<double> sizes;
   std::unique_ptr<Algorithm> algorithm;
   at::Tensor model = beginning();
   std::size_t cohort_batch = 2, workers = 1;
   Weighting weighting = Weighting::kExamples;
-  std::uint64_t round = 0;
+  std::uint64_t round = 0, seed = 0;
 
   Trial(const std::string& name, std::vector<Client> clients, const std::string& options = "{}")
-      : world{.clients = std::move(clients)}, sizes(world.sizes()), algorithm(make(name, options)) {}
+      : world{.clients = std::move(clients)}, algorithm(make(name, options)) {}
 
   static std::unique_ptr<Algorithm> make(const std::string& name, std::string options) {
     if (name == "adafl") options = "{width: 1, width_step: 1, interval: 0.4}";  // trials of two rounds
@@ -74,14 +76,22 @@ struct Trial {
 
   RoundResult step(std::vector<ClientId> order = {}) {
     if (order.empty()) {
-      for (ClientId id = 0; id < sizes.size(); ++id) order.push_back(id);
+      for (ClientId id = 0; id < world.clients.size(); ++id) order.push_back(id);
     }
     std::vector<Member> cohort;
     for (const ClientId id : order) cohort.push_back({id, 1});
-    LocalFederation federation = quadratic::federation(world, sizes, cohort_batch, workers);
-    OneSecond clocked(federation);
+    LocalFederation local(quadratic::federation_input(world, cohort_batch, workers));
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<LinkedFederation> link;
+    if (linked) {
+      transport = Transports::make("inproc");
+      link = LinkedFederations::make("wire", LinkInput{*transport, local});
+    }
+    OneSecond clocked(link ? static_cast<Federation&>(*link) : local);
     const OnlyTheWhole variants;
-    RoundInput input{clocked, cohort, model, ++round, 10, weighting, &variants};
+    const auto mean = Aggregations::make("mean");
+    RoundInput input{clocked, *mean, cohort, model, ++round, 10, seed, weighting};
+    input.variants = &variants;
     input.judge = [](const at::Tensor& of, const Variant&) { return -of.square().sum().item<double>(); };
     return algorithm->round(input);
   }
@@ -93,19 +103,28 @@ std::string options_of(const std::string& name) { return name == "fedopt" ? "{mo
 std::vector<std::string> federated_algorithms() {
   std::vector<std::string> names;
   for (const std::string& name : Algorithms::names()) {
-    const auto algorithm = Algorithms::make(name);
+    const AlgorithmTraits& traits = Algorithms::traits(name);
     if (name == "adafl") continue;  // it deals clients to three groups; see adafl_test.cpp
-    if (!algorithm->personal() && algorithm->population() == Algorithm::Population::kClients) names.push_back(name);
+    if (!traits.personal && !traits.pooled) names.push_back(name);
   }
   return names;
 }
 
-TEST(AlgorithmContract, TheRegisteredNames) {
+/// Every contract twice: with clients in this process, and with a server and clients that exchange bytes.
+class AlgorithmContract : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { Trial::linked = GetParam(); }
+  void TearDown() override { Trial::linked = false; }
+};
+INSTANTIATE_TEST_SUITE_P(Local, AlgorithmContract, testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Linked, AlgorithmContract, testing::Values(true));
+
+TEST_P(AlgorithmContract, TheRegisteredNames) {
   EXPECT_THAT(Algorithms::names(), testing::IsSupersetOf({"centralized", "fedavg", "fedbuff", "fednova", "fedopt",
                                                           "fedprox", "fedsgd", "local", "scaffold"}));
 }
 
-TEST(AlgorithmContract, OneClientEqualsLocalTraining) {
+TEST_P(AlgorithmContract, OneClientEqualsLocalTraining) {
   for (const std::string& name : federated_algorithms()) {
     if (name == "signsgd") continue;  // a vote on directions forgets how far a client went
     const Client only{.curvature = 1.5, .target = 0.3, .steps = name == "fedsgd" ? 1 : 4, .examples = 7};
@@ -118,7 +137,7 @@ TEST(AlgorithmContract, OneClientEqualsLocalTraining) {
   }
 }
 
-TEST(AlgorithmContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
+TEST_P(AlgorithmContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
   for (const std::string& name : Algorithms::names()) {
     std::vector<Client> clients;
     for (int k = 0; k < 23; ++k) {
@@ -138,11 +157,11 @@ TEST(AlgorithmContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorker
       EXPECT_TRUE(torch::equal(run.model, shuffled.model)) << name;
       EXPECT_TRUE(torch::equal(run.model, parallel.model)) << name;
     }
-    EXPECT_EQ(run.algorithm->personal(), torch::equal(run.model, beginning())) << name;
+    EXPECT_EQ(Algorithms::traits(name).personal, torch::equal(run.model, beginning())) << name;
   }
 }
 
-TEST(AlgorithmContract, AnotherCohortBatchGivesTheSameWithinRounding) {
+TEST_P(AlgorithmContract, AnotherCohortBatchGivesTheSameWithinRounding) {
   for (const std::string& name : Algorithms::names()) {
     Trial two(name, three_clients()), all(name, three_clients());
     all.cohort_batch = 3;
@@ -154,7 +173,7 @@ TEST(AlgorithmContract, AnotherCohortBatchGivesTheSameWithinRounding) {
   }
 }
 
-TEST(AlgorithmContract, WhatDoesNotFitIntoMemoryIsDoneInHalves) {
+TEST_P(AlgorithmContract, WhatDoesNotFitIntoMemoryIsDoneInHalves) {
   for (const std::string& name : federated_algorithms()) {
     Trial plenty(name, three_clients(), options_of(name)), scarce(name, three_clients(), options_of(name));
     plenty.cohort_batch = scarce.cohort_batch = 3;
@@ -167,10 +186,12 @@ TEST(AlgorithmContract, WhatDoesNotFitIntoMemoryIsDoneInHalves) {
   }
   Trial none("fedavg", three_clients());
   none.world.room = 0;
-  EXPECT_THROW(none.step(), c10::OutOfMemoryError);
+  const RoundResult result = none.step();
+  ASSERT_EQ(result.failed.size(), 3U);
+  EXPECT_THAT(result.failed[0].second, testing::HasSubstr("more memory than there is"));
 }
 
-TEST(AlgorithmContract, GoesOnFromASavedState) {
+TEST_P(AlgorithmContract, GoesOnFromASavedState) {
   for (const std::string& name : Algorithms::names()) {
     Trial whole(name, three_clients()), first(name, three_clients());
     for (int round = 0; round < 4; ++round) whole.step();
@@ -187,7 +208,7 @@ TEST(AlgorithmContract, GoesOnFromASavedState) {
   }
 }
 
-TEST(AlgorithmContract, AClientWithoutANumberIsReportedAndLeftOut) {
+TEST_P(AlgorithmContract, AClientWithoutANumberIsReportedAndLeftOut) {
   for (const std::string& name : federated_algorithms()) {
     std::vector<Client> with = three_clients();
     with.push_back({.curvature = 1, .target = std::nan(""), .steps = 2, .examples = 50, .broken = true});
@@ -202,7 +223,7 @@ TEST(AlgorithmContract, AClientWithoutANumberIsReportedAndLeftOut) {
   }
 }
 
-TEST(AlgorithmContract, WhenEverybodyFailsTheModelStays) {
+TEST_P(AlgorithmContract, WhenEverybodyFailsTheModelStays) {
   for (const std::string& name : federated_algorithms()) {
     Trial run(name, {{.broken = true}, {.examples = 0}});
     const RoundResult result = run.step();

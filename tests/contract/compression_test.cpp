@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "algorithm/compression/compressed_federation.h"
+#include "algorithm/compression/filtered_federation.h"
 #include "core/config/config.h"
 #include "core/ports/algorithm.h"
-#include "core/ports/transport.h"
+#include "core/ports/link.h"
 #include "infrastructure/transport/wire/wire.h"
 #include "tests/contract/quadratic_clients.h"
 
@@ -31,17 +31,21 @@ std::vector<Client> five_clients() {
 class Wiretap : public Federation {
  public:
   explicit Wiretap(Federation& inner) : inner_(inner) {}
-  std::span<const double> sizes() const override { return inner_.sizes(); }
+  const Roster& roster() const override { return inner_.roster(); }
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     if (damage_request) damage_request(request);
-    const std::uint64_t size = encode_request(request).size();
+    CohortFrame members{1, {}};
+    for (std::size_t slot = 0; slot < cohort.size(); ++slot) members.members.push_back({cohort[slot], slot, {}});
+    const std::uint64_t size =
+        encode_frame(RequestFrame{1, request}).size() + encode_frame(members).size() / cohort.size();
     const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
     return Replies([this, replies, size]() -> std::optional<Reply> {
       auto reply = replies->next();
       if (!reply) return reply;
       seen.down += size;
-      seen.up += encode_reply(*reply).size();
+      seen.up += encode_frame(ReplyFrame{1, *reply}).size();
       if (damage_reply) damage_reply(*reply);
       return reply;
     });
@@ -57,9 +61,8 @@ class Wiretap : public Federation {
 
 struct CompressedTrial {
   World world{.clients = five_clients(), .parameters = kParameters};
-  std::vector<double> sizes = world.sizes();
   std::unique_ptr<Algorithm> algorithm;
-  CompressionInput input;
+  FilterEndInput input;
   at::Tensor model = torch::zeros({kParameters});
   std::size_t workers = 1, cohort_batch = 2;
   bool wire = false;
@@ -81,26 +84,25 @@ struct CompressedTrial {
   }
 
   RoundResult step() {
-    const ClientFilters gate(input);
-    LocalFederationInput local;
-    local.sizes = sizes;
-    local.open = [this](std::span<const ClientId> ids, const Request& request) {
-      return world.open(ids, request.round);
-    };
-    local.cohort_batch = cohort_batch;
-    local.workers = workers;
+    const FilterEnd gate(input, FilterEnd::Side::kClient);
+    LocalFederationInput local = quadratic::federation_input(world, cohort_batch, workers);
     local.gate = &gate;
     LocalFederation near(local);
     Wiretap tap(near);
     tap.damage_request = damage_request;
     tap.damage_reply = damage_reply;
-    std::unique_ptr<TransportedFederation> transport;
-    if (wire) transport = Transports::make("inproc", tap);
-    CompressedFederation federation(input, wire ? static_cast<Federation&>(*transport) : tap);
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<LinkedFederation> link;
+    if (wire) {
+      transport = Transports::make("inproc");
+      link = LinkedFederations::make("wire", LinkInput{*transport, tap});
+    }
+    FilteredFederation federation(input, wire ? static_cast<Federation&>(*link) : tap);
     federation.restore(server);
     std::vector<Member> cohort;
-    for (ClientId id = 0; id < sizes.size(); ++id) cohort.push_back({id, 1});
-    const RoundResult result = algorithm->round({federation, cohort, model, ++round, 10, Weighting::kExamples});
+    for (ClientId id = 0; id < world.clients.size(); ++id) cohort.push_back({id, 1});
+    const auto mean = Aggregations::make("mean");
+    const RoundResult result = algorithm->round({federation, *mean, cohort, model, ++round, 10});
     server = federation.state();
     seen = tap.seen;
     reported = federation.traffic();
@@ -145,11 +147,12 @@ TEST(Compression, SameBitsWithAnyWorkersCohortBatchAndThroughAWire) {
 TEST(Compression, WithoutFiltersNothingChanges) {
   CompressedTrial none("{}");
   World world{.clients = five_clients(), .parameters = kParameters};
-  LocalFederation plain = quadratic::federation(world, none.sizes);
+  LocalFederation plain(quadratic::federation_input(world));
   std::vector<Member> cohort;
-  for (ClientId id = 0; id < none.sizes.size(); ++id) cohort.push_back({id, 1});
+  for (ClientId id = 0; id < world.clients.size(); ++id) cohort.push_back({id, 1});
   const at::Tensor model = torch::zeros({kParameters});
-  Algorithms::make("fedavg")->round({plain, cohort, model, 1, 10, Weighting::kExamples});
+  const auto mean = Aggregations::make("mean");
+  Algorithms::make("fedavg")->round({plain, *mean, cohort, model, 1, 10});
   none.step();
   EXPECT_TRUE(torch::equal(model, none.model));
   EXPECT_TRUE(none.numbers.empty());
@@ -236,19 +239,20 @@ TEST(Compression, MemoriesOfAnotherSizeAreForgotten) {
 
 TEST(Compression, MemoriesOfAnotherVariantAreForgotten) {
   CompressedTrial trial("{up: [{name: top_k, k: 0.1}]}");
-  const ClientFilters gate(trial.input);
-  LocalFederationInput local;
-  local.sizes = trial.sizes;
-  local.open = [&](std::span<const ClientId> ids, const Request& r) { return trial.world.open(ids, r.round); };
+  const FilterEnd gate(trial.input, FilterEnd::Side::kClient);
+  LocalFederationInput local = quadratic::federation_input(trial.world);
   local.gate = &gate;
   LocalFederation near(local);
-  CompressedFederation federation(trial.input, near);
+  FilteredFederation federation(trial.input, near);
   const auto ask = [&](const Variant& variant) {
-    Request request{"train", 1, {}};
+    Request request{.procedure = "train", .round = 1};
     request.body.tensors["model"] = torch::zeros({kParameters});
     write_variant(variant, request.body);
     const std::vector<ClientId> cohort{0};
-    for (Reply& reply : federation.ask(cohort, std::move(request))) EXPECT_TRUE(reply.ok()) << reply.failure;
+    for (Reply& reply : federation.ask(cohort, std::move(request))) {
+      EXPECT_TRUE(reply.ok()) << reply.failure;
+      reply.accept();
+    }
     std::vector<std::string> names;
     for (const auto& entry : trial.world.states[0]) names.push_back(entry.first);
     return names;
@@ -288,7 +292,6 @@ TEST(SignVote, FollowsTheMajorityWithAndWithoutTheFilter) {
     for (int k = 0; k < 5; ++k) {
       run.world.clients.push_back({.curvature = 1, .target = k < 2 ? 1.0 : -100.0, .steps = 1, .examples = 10.0 + k});
     }
-    run.sizes = run.world.sizes();
     run.step();
     // i / 10 reaches 204.7: where it is above 100 everybody wants upwards, below it the three have the majority.
     const at::Tensor expected = torch::where(torch::arange(kParameters) > 1000, 1e-3, -1e-3).to(at::kFloat);

@@ -21,24 +21,25 @@ using quadratic::Client;
 struct Devices {
   explicit Devices(std::vector<Client> clients, const std::string& emulation = "{}")
       : world{.clients = std::move(clients)},
-        sizes(world.sizes()),
         fleet(ConfigDocument::parse(emulation, "test").load<EmulationConfig>(), 11) {}
 
   RoundResult step(Algorithm& algorithm, std::vector<ClientId> order) {
     std::vector<Member> cohort;
     for (const ClientId id : order) cohort.push_back({id, 1});
-    LocalFederation local = quadratic::federation(world, sizes);
+    LocalFederation local(quadratic::federation_input(world));
     EmulatedFederation federation({.inner = local, .fleet = fleet, .batches = [this](ClientId id) {
                                      return static_cast<double>(world.clients[id].steps);
                                    }});
-    return algorithm.round({federation, cohort, model, ++round, 10, Weighting::kEqual});
+    const auto mean = Aggregations::make("mean");
+    RoundInput input{federation, *mean, cohort, model, ++round, 10, seed};
+    input.weighting = Weighting::kEqual;
+    return algorithm.round(input);
   }
 
   quadratic::World world;
-  std::vector<double> sizes;
   Fleet fleet;
   at::Tensor model = torch::linspace(-1, 1, 4, at::kFloat);
-  std::uint64_t round = 0;
+  std::uint64_t round = 0, seed = 0;
 };
 
 // What a client adds to a model.

@@ -24,9 +24,12 @@ class Bench final : public Workbench {
     loaded_[i] = true;
     return states_[i];
   }
-  void keep_state(std::size_t i) override {
-    const std::lock_guard lock(world_.mutex);
-    if (loaded_[i]) world_.states[ids_[i]] = states_[i];
+  std::function<void()> state_to_keep(std::size_t i) override {
+    if (!loaded_[i]) return {};
+    return [&world = world_, id = ids_[i], state = states_[i]] {
+      const std::lock_guard lock(world.mutex);
+      world.states[id] = state;
+    };
   }
 
   TrainResult train(const at::Tensor& start, const TrainWish& wish) override {
@@ -73,6 +76,20 @@ class Bench final : public Workbench {
 
   std::vector<Message> evaluate(const at::Tensor&, TestOn) override { return std::vector<Message>(ids_.size()); }
 
+  void retain_clients(std::span<const std::size_t> clients) override {
+    std::vector<ClientId> ids;
+    std::vector<ClientState> states;
+    std::vector<bool> loaded;
+    for (const std::size_t i : clients) {
+      ids.push_back(ids_[i]);
+      states.push_back(std::move(states_[i]));
+      loaded.push_back(loaded_[i]);
+    }
+    ids_ = std::move(ids);
+    states_ = std::move(states);
+    loaded_ = std::move(loaded);
+  }
+
  private:
   const Client& of(ClientId id) const { return world_.clients[id]; }
   at::Tensor gradient_at(const at::Tensor& values) const {
@@ -103,16 +120,16 @@ std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, std::uint6
   return std::make_unique<Bench>(*this, ids);
 }
 
-LocalFederation federation(World& world, std::span<const double> sizes, std::size_t cohort_batch, std::size_t workers) {
+LocalFederationInput federation_input(World& world, std::size_t cohort_batch, std::size_t workers) {
   LocalFederationInput input;
-  input.sizes = sizes;
+  input.roster = Roster::of_sizes(world.sizes());
   input.open = [&world](std::span<const ClientId> ids, const Request& request) {
     if (ids.size() > world.room) throw c10::OutOfMemoryError({__func__, __FILE__, 0}, "CUDA out of memory");
     return world.open(ids, request.round);
   };
   input.cohort_batch = cohort_batch;
   input.workers = workers;
-  return LocalFederation(input);
+  return input;
 }
 
 }  // namespace chorus::quadratic

@@ -34,8 +34,7 @@ struct World {
   std::unique_ptr<Workbench> open(std::span<const ClientId> ids, std::uint64_t round);
 };
 
-/// A federation of all of a world's clients. Both must outlive it.
-LocalFederation federation(World& world, std::span<const double> sizes, std::size_t cohort_batch = 2,
-                           std::size_t workers = 1);
+/// For a federation of all of a world's clients, which must outlive it.
+LocalFederationInput federation_input(World& world, std::size_t cohort_batch = 2, std::size_t workers = 1);
 
 }  // namespace chorus::quadratic

@@ -78,7 +78,7 @@ def scaffold(rounds=3):
                 y[k] -= LR * (A[k] * (y[k] - B[k]) + c - own[k])
         new = own - c + (w - y) / (LR * STEPS[:, None])
         w = w + (SHARE * (y - w)).sum(0)
-        c = c + (SHARE * (new - own)).sum(0)
+        c = c + (new - own).mean(0)  # every client counts once: c stays the mean of the clients' own
         own = new
         out.append(w.tolist())
     return out

@@ -15,8 +15,10 @@ namespace chorus {
 namespace {
 
 const Registration<Algorithms, AdaFlConfig> kAdaFl{
-    "adafl", "adapters that grow in depth and width as trials find best (Cai et al. 2023)",
-    [](const AdaFlConfig& config) { return std::make_unique<AdaFl>(config); }};
+    "adafl",
+    "adapters that grow in depth and width as trials find best (Cai et al. 2023)",
+    [](const AdaFlConfig& config) { return std::make_unique<AdaFl>(config); },
+    {.variants = true, .clock = true}};
 
 constexpr std::array<const char*, 3> kNames{"shallow", "deep", "wide"};
 
@@ -66,7 +68,7 @@ RoundResult AdaFl::round(const RoundInput& input) {
 
   std::vector<Member> members(input.cohort.begin(), input.cohort.end());
   std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.client < b.client; });
-  RandomStream stream({.seed = 0, .purpose = "adafl groups", .round = input.round});
+  RandomStream stream({.seed = input.seed, .purpose = "adafl groups", .round = input.round});
   stream.shuffle(std::span(members));
   const double before = clock();
   RoundResult result;
@@ -117,9 +119,7 @@ void AdaFl::begin_trial(const RoundInput& input, const Configurator& configurato
 
 RoundResult AdaFl::train(const RoundInput& input, Group& group, std::vector<Member> cohort) const {
   const at::Tensor part = input.variants->take(group.variant, group.model);
-  RoundInput of_group = input;
-  of_group.cohort = cohort;
-  of_group.model = part;
+  const RoundInput of_group = part_of(input, cohort, part);
   Request request = request_with_model(of_group, "train");
   write_variant(group.variant, request.body);
   Collected collected = collect(of_group, std::move(request));

@@ -35,8 +35,6 @@ class AdaFl : public Algorithm {
 
   RoundResult round(const RoundInput& input) override;
   Variant variant() const override { return now_; }
-  bool needs_variants() const override { return true; }
-  bool needs_clock() const override { return true; }
   std::map<std::string, at::Tensor> state() const override;
   void restore(const std::map<std::string, at::Tensor>& state) override;
 

@@ -260,6 +260,8 @@ TEST(CompressionConfig, MistakesAreTold) {
   }
 }
 
+const GateMoment kMoment{.procedure = "train", .round = 1};
+
 TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   MessageFiltersInput input;
   input.filters = list_of("[{name: uniform, bits: 8}]");
@@ -271,7 +273,7 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   message.tensors["small"] = torch::randn({1023});
   message.tensors["rows"] = torch::randn({2000}, at::kDouble);
   const Message before = message;
-  const FilterTotals sent = filters.pack(message, {.procedure = "train", .round = 1});
+  const GateTotals sent = filters.pack(message, kMoment);
   EXPECT_TRUE(message.has_tensor("model.packed"));
   EXPECT_TRUE(message.has_tensor("logits.packed"));
   EXPECT_FALSE(message.has_tensor("model"));
@@ -280,7 +282,7 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   EXPECT_EQ(sent.raw, 4 * 3200);
   EXPECT_EQ(sent.packed,
             static_cast<double>(message.tensor("model.packed").numel() + message.tensor("logits.packed").numel()));
-  const FilterTotals got = filters.unpack(message, 2000, at::kCPU);
+  const GateTotals got = filters.unpack(message, kMoment, {2000});
   EXPECT_EQ(got.raw, sent.raw);
   EXPECT_EQ(got.packed, sent.packed);
   EXPECT_EQ(got.error(), sent.error());
@@ -290,17 +292,17 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   EXPECT_GT(got.error(), 0);
   EXPECT_LT(got.error(), 0.02);
 
-  filters.pack(message, {.procedure = "train", .round = 1});
+  filters.pack(message, kMoment);
   Message twice = message;
   twice.tensors["model"] = torch::ones({3});
-  EXPECT_THROW(filters.unpack(twice, 2000, at::kCPU), DataError);
+  EXPECT_THROW(filters.unpack(twice, kMoment, {2000}), DataError);
   Message strange = message;
   strange.tensors["model.packed"] = torch::ones({3});
-  EXPECT_THROW(filters.unpack(strange, 2000, at::kCPU), DataError);
+  EXPECT_THROW(filters.unpack(strange, kMoment, {2000}), DataError);
   MessageFiltersInput without = input;
   without.reference = torch::ones({1999});
-  EXPECT_THROW(MessageFilters(without).unpack(message, 2000, at::kCPU), DataError);
-  EXPECT_THROW(MessageFilters(MessageFiltersInput{}).unpack(message, 2000, at::kCPU), DataError);
+  EXPECT_THROW(MessageFilters(without).unpack(message, kMoment, {2000}), DataError);
+  EXPECT_THROW(MessageFilters(MessageFiltersInput{}).unpack(message, kMoment, {2000}), DataError);
 }
 
 }  // namespace

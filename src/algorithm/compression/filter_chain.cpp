@@ -32,20 +32,20 @@ struct Distance {
 
 std::string order_mistake(const FilterList& filters) {
   std::string last_name;
-  Stage last = Stage::kReduce;
+  Stage last = Stage::kTransform;
   for (std::size_t i = 0; i < filters.size(); ++i) {
     const auto filter = filters[i].make();
     const std::string& name = filters[i].name();
     if (i > 0 && filter->stage() < last) {
       return fmt::format(
-          "{} cannot come after {}; filters go in this order: those that leave numbers out, one that makes them "
-          "shorter, zstd",
+          "{} cannot come after {}; filters go in this order: clip and noise, leave values out, shorten them, mask, "
+          "zstd",
           name, last_name);
     }
-    if (i > 0 && filter->stage() == last && last != Stage::kReduce) {
-      return fmt::format("{} cannot follow {}: of this sort there is one in a list", name, last_name);
+    if (i > 0 && filter->stage() == last && last > Stage::kReduce) {
+      return fmt::format("{} cannot follow {}: a list has one filter of this stage", name, last_name);
     }
-    if (i > 0 && filter->needs_blocks()) {
+    if (i > 0 && last != Stage::kTransform && filter->needs_blocks()) {
       return fmt::format("{} must come first: after {} there are no matrices", name, last_name);
     }
     last = filter->stage();
@@ -73,6 +73,7 @@ FilterChain::FilterChain(const FilterList& filters) {
   if (!mistake.empty()) throw ConfigError("compression: " + mistake);
   for (const Choice<Filters>& choice : filters) {
     filters_.push_back(choice.make());
+    if (filters_.back()->stage() == Stage::kTransform) first_ = filters_.size();
     names_ += (names_.empty() ? "" : "+") + choice.name();
     // The most particular wish counts: that of a quantiser that comes after a sparsifier.
     if (const auto wish = filters_.back()->feedback()) feedback_ = wish;
@@ -80,7 +81,7 @@ FilterChain::FilterChain(const FilterList& filters) {
   check(names_.size() < 256, "a list of filters is too long");
 }
 
-bool FilterChain::lossless() const { return empty() || filters_.front()->stage() == Stage::kEntropy; }
+bool FilterChain::lossless() const { return empty() || filters_.front()->stage() >= Stage::kMask; }
 
 bool FilterChain::remembers() const {
   if (feedback_) return true;
@@ -90,7 +91,26 @@ bool FilterChain::remembers() const {
   return false;
 }
 
-Packed FilterChain::encode(std::span<const float> values, const Input& input) const {
+FilterContext FilterChain::at_filter(const FilterContext& context, std::size_t index) const {
+  FilterContext result = context;
+  result.key.step = mix(context.key.step, index);
+  result.place = context.place + std::to_string(index) + ".";
+  result.memory = nullptr;
+  return result;
+}
+
+Numbers FilterChain::transform(std::span<const float> values, const FilterContext& context) const {
+  Numbers result(values.begin(), values.end());
+  for (std::size_t i = 0; i < first_; ++i) result = filters_[i]->transform(result, at_filter(context, i));
+  check(result.size() == values.size(), "a transform keeps the number of values");
+  if (!(max_magnitude(result) <= FLT_MAX)) throw DataError("some of its values are not finite");
+  return result;
+}
+
+Packed FilterChain::encode(std::span<const float> original, const Input& input) const {
+  Numbers transformed;
+  if (first_ > 0) transformed = transform(original, input.context);
+  const std::span<const float> values = first_ > 0 ? std::span<const float>(transformed) : original;
   const double norm2 = sum_of_squares(values);  // of doubles: too large for one it cannot be
   if (!std::isfinite(norm2)) throw DataError("some of its numbers are not finite");
   check(values.size() <= kMostNumbers && input.shape.size() <= kMostDimensions, "a vector is too large to be packed");
@@ -130,12 +150,11 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
   FilterContext context = input.context;
   Numbers left;
   bool packed = false;
-  std::size_t stage = 0;
-  for (; stage < filters_.size() && filters_[stage]->stage() != Stage::kEntropy; ++stage) {
+  std::size_t stage = first_;
+  for (; stage < filters_.size() && filters_[stage]->stage() < Stage::kMask; ++stage) {
     const Filter& filter = *filters_[stage];
-    context.key.step = mix(input.context.key.step, stage);
-    context.place = input.context.place + std::to_string(stage) + ".";
-    if (stage > 0) context.blocks = {};
+    context = at_filter(input.context, stage);
+    if (stage > first_) context.blocks = {};
     if (memory != nullptr && filter.remembers()) {
       for (const auto& [name, tensor] : *memory) {
         if (name.starts_with(context.place)) draft[name] = tensor;
@@ -160,11 +179,15 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
   // Large vectors: what is no longer needed goes at once.
   compensated = {};
   left = {};
-  Numbers arrived = restore(0, std::span(out).subspan(body), values.size());
+  Numbers arrived = restore(first_, std::span(out).subspan(body), values.size());
   const Distance far{norm2, squared_distance(values, arrived)};
   std::memcpy(out.data() + measures, &far, sizeof(far));
   result.norm2 = far.norm2;
   result.error2 = far.error2;
+  if (stage < filters_.size() && filters_[stage]->stage() == Stage::kMask) {
+    filters_[stage]->mask(std::span(out).subspan(body), at_filter(input.context, stage));
+    ++stage;
+  }
   if (stage < filters_.size()) {
     const Filter::Bytes squeezed = filters_[stage]->squeeze(std::span(out).subspan(body));
     out.resize(body);
@@ -185,7 +208,7 @@ Packed FilterChain::encode(std::span<const float> values, const Input& input) co
 }
 
 Numbers FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const {
-  if (stage == filters_.size() || filters_[stage]->stage() == Stage::kEntropy) {
+  if (stage == filters_.size() || filters_[stage]->stage() >= Stage::kMask) {
     if (bytes.size() != size * sizeof(float)) {
       throw DataError(fmt::format("{} numbers should be {} bytes, not {}", size, size * sizeof(float), bytes.size()));
     }
@@ -203,7 +226,7 @@ Numbers FilterChain::restore(std::size_t stage, std::span<const std::byte> bytes
   return filter.decode(own, restore(stage + 1, bytes.subspan(sizeof(length) + own.size()), left), size);
 }
 
-Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most) const {
+Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most, const FilterContext& context) const {
   ByteReader reader(bytes);
   if (reader.text(kMagic.size()) != kMagic) throw DataError("these are not packed numbers");
   const std::string_view names = reader.text(reader.take<std::uint8_t>());
@@ -241,7 +264,13 @@ Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most)
     plain = filters_.back()->unsqueeze(body, most_body(size));
     body = plain;
   }
-  result.values = restore(0, body, size);
+  for (std::size_t i = first_; i < filters_.size(); ++i) {
+    if (filters_[i]->stage() != Stage::kMask) continue;
+    if (plain.empty()) plain.assign(body.begin(), body.end());
+    filters_[i]->unmask(plain, at_filter(context, i));
+    body = plain;
+  }
+  result.values = restore(first_, body, size);
   if (!(max_magnitude(result.values) <= FLT_MAX)) throw DataError("packed numbers are not finite");
   return result;
 }

@@ -10,7 +10,7 @@ namespace chorus {
 
 using FilterList = std::vector<Choice<Filters>>;
 
-/// What is wrong with a list of filters, or "": fewer numbers come first, then fewer bits, then fewer bytes.
+/// What is wrong with the order of a list of filters, or "": see Filter::Stage.
 std::string order_mistake(const FilterList& filters);
 /// The same, of a list for what servers send: whole models. One that reduces may not have error feedback there: what it
 /// leaves out would pile up round by round, and a client would get it many times too large.
@@ -55,15 +55,23 @@ class FilterChain {
     bool relative = false;
     FilterContext context = {};
   };
-  /// DataError when a number is not finite. On an error the memory is as it was.
+  /// Whether some filter is of kTransform.
+  bool transforms() const { return first_ > 0; }
+  /// The values after the filters of kTransform. DataError when one is not finite.
+  Numbers transform(std::span<const float> values, const FilterContext& context) const;
+
+  /// DataError when a value is not finite. On an error the memory is as it was.
   Packed encode(std::span<const float> values, const Input& input) const;
-  /// DataError for bytes that no such chain has made, or of more than `most` numbers.
-  Unpacked decode(std::span<const std::byte> bytes, std::size_t most) const;
+  /// DataError for bytes that no such chain has made, or of more than `most` values. `context` has the sender's key.
+  Unpacked decode(std::span<const std::byte> bytes, std::size_t most, const FilterContext& context = {}) const;
 
  private:
   Numbers restore(std::size_t stage, std::span<const std::byte> bytes, std::size_t size) const;
 
+  FilterContext at_filter(const FilterContext& context, std::size_t index) const;
+
   std::vector<std::unique_ptr<Filter>> filters_;
+  std::size_t first_ = 0;  // the first filter that is not of kTransform
   std::string names_;
   std::optional<ErrorFeedback> feedback_;
 };

@@ -12,6 +12,14 @@ namespace {
 
 constexpr std::string_view kPacked = ".packed";
 
+void forget_other_variants(ClientState& memory, std::string_view procedure, const Variant& variant) {
+  const std::string mine = memory_place(procedure, variant), whole = memory_place(procedure, {});
+  const std::string others = whole.substr(0, whole.size() - 1) + "@";
+  std::erase_if(memory, [&](const auto& entry) {
+    return !entry.first.starts_with(mine) && (entry.first.starts_with(whole) || entry.first.starts_with(others));
+  });
+}
+
 }  // namespace
 
 std::string memory_place(std::string_view procedure, const Variant& variant) {
@@ -27,15 +35,32 @@ at::Tensor MessageFilters::reference_of(const Message& message, const std::strin
   return input_.variants->take(variant, input_.reference);
 }
 
-double FilterTotals::ratio() const { return packed > 0 ? raw / packed : 1; }
-double FilterTotals::error() const { return norm2 > 0 ? std::sqrt(error2 / norm2) : 0; }
+StreamKey MessageFilters::key_of(const GateMoment& moment, const std::string& name) const {
+  return {input_.seed, input_.purpose, moment.round, moment.client,
+          mix(mix(hash_name(moment.procedure), hash_name(name)), moment.ask)};
+}
 
-FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment) const {
-  FilterTotals totals;
+GateTotals MessageFilters::pack(Message& message, const GateMoment& moment) const {
+  GateTotals totals;
   if (chain_.empty()) return totals;
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : message.tensors) {
-    if (tensor.scalar_type() == at::kFloat && tensor.numel() >= kLeastFiltered) names.push_back(name);
+  for (auto& [name, tensor] : message.tensors) {
+    if (tensor.scalar_type() != at::kFloat) continue;
+    if (tensor.numel() >= kLeastFiltered) {
+      names.push_back(name);
+    } else if (chain_.transforms() && tensor.numel() > 0) {
+      const at::Tensor here = tensor.detach().cpu().contiguous();
+      FilterContext context;
+      context.key = key_of(moment, name);
+      const std::vector<std::int64_t> shape = here.sizes().vec();
+      const std::span values(here.data_ptr<float>(), static_cast<std::size_t>(here.numel()));
+      tensor = tensor_of(chain_.transform(values, context), shape, at::kFloat).to(tensor.device());
+    }
+  }
+  ClientState* memory = nullptr;
+  if (!names.empty() && chain_.remembers() && moment.memory) {
+    memory = &moment.memory();
+    if (input_.one_variant) forget_other_variants(*memory, moment.procedure, moment.variant);
   }
   for (const std::string& name : names) {
     at::Tensor tensor = message.tensors.at(name).detach();
@@ -46,9 +71,8 @@ FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment)
     FilterChain::Input input{tensor.sizes().vec(), relative, {}};
     const std::vector<FilterBlock> blocks = input_.blocks ? input_.blocks(tensor.numel()) : std::vector<FilterBlock>{};
     input.context.blocks = blocks;
-    input.context.key = {input_.seed, input_.purpose, moment.round, moment.client,
-                         mix(mix(hash_name(moment.procedure), hash_name(name)), moment.ask)};
-    input.context.memory = moment.memory;
+    input.context.key = key_of(moment, name);
+    input.context.memory = memory;
     input.context.place = memory_place(moment.procedure, moment.variant) + name + "/";
     const std::span values(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
     Packed packed;
@@ -68,8 +92,8 @@ FilterTotals MessageFilters::pack(Message& message, const MessageMoment& moment)
   return totals;
 }
 
-FilterTotals MessageFilters::unpack(Message& message, std::size_t most, at::Device device) const {
-  FilterTotals totals;
+GateTotals MessageFilters::unpack(Message& message, const GateMoment& moment, const Arrival& arrival) const {
+  GateTotals totals;
   std::vector<std::string> names;
   for (const auto& entry : message.tensors) {
     if (entry.first.ends_with(kPacked)) names.push_back(entry.first);
@@ -81,7 +105,9 @@ FilterTotals MessageFilters::unpack(Message& message, std::size_t most, at::Devi
       if (packed.scalar_type() != at::kByte || packed.dim() != 1) throw DataError("these are no bytes");
       if (message.has_tensor(name)) throw DataError("it is there twice");
       const std::span bytes(static_cast<const std::byte*>(packed.data_ptr()), static_cast<std::size_t>(packed.numel()));
-      Unpacked unpacked = chain_.decode(bytes, most);
+      FilterContext context;
+      context.key = key_of(moment, name);
+      Unpacked unpacked = chain_.decode(bytes, arrival.most, context);
       const std::vector<std::int64_t> shape = unpacked.shape;
       totals.raw += static_cast<double>(unpacked.values.size() * sizeof(float));
       totals.packed += static_cast<double>(bytes.size());
@@ -96,7 +122,7 @@ FilterTotals MessageFilters::unpack(Message& message, std::size_t most, at::Devi
         tensor.add_(reference.cpu().view(tensor.sizes()));
       }
       message.tensors.erase(packed_name);
-      message.tensors[name] = tensor.to(device);
+      message.tensors[name] = tensor.to(arrival.device);
     } catch (const DataError& error) {
       throw DataError(fmt::format("the tensor \"{}\" cannot be unpacked: {}", name, error.what()));
     }

@@ -3,20 +3,11 @@
 #include <functional>
 
 #include "algorithm/compression/filter_chain.h"
+#include "core/ports/gate.h"
 #include "core/ports/message.h"
 #include "core/ports/variants.h"
 
 namespace chorus {
-
-/// What filters came to, over some tensors.
-struct FilterTotals {
-  double raw = 0;     ///< bytes as float32
-  double packed = 0;  ///< bytes that travel
-  double norm2 = 0, error2 = 0;
-
-  double ratio() const;  ///< raw / packed; 1 when nothing was filtered
-  double error() const;  ///< |x - decoded| / |x|, all tensors as one; 0 when nothing was filtered
-};
 
 /// One direction's filters and all that both sides know of it.
 struct MessageFiltersInput {
@@ -29,24 +20,16 @@ struct MessageFiltersInput {
   /// difference from this, or from its part of the message's variant. May be undefined.
   at::Tensor reference = {};
   const Variants* variants = nullptr;  ///< borrowed; null: there is only the whole
-};
-
-/// Whose message it is, and when: what random draws and memories are filed under.
-struct MessageMoment {
-  std::string_view procedure = {};
-  Variant variant = {};
-  std::uint64_t round = 0;
-  std::uint64_t client = 0;       ///< 0 for the server
-  std::uint64_t ask = 0;          ///< how often the round had asked before
-  ClientState* memory = nullptr;  ///< where the sender keeps things, under memory_place
+  bool one_variant = false;            ///< a sender's memory of other variants is forgotten (clients)
 };
 
 /// Where a sender keeps what belongs to answers or requests of a procedure: "filters/train/", or "filters/train@2x8/"
 /// when the request is about a variant of depth 2 and width 8.
 std::string memory_place(std::string_view procedure, const Variant& variant);
 
-/// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered numbers or more leaves as bytes
-/// under its name + ".packed"; everything else travels as it is. Thread-safe.
+/// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered elements or more leaves as bytes
+/// under its name + ".packed"; shorter ones are transformed only (Filter::Stage), everything else travels as it is.
+/// Thread-safe.
 class MessageFilters {
  public:
   static constexpr std::int64_t kLeastFiltered = 1024;
@@ -54,13 +37,19 @@ class MessageFilters {
   explicit MessageFilters(const MessageFiltersInput& input) : input_(input), chain_(input.filters) {}
 
   const FilterChain& chain() const { return chain_; }
-  /// DataError when a number is not finite.
-  FilterTotals pack(Message& message, const MessageMoment& moment) const;
-  /// Tensors come to the given device. DataError for bytes that cannot be read, or of more than `most` numbers.
-  FilterTotals unpack(Message& message, std::size_t most, at::Device device) const;
+  /// DataError when a value is not finite.
+  GateTotals pack(Message& message, const GateMoment& moment) const;
+
+  struct Arrival {
+    std::size_t most = 0;          ///< elements of a tensor
+    at::Device device = at::kCPU;  ///< where tensors go
+  };
+  /// DataError for bytes that cannot be read, or of more than `most` elements.
+  GateTotals unpack(Message& message, const GateMoment& moment, const Arrival& arrival) const;
 
  private:
   at::Tensor reference_of(const Message& message, const std::string& name) const;
+  StreamKey key_of(const GateMoment& moment, const std::string& name) const;
 
   MessageFiltersInput input_;
   FilterChain chain_;

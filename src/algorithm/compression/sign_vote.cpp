@@ -19,8 +19,10 @@ RoundResult SignVote::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, SignVoteConfig> kRegisteredSignVote{
-    "signsgd", "clients vote on the direction of every parameter (Bernstein et al. 2018)",
-    [](const SignVoteConfig& config) { return std::make_unique<SignVote>(config); }};
+    "signsgd",
+    "clients vote on the direction of every parameter (Bernstein et al. 2018)",
+    [](const SignVoteConfig& config) { return std::make_unique<SignVote>(config); },
+    {.individual_updates = true}};
 
 }  // namespace
 }  // namespace chorus

@@ -58,10 +58,12 @@ class LocalEvaluate : public Procedure {
 const ProcedureRegistration<TrainOn> kTrainOn{"centralized/train", "train on, with the optimiser of the last round"};
 const ProcedureRegistration<LocalTrain> kLocalTrain{"local/train", "train the client's own model on"};
 const ProcedureRegistration<LocalEvaluate> kLocalEvaluate{"local/evaluate", "score the client's own model"};
-const Registration<Algorithms> kRegisteredCentralized{"centralized", "all data in one place: the upper bound",
-                                                      [] { return std::make_unique<Centralized>(); }};
-const Registration<Algorithms> kRegisteredLocal{"local", "every client alone: the lower bound",
-                                                [] { return std::make_unique<LocalOnly>(); }};
+const Registration<Algorithms> kRegisteredCentralized{"centralized",
+                                                      "all data in one place: the upper bound",
+                                                      [] { return std::make_unique<Centralized>(); },
+                                                      {.pooled = true}};
+const Registration<Algorithms> kRegisteredLocal{
+    "local", "every client alone: the lower bound", [] { return std::make_unique<LocalOnly>(); }, {.personal = true}};
 
 }  // namespace
 

@@ -9,7 +9,6 @@ namespace chorus {
 class Centralized : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override;
-  Population population() const override { return Population::kPooled; }
 };
 
 /// The lower bound: every client trains alone on its own data, from the same beginning, and nobody averages. A client's
@@ -17,7 +16,6 @@ class Centralized : public Algorithm {
 class LocalOnly : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override;
-  bool personal() const override { return true; }
 };
 
 }  // namespace chorus

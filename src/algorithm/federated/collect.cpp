@@ -5,44 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/error.h"
-#include "core/tensor/flat_math.h"
-
 namespace chorus {
-
-double weight_of(const Reply& reply, Weighting weighting) {
-  switch (weighting) {
-    case Weighting::kExamples:
-      return reply.body.number("examples");
-    case Weighting::kBatches:
-      return reply.body.number("batches", reply.body.number("examples"));
-    case Weighting::kEqual:
-      return 1;
-  }
-  return 1;
-}
-
-namespace {
-
-bool finite(const at::Tensor& x) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
-    return all_finite(x.data_ptr<float>(), x.numel());
-  }
-  return at::isfinite(x).all().item<bool>();
-}
-
-}  // namespace
-
-std::string fault_of(const Reply& reply, std::span<const std::string> tensors, std::int64_t size) {
-  for (const std::string& name : tensors) {
-    const at::Tensor& tensor = reply.body.vector(name, size);
-    if (name != reply.finite && !finite(tensor)) return "its " + name + " has numbers that are not finite";
-  }
-  const double examples = reply.body.number("examples");
-  if (!(examples > 0) || !std::isfinite(examples)) return "it says that it has no examples";
-  if (!std::isfinite(reply.body.number("loss", 0))) return "its loss is not a number";
-  return "";
-}
 
 EmulatedTotals cost_of_asking(std::span<const Cost> costs) {
   EmulatedTotals totals;
@@ -99,65 +62,57 @@ LocalTraining train_from_model(const Request& request, Workbench& bench, TrainWi
 }
 
 Request request_with_model(const RoundInput& input, std::string procedure) {
-  Request request{std::move(procedure), input.round, {}};
+  Request request{.procedure = std::move(procedure), .round = input.round};
+  request.enough = input.enough;
   // A copy: the algorithm changes the model in place while a reader may still hold the request.
   request.body.tensors["model"] = input.model.clone();
   return request;
 }
 
+RoundInput part_of(const RoundInput& input, std::span<const Member> members, const at::Tensor& model) {
+  RoundInput part = input;
+  part.cohort = members;
+  part.model = model;
+  if (input.enough > 0) {
+    const double share = static_cast<double>(members.size()) / static_cast<double>(input.cohort.size());
+    part.enough = static_cast<std::size_t>(std::ceil(share * static_cast<double>(input.enough) - 1e-9));
+  }
+  return part;
+}
+
 Collected collect(const RoundInput& input, Request request, const CollectPlan& plan) {
   std::vector<Member> members(input.cohort.begin(), input.cohort.end());
-  const auto sizes = input.federation.sizes();
+  const Roster& roster = input.federation.roster();
   std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-    return sizes[a.client] != sizes[b.client] ? sizes[a.client] > sizes[b.client] : a.client < b.client;
+    const double left = roster.size_of(a.client), right = roster.size_of(b.client);
+    return left != right ? left > right : a.client < b.client;
   });
-  std::vector<ClientId> clients;
-  for (const Member& member : members) clients.push_back(member.client);
-
-  std::vector<WeightedMean> means(plan.tensors.size(), WeightedMean(members.size()));
-  struct Row {
-    double weight = 0, examples = 0, steps = 0, loss = 0, seconds = 0;
-  };
-  std::vector<Row> rows(members.size());  // summed in the order of the slots, whenever they arrive
-  std::vector<std::string> failures(members.size(), "it did not answer");
-  std::vector<Cost> costs(members.size());
-  std::vector<bool> left_out(members.size(), false);
-  for (Reply& reply : input.federation.ask(clients, std::move(request))) {
-    std::string& failure = failures.at(reply.slot);
-    costs[reply.slot] = reply.cost;
-    left_out[reply.slot] = reply.left_out;
-    try {
-      failure = reply.ok() ? fault_of(reply, plan.tensors, input.model.size(0)) : reply.failure;
-    } catch (const DataError& error) {
-      failure = error.what();
-    }
-    if (!failure.empty()) {
-      for (WeightedMean& mean : means) mean.skip(reply.slot);
-      continue;
-    }
-    const double weight = weight_of(reply, input.weighting) * members[reply.slot].times;
-    if (plan.look) plan.look(reply, weight);
-    for (std::size_t i = 0; i < means.size(); ++i) {
-      means[i].add(reply.slot, weight, reply.body.tensor(plan.tensors[i]));
-    }
-    rows[reply.slot] = {weight, reply.body.number("examples"), reply.body.number("steps", 1),
-                        reply.body.number("loss", 0), reply.body.number("seconds", 0)};
-  }
+  AggregationInput ask{.federation = input.federation, .cohort = members, .request = std::move(request)};
+  ask.tensors = plan.tensors;
+  ask.size = input.model.size(0);
+  ask.device = input.model.device();
+  ask.weighting = input.weighting;
+  ask.seed = input.seed;
+  ask.look = plan.look;
+  Aggregated aggregated = input.aggregation.aggregate(std::move(ask));
 
   Collected collected;
+  collected.means = std::move(aggregated.means);
   double weights = 0;
-  for (std::size_t slot = 0; slot < rows.size(); ++slot) {
-    if (!failures[slot].empty()) collected.result.failed.emplace_back(clients[slot], failures[slot]);
-    if (left_out[slot]) collected.result.emulated.left_out.push_back(clients[slot]);
-    weights += rows[slot].weight;
-    collected.result.examples += rows[slot].examples;
-    collected.result.steps += rows[slot].steps;
-    collected.result.seconds += rows[slot].seconds;
-    collected.result.loss += rows[slot].weight * rows[slot].loss;
+  std::vector<Cost> costs;
+  for (std::size_t slot = 0; slot < members.size(); ++slot) {
+    const ClientReport& report = aggregated.clients.at(slot);
+    costs.push_back(report.cost);
+    if (!report.failure.empty()) collected.result.failed.emplace_back(members[slot].client, report.failure);
+    if (report.left_out) collected.result.emulated.left_out.push_back(members[slot].client);
+    weights += report.weight;
+    collected.result.examples += report.examples;
+    collected.result.steps += report.steps;
+    collected.result.seconds += report.seconds;
+    collected.result.loss += report.weight * report.loss;
   }
   collected.result.loss = weights > 0 ? collected.result.loss / weights : std::nan("");
   collected.result.emulated.totals = cost_of_asking(costs);
-  for (WeightedMean& mean : means) collected.means.push_back(mean.result());
   return collected;
 }
 

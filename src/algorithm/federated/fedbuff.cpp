@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithm/federated/weighted_mean.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
@@ -41,32 +42,36 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   }
   // Who comes first must depend neither on the order of the cohort nor on the clients' numbers.
   std::sort(clients.begin(), clients.end());
-  RandomStream stream({.seed = 0, .purpose = "fedbuff", .round = input.round});
+  RandomStream stream({.seed = input.seed, .purpose = "fedbuff", .round = input.round});
   stream.shuffle(std::span(clients));
   clients.resize(std::min(clients.size(), wanted));
   std::deque<Flight> flights(clients.size());
   if (clients.empty()) return flights;
 
-  const auto sizes = input.federation.sizes();
+  const Roster& roster = input.federation.roster();
   std::vector<std::size_t> by_size(clients.size());
   for (std::size_t i = 0; i < by_size.size(); ++i) by_size[i] = i;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::size_t a, std::size_t b) { return sizes[clients[a]] > sizes[clients[b]]; });
+  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
+    return roster.size_of(clients[a]) > roster.size_of(clients[b]);
+  });
   std::vector<ClientId> cohort;
   for (const std::size_t i : by_size) cohort.push_back(clients[i]);
 
-  const std::vector<std::string> tensors{"update"};
-  for (Reply& reply : input.federation.ask(cohort, request_with_model(input, "train"))) {
+  const std::vector<AggregatedTensor> tensors{{}};
+  Request request = request_with_model(input, "train");
+  request.enough = 0;
+  for (Reply& reply : input.federation.ask(cohort, std::move(request))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
     try {
       flight.failure = reply.ok() ? fault_of(reply, tensors, input.model.size(0)) : reply.failure;
+      if (flight.failure.empty()) flight.weight = weight_of(reply, input.weighting);
     } catch (const DataError& error) {
       flight.failure = error.what();
     }
     flight.cost = reply.cost;
     flight.left_out = reply.left_out ? 1 : 0;
     if (!flight.failure.empty()) continue;
-    flight.weight = weight_of(reply, input.weighting);
+    reply.accept();
     flight.examples = reply.body.number("examples");
     flight.steps = reply.body.number("steps", 1);
     flight.loss = reply.body.number("loss", 0);
@@ -226,8 +231,10 @@ void FedBuff::restore(const std::map<std::string, at::Tensor>& state) {
 namespace {
 
 const Registration<Algorithms, FedBuffConfig> kRegisteredFedBuff{
-    "fedbuff", "asynchronous: a server step whenever K updates have arrived (Nguyen et al. 2022)",
-    [](const FedBuffConfig& config) { return std::make_unique<FedBuff>(config); }};
+    "fedbuff",
+    "asynchronous: a server step whenever K updates have arrived (Nguyen et al. 2022)",
+    [](const FedBuffConfig& config) { return std::make_unique<FedBuff>(config); },
+    {.individual_updates = true, .own_mean = true, .asynchronous = true}};
 
 }  // namespace
 }  // namespace chorus

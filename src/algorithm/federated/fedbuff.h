@@ -39,7 +39,6 @@ class FedBuff : public Algorithm {
   RoundResult round(const RoundInput& input) override;
   std::map<std::string, at::Tensor> state() const override;
   void restore(const std::map<std::string, at::Tensor>& state) override;
-  bool asynchronous() const override { return true; }
 
  private:
   /// An answer on its way.

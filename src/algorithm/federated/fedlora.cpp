@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "algorithm/federated/weighted_mean.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
@@ -13,8 +14,10 @@ namespace chorus {
 namespace {
 
 const Registration<Algorithms, FedLoraConfig> kFedLora{
-    "fedlora", "LoRA among clients of different ranks (HetLoRA, FlexLoRA)",
-    [](const FedLoraConfig& config) { return std::make_unique<FedLora>(config); }};
+    "fedlora",
+    "LoRA among clients of different ranks (HetLoRA, FlexLoRA)",
+    [](const FedLoraConfig& config) { return std::make_unique<FedLora>(config); },
+    {.individual_updates = true, .own_mean = true, .variants = true}};
 
 using Pair = Variants::LowRankPair;
 
@@ -60,9 +63,9 @@ void FedLoraConfig::describe(ConfigVisitor& visitor) {
                 "how different ranks are averaged: factors padded with zeros, or products cut by SVD");
 }
 
-std::int64_t FedLora::rank_of(ClientId client, std::int64_t most) const {
+std::int64_t FedLora::rank_of(std::uint64_t seed, ClientId client, std::int64_t most) const {
   if (config_.ranks.empty()) return most;
-  RandomStream stream({.seed = 0, .purpose = "lora rank", .client = client});
+  RandomStream stream({.seed = seed, .purpose = "lora rank", .client = client});
   return config_.ranks[stream.below(config_.ranks.size())];
 }
 
@@ -75,7 +78,7 @@ RoundResult FedLora::round(const RoundInput& input) {
     throw ConfigError("algorithm: fedlora's merge: product needs tuning: lora with both factors trained");
   }
   std::map<std::int64_t, std::vector<Member>> groups;
-  for (const Member& member : input.cohort) groups[rank_of(member.client, most)].push_back(member);
+  for (const Member& member : input.cohort) groups[rank_of(input.seed, member.client, most)].push_back(member);
   if (groups.rbegin()->first > most) {
     throw ConfigError(
         fmt::format("algorithm.ranks: rank {} is larger than tuning.rank {}", groups.rbegin()->first, most));
@@ -88,9 +91,7 @@ RoundResult FedLora::round(const RoundInput& input) {
   for (const auto& [rank, members] : groups) {
     const Variant variant{-1, static_cast<int>(rank)};
     const at::Tensor part = variants.take(variant, input.model);
-    RoundInput of_group = input;
-    of_group.cohort = members;
-    of_group.model = part;
+    const RoundInput of_group = part_of(input, members, part);
     Request request = request_with_model(of_group, "train");
     write_variant(variant, request.body);
     CollectPlan plan;

@@ -29,10 +29,9 @@ class FedLora : public Algorithm {
   explicit FedLora(const FedLoraConfig& config) : config_(config) {}
 
   RoundResult round(const RoundInput& input) override;
-  bool needs_variants() const override { return true; }
 
-  /// The rank of a client: a function of its number alone.
-  std::int64_t rank_of(ClientId client, std::int64_t most) const;
+  /// The rank of a client: a function of the run's seed and its id.
+  std::int64_t rank_of(std::uint64_t seed, ClientId client, std::int64_t most) const;
 
  private:
   FedLoraConfig config_;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <map>
 
 namespace chorus {
@@ -9,7 +10,8 @@ namespace chorus {
 RoundResult FedNova::round(const RoundInput& input) {
   std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; in the order of the clients
   const auto normalize = [&](Reply& reply, double weight) {
-    const double reach = std::max(reply.body.number("reach"), 1e-12);
+    const double reach = reply.body.number("reach");
+    if (!(reach > 0) || !std::isfinite(reach)) throw DataError("its reach should be a positive number");
     reply.body.tensors["update"] = reply.body.tensor("update").div(reach);
     reaches[reply.client] = {weight, reach};
   };
@@ -26,8 +28,10 @@ RoundResult FedNova::round(const RoundInput& input) {
 
 namespace {
 
-const Registration<Algorithms> kRegisteredFedNova{"fednova", "updates normalised by their steps (Wang et al. 2020)",
-                                                  [] { return std::make_unique<FedNova>(); }};
+const Registration<Algorithms> kRegisteredFedNova{"fednova",
+                                                  "updates normalised by their steps (Wang et al. 2020)",
+                                                  [] { return std::make_unique<FedNova>(); },
+                                                  {.individual_updates = true}};
 
 }  // namespace
 }  // namespace chorus

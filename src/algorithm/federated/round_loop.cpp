@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "algorithm/federated/collect.h"
 #include "algorithm/federated/scoring.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -27,7 +28,7 @@ class RoundLoop {
       for (const double target : config_.targets) state_.targets.push_back({target});
     }
     // Where the curves begin.
-    if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.algorithm.personal()) evaluate();
+    if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.traits.personal) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
       const RoundResult result = train(round);
       state_.round = round;
@@ -47,9 +48,12 @@ class RoundLoop {
  private:
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
-    context.sizes = parts_.federation.sizes();
+    context.sizes = parts_.federation.roster().sizes();
     if (config_.emulation) context.seconds = state_.emulated.seconds;
-    context.count = asked_a_round();
+    // Asking more than needed is a wish; needing more than there are is an error of the selector's.
+    context.count = config_.clients_per_round;
+    const std::size_t most = parts_.selector.most(context);
+    context.count = std::max(context.count, std::min(asked_per_round(), most));
     context.seed = config_.seed;
     context.round = static_cast<std::uint64_t>(round);
     context.losses = [&](std::span<const ClientId> clients) { return losses(clients, context.round); };
@@ -62,16 +66,19 @@ class RoundLoop {
     return cohort;
   }
 
-  std::size_t asked_a_round() const {
+  std::size_t asked_per_round() const {
     const double factor = config_.emulation ? config_.emulation->over_selection : 1;
     return static_cast<std::size_t>(std::ceil(factor * static_cast<double>(config_.clients_per_round) - 1e-9));
   }
 
   std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
-    std::vector<double> result(clients.size(), 0.0);
+    std::vector<double> result(clients.size(), std::nan(""));
+    std::vector<Cost> costs(clients.size());
     for (Reply& reply : parts_.federation.ask(clients, at_variant(loss_request(state_.model, round)))) {
-      if (reply.ok()) result.at(reply.slot) = reply.body.number("loss");
+      if (reply.ok()) result.at(reply.slot) = reply.body.number("loss", std::nan(""));
+      costs.at(reply.slot) = reply.cost;
     }
+    add(selection_, cost_of_asking(costs));
     return result;
   }
 
@@ -92,19 +99,24 @@ class RoundLoop {
   RoundResult train(std::int64_t round) {
     const auto begin = std::chrono::steady_clock::now();
     const Traffic before = parts_.federation.traffic();
+    selection_ = {};
     const std::vector<Member> cohort = select(round);
     const auto number = static_cast<std::uint64_t>(round);
     const auto rounds = static_cast<std::uint64_t>(config_.rounds);
     RoundResult result;
     if (!cohort.empty()) {
-      RoundInput input{parts_.federation, cohort, state_.model, number, rounds, config_.weighting, parts_.variants};
+      RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
+      input.weighting = config_.weighting;
+      input.variants = parts_.variants;
+      if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
       result = parts_.algorithm.round(input);
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Traffic after = parts_.federation.traffic();
     if (config_.emulation && cohort.empty()) result.emulated.totals.seconds = config_.emulation->idle_seconds;
-    add_emulated(result.emulated.totals);
+    add(result.emulated.totals, selection_);
+    add(state_.emulated, result.emulated.totals);
     state_.examples += result.examples;
     state_.seconds += seconds;
     state_.bytes_up += static_cast<double>(after.up - before.up);
@@ -145,13 +157,12 @@ class RoundLoop {
     return result;
   }
 
-  void add_emulated(const EmulatedTotals& round) {
-    EmulatedTotals& sum = state_.emulated;
-    sum.seconds += round.seconds;
-    sum.joules += round.joules;
-    sum.client_joules += round.client_joules;
-    sum.client_bytes += round.client_bytes;
-    sum.memory = std::max(sum.memory, round.memory);
+  static void add(EmulatedTotals& sum, const EmulatedTotals& more) {
+    sum.seconds += more.seconds;
+    sum.joules += more.joules;
+    sum.client_joules += more.client_joules;
+    sum.client_bytes += more.client_bytes;
+    sum.memory = std::max(sum.memory, more.memory);
   }
 
   static std::map<std::string, double> emulated_numbers(const EmulatedTotals& totals) {
@@ -163,7 +174,7 @@ class RoundLoop {
 
   void evaluate() {
     const auto begin = std::chrono::steady_clock::now();
-    if (parts_.algorithm.personal()) {
+    if (parts_.traits.personal) {
       state_.last = parts_.scorer.pooled(ask_clients(true));
     } else {
       state_.last = parts_.scorer.score(state_.model, parts_.algorithm.variant());
@@ -187,9 +198,8 @@ class RoundLoop {
 
   Scorer::ClientTotals ask_clients(bool shared) {
     std::vector<ClientId> clients;
-    const auto sizes = parts_.federation.sizes();
-    for (ClientId id = 0; id < sizes.size(); ++id) {
-      if (sizes[id] > 0) clients.push_back(id);
+    for (const RosterEntry& client : parts_.federation.roster().members()) {
+      if (parts_.federation.roster().size_of(client.id) > 0) clients.push_back(client.id);
     }
     if (config_.evaluation_clients > 0 && config_.evaluation_clients < clients.size()) {
       const auto round = static_cast<std::uint64_t>(state_.round);
@@ -199,8 +209,8 @@ class RoundLoop {
       std::sort(clients.begin(), clients.end());
     }
     const auto round = static_cast<std::uint64_t>(state_.round);
-    Request request = parts_.algorithm.personal() ? local_evaluate_request(state_.model, round, shared)
-                                                  : at_variant(evaluate_request(state_.model, round));
+    Request request = parts_.traits.personal ? local_evaluate_request(state_.model, round, shared)
+                                             : at_variant(evaluate_request(state_.model, round));
     std::vector<Message> answers(clients.size());
     for (Reply& reply : parts_.federation.ask(clients, std::move(request))) {
       if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);
@@ -240,6 +250,7 @@ class RoundLoop {
   const RoundLoopParts& parts_;
   const RoundLoopConfig& config_;
   RoundLoopState& state_;
+  EmulatedTotals selection_ = {};  // what the selector's questions cost in this round
 };
 
 }  // namespace

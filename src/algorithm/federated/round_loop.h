@@ -15,10 +15,10 @@
 
 namespace chorus {
 
-/// A run that is told on the clock of its clients' devices.
+/// Settings for the emulated device clock.
 struct EmulatedLoop {
-  double over_selection = 1;  ///< ask so many times more clients than a round needs
-  double idle_seconds = 60;   ///< how long a round lasts that finds nobody
+  double over_selection = 1;  ///< asks this many times clients_per_round; the first clients_per_round replies count
+  double idle_seconds = 60;   ///< length of a round in which no client is available
 };
 
 /// Which rounds, with how many clients, and when to look how good the model is.
@@ -59,6 +59,8 @@ struct RoundLoopState {
 struct RoundLoopParts {
   Federation& federation;
   Algorithm& algorithm;
+  AlgorithmTraits traits;
+  Aggregation& aggregation;
   const Selector& selector;
   Scorer& scorer;
   Tracker& tracker;
@@ -69,7 +71,7 @@ struct RoundLoopParts {
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};
   std::function<bool()> stop = {};  ///< true: end after this round
-  /// What others than the algorithm have to tell about the round that has just ended, for its event.
+  /// More numbers about the round that has just ended, for its event (compression ratios).
   std::function<std::map<std::string, double>()> numbers = {};
 };
 

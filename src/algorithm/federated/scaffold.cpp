@@ -19,10 +19,10 @@ RoundResult Scaffold::round(const RoundInput& input) {
   if (!control_.defined()) control_ = at::zeros_like(input.model);
   Request request = request_with_model(input, "scaffold/train");
   request.body.tensors[kControl] = control_.clone();
-  Collected collected = collect(input, std::move(request), {.tensors = {"update", "control_change"}});
+  Collected collected =
+      collect(input, std::move(request), {.tensors = {{}, {.name = "control_change", .equal = true}}});
   if (collected.means[0].defined()) {
-    const auto sizes = input.federation.sizes();
-    const auto all = static_cast<double>(std::count_if(sizes.begin(), sizes.end(), [](double n) { return n > 0; }));
+    const auto all = static_cast<double>(input.federation.roster().trainable());
     const auto asked = static_cast<double>(input.cohort.size() - collected.result.failed.size());
     input.model.add_(collected.means[0], config_.learning_rate);
     control_.add_(collected.means[1], asked / all);
@@ -71,8 +71,10 @@ class ScaffoldTrain : public Procedure {
 
 const ProcedureRegistration<ScaffoldTrain> kScaffoldTrain{"scaffold/train", "train with corrected gradients"};
 const Registration<Algorithms, ScaffoldConfig> kRegisteredScaffold{
-    "scaffold", "control variates against client drift (Karimireddy et al. 2020)",
-    [](const ScaffoldConfig& config) { return std::make_unique<Scaffold>(config); }};
+    "scaffold",
+    "control variates against client drift (Karimireddy et al. 2020)",
+    [](const ScaffoldConfig& config) { return std::make_unique<Scaffold>(config); },
+    {.plain_sgd = true}};
 
 }  // namespace
 }  // namespace chorus

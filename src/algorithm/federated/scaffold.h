@@ -11,12 +11,13 @@ struct ScaffoldConfig {
 };
 
 /// SCAFFOLD (Karimireddy et al. 2020), option II. The server has a control variate c, every client k one of its own,
-/// c_k, which it keeps between rounds; both begin at 0. A client's gradients are corrected by c - c_k, and after K
+/// c_k, which it keeps between rounds; both start at 0. A client's gradients are corrected by c - c_k, and after K
 /// steps with learning rates eta_i
 ///     c_k' = c_k - c + (w_t - w_k) / sum_i eta_i
-///     w_{t+1} = w_t + lr sum_k p_k (w_k - w_t),   c += (|S| / N) sum_k p_k (c_k' - c_k)
-/// (the paper has p_k = 1 / |S|, which is weighting: equal). The estimate of c_k' is a gradient only where the client
-/// makes plain gradient steps.
+///     w_{t+1} = w_t + lr sum_k p_k (w_k - w_t),   c += (1 / N) sum_{k in S} (c_k' - c_k)
+/// (in the paper p_k = 1 / |S|, which is weighting: equal). Every client counts once in c, and only those whose reply was
+/// used keep their c_k', so c stays the mean of all c_k. The estimate c_k' is a gradient only where the client makes
+/// plain gradient steps.
 class Scaffold : public Algorithm {
  public:
   explicit Scaffold(const ScaffoldConfig& config) : config_(config) {}
@@ -24,7 +25,6 @@ class Scaffold : public Algorithm {
   RoundResult round(const RoundInput& input) override;
   std::map<std::string, at::Tensor> state() const override;
   void restore(const std::map<std::string, at::Tensor>& state) override;
-  bool needs_plain_sgd() const override { return true; }
 
  private:
   ScaffoldConfig config_;

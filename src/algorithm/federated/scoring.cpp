@@ -6,7 +6,7 @@ namespace chorus {
 namespace {
 
 Request about(const at::Tensor& model, std::uint64_t round, const char* procedure) {
-  Request request{procedure, round, {}};
+  Request request{.procedure = procedure, .round = round};
   request.body.tensors["model"] = model;
   return request;
 }

@@ -36,8 +36,10 @@ class PoolBench final : public Workbench {
     if (!states_[i]) states_[i] = input_.states.load ? input_.states.load(ids_[i]) : ClientState{};
     return *states_[i];
   }
-  void keep_state(std::size_t i) override {
-    if (states_[i] && input_.states.store) input_.states.store(ids_[i], round_, *states_[i]);
+  std::function<void()> state_to_keep(std::size_t i) override {
+    if (!states_[i] || !input_.states.store) return {};
+    return
+        [store = input_.states.store, id = ids_[i], round = round_, state = *states_[i]] { store(id, round, state); };
   }
 
   TrainResult train(const at::Tensor& start, const TrainWish& wish) override {
@@ -64,6 +66,20 @@ class PoolBench final : public Workbench {
       answers.push_back(examples.empty() ? Message{} : to_message(score(params, examples).metric->totals()));
     }
     return answers;
+  }
+
+  void retain_clients(std::span<const std::size_t> clients) override {
+    std::vector<TrainClient> staying;
+    std::vector<ClientId> ids;
+    std::vector<std::optional<ClientState>> states;
+    for (const std::size_t i : clients) {
+      staying.push_back(std::move(clients_[i]));
+      ids.push_back(ids_[i]);
+      states.push_back(std::move(states_[i]));
+    }
+    clients_ = std::move(staying);
+    ids_ = std::move(ids);
+    states_ = std::move(states);
   }
 
  private:

@@ -33,11 +33,6 @@ std::size_t check_emulation(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   const auto clients = static_cast<std::size_t>(config.clients_per_round);
   if (!config.emulation) return clients;
-  const auto algorithm = config.algorithm.make();
-  if (algorithm->asynchronous() && config.emulation->over_selection > 1) {
-    throw ConfigError("emulation.over_selection: " + config.algorithm.name() +
-                      " waits for nobody, so it needs none; leave the key out");
-  }
   const Fleet fleet(*config.emulation, static_cast<std::uint64_t>(config.seed));
   fleet.check_work(emulated_work(experiment));
   return static_cast<std::size_t>(std::ceil(config.emulation->over_selection * static_cast<double>(clients) - 1e-9));

@@ -202,7 +202,7 @@ void Experiment::make_segments() {
 void Experiment::make_phases() {
   if (phases_.empty()) phases_.push_back({"", partition_.train, config_.rounds});
   client_tests_ = partition_.test;
-  if (config_.algorithm.make()->population() == Algorithm::Population::kPooled) {
+  if (config_.algorithm.traits().pooled) {
     for (Phase& phase : phases_) phase.train = pooled(phase.train);
     client_tests_ = pooled(client_tests_);
   }

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "apps/experiment/compatibility.h"
+
 namespace chorus {
 
 void NetworkConfig::describe(ConfigVisitor& visitor) {
@@ -87,6 +89,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("continual", continual, "train on segments of time, one after the other");
   visitor.field("tuning", tuning, "what of the network trains: all of it, or what is attached to it");
   visitor.field("algorithm", algorithm, "the federated method");
+  visitor.field("aggregation", aggregation, "how the updates of a round become one");
   visitor.field("weighting", weighting,
                 {{"examples", Weighting::kExamples}, {"batches", Weighting::kBatches}, {"equal", Weighting::kEqual}},
                 "what a client counts for in an average");
@@ -99,6 +102,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("federation", federation, "how the simulation uses this machine");
   visitor.field("emulation", emulation, "tell the run on the clock of phones and boards (docs/emulation.md)");
   visitor.field("checkpoint", checkpoint, "when the run can be resumed from");
+  visitor.check([this] { return incompatibility(*this); });
 }
 
 namespace {

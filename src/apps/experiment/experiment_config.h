@@ -101,6 +101,7 @@ struct ExperimentConfig {
   std::optional<ContinualConfig> continual = {};
   Choice<Tunings> tuning{"full"};
   Choice<Algorithms> algorithm{"fedavg"};
+  Choice<Aggregations> aggregation{"mean"};
   Weighting weighting = Weighting::kExamples;
   Choice<Selectors> selection{"uniform"};
   std::int64_t rounds = 30;  ///< of each segment, where there are several

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "algorithm/compression/filtered_federation.h"
 #include "application/trainer/client_pool.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
@@ -21,7 +22,7 @@
 #include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
-#include "core/ports/transport.h"
+#include "core/ports/link.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/federation/local_federation.h"
@@ -32,42 +33,9 @@ namespace {
 
 constexpr double kAutoCheckpointSeconds = 30;
 
-void check_trainer(const ExperimentConfig& config) {
-  if (!config.algorithm.make()->needs_plain_sgd()) return;
-  const TrainerConfig& trainer = config.trainer;
-  const auto has_momentum = [&] {
-    ConfigVisitor visitor;
-    Choice<Optimizers> optimizer = trainer.optimizer;
-    optimizer.describe(visitor);
-    const ConfigField* field = visitor.find("momentum");
-    return field == nullptr || std::get<double>(field->get().front().second) > 0;
-  };
-  if (trainer.optimizer.name() != "sgd" || has_momentum() || trainer.weight_decay > 0 || trainer.clip > 0) {
-    throw ConfigError(fmt::format(
-        "algorithm: {} needs plain gradient steps; set trainer.optimizer: sgd (momentum 0), trainer.clip: 0 and "
-        "trainer.weight_decay: 0",
-        config.algorithm.name()));
-  }
-}
-
-void check_algorithm(const Experiment& experiment) {
-  const ExperimentConfig& config = experiment.config();
-  const auto algorithm = config.algorithm.make();
-  if (algorithm->needs_variants() && !experiment.network().tuning().keeps_network()) {
-    throw ConfigError(fmt::format("algorithm: {} asks clients about parts of what trains; set tuning to {}",
-                                  config.algorithm.name(), "pfeiffer, houlsby, lora or prefix"));
-  }
-  if (algorithm->needs_clock() && !config.emulation) {
-    throw ConfigError(fmt::format("algorithm: {} goes by the emulated clock; give `emulation` (docs/emulation.md)",
-                                  config.algorithm.name()));
-  }
-}
-
-// What can be told to be wrong before anything is written.
+// Checks made before the run folder exists.
 void check_plan(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
-  check_trainer(config);
-  check_algorithm(experiment);
   Scores scores = experiment.task().metric()->scores();
   scores["eval_loss"] = 0;
   if (const std::string& metric = config.evaluation.metric; metric != "auto" && !scores.contains(metric)) {
@@ -75,14 +43,14 @@ void check_plan(const Experiment& experiment) {
     for (const auto& entry : scores) names += (names.empty() ? "" : ", ") + entry.first;
     throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", metric, names));
   }
-  const std::size_t asked = check_emulation(experiment);
-  if (config.algorithm.make()->population() == Algorithm::Population::kPooled) return;
+  check_emulation(experiment);
+  if (config.algorithm.traits().pooled) return;
   const auto selector = config.selection.make();
   for (const Phase& phase : experiment.phases()) {
     std::vector<double> sizes;
     for (std::size_t c = 0; c < phase.train.clients(); ++c)
       sizes.push_back(static_cast<double>(phase.train.size_of(c)));
-    check_cohort(*selector, sizes, asked, config.emulation.has_value());
+    check_cohort(*selector, sizes, static_cast<std::size_t>(config.clients_per_round), config.emulation.has_value());
   }
 }
 
@@ -188,14 +156,16 @@ class ExperimentRun {
                       states_.store(id, static_cast<std::int64_t>(round), kept);
                     }};
     const ClientPool pool(input);
-    const CompressionInput filters = compression_input(experiment_);
-    const ClientFilters gate(filters);
-    LocalFederation local = make_federation(pool, gate);
-    std::unique_ptr<TransportedFederation> transported;
+    const FilterEndInput filters = filter_input(experiment_);
+    const FilterEnd gate(filters, FilterEnd::Side::kClient);
+    LocalFederation local(federation_input(pool, gate));
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<LinkedFederation> linked;
     if (config_.federation.transport == FederationConfig::Transport::kSerialised) {
-      transported = Transports::make("inproc", local);
+      transport = Transports::make("inproc");
+      linked = LinkedFederations::make("wire", LinkInput{*transport, local, 0, layout_fingerprint(), stop_at_once()});
     }
-    Federation& answering = transported ? static_cast<Federation&>(*transported) : local;
+    Federation& answering = linked ? static_cast<Federation&>(*linked) : local;
     std::optional<Fleet> fleet;
     std::optional<EmulatedFederation> emulated;
     if (config_.emulation) {
@@ -208,11 +178,14 @@ class ExperimentRun {
           .batches = [&](ClientId client) { return round_batches(config_.trainer, pool.sizes()[client]); }});
     }
     // Without filters it passes everything on as it is.
-    CompressedFederation federation(filters, emulated ? static_cast<Federation&>(*emulated) : answering);
+    FilteredFederation federation(filters, emulated ? static_cast<Federation&>(*emulated) : answering);
     federation.restore(std::exchange(state_.filters, {}));
 
+    const AlgorithmTraits& traits = config_.algorithm.traits();
     const auto algorithm = config_.algorithm.make();
-    algorithm->restore(std::exchange(state_.server, {}));
+    algorithm->restore(on_device(std::exchange(state_.server, {})));
+    const auto aggregation = config_.aggregation.make();
+    aggregation->restore(on_device(std::exchange(state_.aggregation, {})));
     const auto selector = config_.selection.make();
     TaskScorer scorer({experiment_.task(),
                        experiment_.network(),
@@ -223,18 +196,18 @@ class ExperimentRun {
     DeviceCoverage coverage(pool.sizes());
     if (!state_.coverage.empty()) coverage.restore(state_.coverage, state_.coverage_rounds);
 
-    RoundLoopParts parts{federation, *algorithm, *selector, scorer, *tracker_, coverage};
+    RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, *tracker_, coverage};
     parts.variants = &experiment_.network();
     parts.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
     parts.show = [this](const RoundLoopState& loop, const RoundResult& result) { show(loop, result); };
     parts.save = [&](const RoundLoopState& loop, bool last) {
-      save(loop, last, *algorithm, coverage, federation.state());
+      save(loop, last, {*algorithm, *aggregation, coverage, federation.state()});
     };
     parts.numbers = [&] { return federation.numbers(); };
     RoundLoopConfig loop = loop_config();
     loop.first_round = before + 1;
     loop.last_round = before + phase.rounds;
-    if (algorithm->population() == Algorithm::Population::kPooled) {
+    if (traits.pooled) {
       loop.clients_per_round = 1;
       if (loop.emulation) loop.emulation->over_selection = 1;
     }
@@ -243,9 +216,7 @@ class ExperimentRun {
     }
     try {
       const RoundLoopEnd end = run_rounds(parts, loop, state_.loop);
-      state_.server = algorithm->state();
-      state_.variant = algorithm->variant();
-      state_.filters = federation.state();
+      keep({*algorithm, *aggregation, coverage, federation.state()});
       Log("run").info("{}", coverage.text());
       return end;
     } catch (const Interrupted&) {
@@ -253,12 +224,26 @@ class ExperimentRun {
     }
   }
 
-  LocalFederation make_federation(const ClientPool& pool, const ClientGate& gate) {
+  // Checkpoints come back on the CPU; server state is where the model is.
+  std::map<std::string, at::Tensor> on_device(std::map<std::string, at::Tensor> state) const {
+    for (auto& entry : state) {
+      if (entry.second.scalar_type() == at::kFloat) entry.second = entry.second.to(experiment_.params().device());
+    }
+    return state;
+  }
+
+  std::uint64_t layout_fingerprint() const { return experiment_.model().layout().fingerprint(); }
+
+  std::function<bool()> stop_at_once() const {
+    return [this] { return request_.interrupts && request_.interrupts() >= 2; };
+  }
+
+  LocalFederationInput federation_input(const ClientPool& pool, const Gate& gate) {
     const bool gpu = experiment_.params().device().is_cuda();
     use_fast_kernels(config_.federation.kernels == FederationConfig::Kernels::kFast);
     const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
-    input.sizes = pool.sizes();
+    input.roster = Roster::of_sizes(pool.sizes());
     if (config_.compression.any()) input.gate = &gate;
     input.open = [&pool](std::span<const ClientId> ids, const Request& request) {
       return pool.open(ids, request.round, read_variant(request.body));
@@ -266,8 +251,9 @@ class ExperimentRun {
     input.cohort_batch = share.cohort_batch;
     input.workers = share.workers;
     input.threads = share.threads;
-    input.stop = [this] { return request_.interrupts && request_.interrupts() >= 2; };
-    return LocalFederation(input);
+    input.layout = layout_fingerprint();
+    input.stop = stop_at_once();
+    return input;
   }
 
   RoundLoopConfig loop_config() const {
@@ -299,21 +285,34 @@ class ExperimentRun {
     progress_->advance();
   }
 
-  void save(const RoundLoopState& loop, bool last, const Algorithm& algorithm, const DeviceCoverage& coverage,
-            const ClientState& filters) {
+  /// What a phase works with and a checkpoint remembers.
+  struct Remembered {
+    const Algorithm& algorithm;
+    const Aggregation& aggregation;
+    const DeviceCoverage& coverage;
+    const ClientState& filters;
+  };
+
+  void keep(const Remembered& parts) {
+    state_.server = parts.algorithm.state();
+    state_.variant = parts.algorithm.variant();
+    state_.aggregation = parts.aggregation.state();
+    state_.filters = parts.filters;
+    state_.coverage.assign(parts.coverage.times().begin(), parts.coverage.times().end());
+    state_.coverage_rounds = parts.coverage.rounds();
+  }
+
+  void save(const RoundLoopState& loop, bool last, const Remembered& parts) {
     const auto now = std::chrono::steady_clock::now();
     const double since = std::chrono::duration<double>(now - saved_at_).count();
     const std::int64_t every = config_.checkpoint.every;
     if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
-    state_.server = algorithm.state();
-    state_.variant = algorithm.variant();
-    state_.filters = filters;
-    state_.coverage.assign(coverage.times().begin(), coverage.times().end());
-    state_.coverage_rounds = coverage.rounds();
+    keep(parts);
     tracker_->record({"checkpoint", loop.round, {}, {}});
     tracker_->flush();
     save_federation(checkpoints_, states_, to_checkpoint(state_));
     state_.server.clear();
+    state_.aggregation.clear();
     state_.filters.clear();
     saved_at_ = now;
   }

@@ -20,16 +20,16 @@ std::vector<FilterBlock> blocks_of(const Layout& layout, std::int64_t numbers) {
 
 }  // namespace
 
-CompressionInput compression_input(const Experiment& experiment) {
+FilterEndInput filter_input(const Experiment& experiment) {
   const Layout& layout = experiment.model().layout();
-  CompressionInput input;
+  FilterEndInput input;
   input.config = experiment.config().compression;
   input.seed = static_cast<std::uint64_t>(experiment.config().seed);
   input.blocks = [&layout](std::int64_t numbers) { return blocks_of(layout, numbers); };
   input.variants = &experiment.network();
   input.reference = experiment.params().values()[0];
   input.device = experiment.params().device();
-  input.most_numbers = std::max(input.most_numbers, static_cast<std::size_t>(layout.size()));
+  input.most_elements = std::max(input.most_elements, static_cast<std::size_t>(layout.size()));
   return input;
 }
 

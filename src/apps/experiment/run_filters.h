@@ -1,12 +1,12 @@
 #pragma once
 
-#include "algorithm/compression/compressed_federation.h"
+#include "algorithm/compression/filter_end.h"
 #include "apps/experiment/experiment.h"
 
 namespace chorus {
 
 /// What both sides of a run's filters know: the configuration, the layout of what trains, and the network as it begins.
 /// Borrows the experiment.
-CompressionInput compression_input(const Experiment& experiment);
+FilterEndInput filter_input(const Experiment& experiment);
 
 }  // namespace chorus

@@ -37,10 +37,11 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 /// Clients that say how many batches they would read, and cost the bytes they would send, without training.
 class DryFederation : public Federation {
  public:
-  DryFederation(std::vector<double> sizes, std::vector<double> batches, double down, double up)
-      : sizes_(std::move(sizes)), batches_(std::move(batches)), down_(down), up_(up) {}
+  DryFederation(std::span<const double> sizes, std::vector<double> batches, double down, double up)
+      : roster_(Roster::of_sizes(sizes)), batches_(std::move(batches)), down_(down), up_(up) {}
 
-  std::span<const double> sizes() const override { return sizes_; }
+  const Roster& roster() const override { return roster_; }
+  void end_session(std::uint64_t) override {}
   Traffic traffic() const override {
     return {static_cast<std::uint64_t>(answers_ * down_), static_cast<std::uint64_t>(answers_ * up_)};
   }
@@ -49,9 +50,11 @@ class DryFederation : public Federation {
     return Replies([this, clients, next = std::size_t{0}]() mutable -> std::optional<Reply> {
       if (next == clients.size()) return std::nullopt;
       const ClientId client = clients[next];
-      Reply reply{client, next++, {}, sizes_[client] > 0 ? "" : "it has no training data"};
+      Reply reply{client, next++, {}, roster_.size_of(client) > 0 ? "" : "it has no training data"};
+      reply.bytes_down = static_cast<std::uint64_t>(down_);
+      reply.bytes_up = static_cast<std::uint64_t>(up_);
       reply.body.tensors["update"] = torch::zeros({1});
-      reply.body.numbers = {{"batches", batches_[client]}, {"examples", sizes_[client]}};
+      reply.body.numbers = {{"batches", batches_[client]}, {"examples", roster_.size_of(client)}};
       answers_ += 1;
       return reply;
     });
@@ -59,7 +62,8 @@ class DryFederation : public Federation {
   double batches(ClientId client) const { return batches_[client]; }
 
  private:
-  std::vector<double> sizes_, batches_;
+  Roster roster_;
+  std::vector<double> batches_;
   double down_, up_, answers_ = 0;
 };
 
@@ -71,7 +75,7 @@ class Planner {
     plan_.available_memory = memory_before_;
     plan_.description = experiment_.description();
     for (const Phase& phase : experiment_.phases()) plan_.rounds += phase.rounds;
-    const bool pooled = config_.algorithm.make()->population() == Algorithm::Population::kPooled;
+    const bool pooled = config_.algorithm.traits().pooled;
     plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_));
     count_batches();
   }
@@ -250,7 +254,8 @@ class Planner {
                                    .batches = [&](ClientId client) { return dry.batches(client); }});
     const auto selector = config_.selection.make();
     const auto algorithm = config_.algorithm.make();
-    const bool pooled = algorithm->population() == Algorithm::Population::kPooled;
+    const AlgorithmTraits& traits = config_.algorithm.traits();
+    const auto aggregation = config_.aggregation.make();
     const std::int64_t rounds = std::min(plan_.rounds, kMostEmulatedRounds);
     const at::Tensor model = torch::zeros({1});
     for (std::int64_t round = 1; round <= rounds; ++round) {
@@ -261,26 +266,28 @@ class Planner {
       context.round = static_cast<std::uint64_t>(round);
       context.seconds = clock;
       context.losses = [](std::span<const ClientId> some) { return std::vector<double>(some.size(), 0.0); };
-      std::vector<ClientId> cohort = pooled ? std::vector<ClientId>{0} : selector->select(context);
+      std::vector<ClientId> cohort = traits.pooled ? std::vector<ClientId>{0} : selector->select(context);
       std::sort(cohort.begin(), cohort.end());
       cohort.erase(std::unique(cohort.begin(), cohort.end()), cohort.end());
       double seconds = cohort.empty() ? config_.emulation->idle_seconds : 0;
-      if (algorithm->asynchronous()) {
+      if (traits.asynchronous) {
         std::vector<Member> members;
         for (const ClientId client : cohort) members.push_back({client, 1});
         if (!cohort.empty()) {
-          seconds =
-              algorithm->round({federation, members, model, context.round, context.round}).emulated.totals.seconds;
+          const RoundInput input{federation, *aggregation, members, model, context.round, context.round, seed};
+          seconds = algorithm->round(input).emulated.totals.seconds;
         }
       } else {
-        for (const Reply& reply : federation.ask(cohort, {.procedure = "train", .round = context.round})) {
+        Request request{.procedure = "train", .round = context.round};
+        if (config_.emulation->over_selection > 1) request.enough = static_cast<std::size_t>(config_.clients_per_round);
+        for (const Reply& reply : federation.ask(cohort, std::move(request))) {
           seconds = std::max(seconds, reply.cost.seconds);
           plan_.device_memory = std::max(plan_.device_memory, reply.cost.memory);
         }
       }
       clock += seconds;
     }
-    if (algorithm->needs_variants()) plan_.emulated_how = "with all that it may come to train";
+    if (traits.variants) plan_.emulated_how = "with all that it may come to train";
     plan_.emulated_round_seconds = clock / static_cast<double>(rounds);
     plan_.emulated_seconds = *plan_.emulated_round_seconds * static_cast<double>(plan_.rounds);
   }

@@ -39,6 +39,7 @@ std::optional<Milestone> json_milestone(const json& value) {
 
 constexpr const char* kServer = "server.";
 constexpr const char* kFilters = "filters.";
+constexpr const char* kAggregation = "aggregation.";
 
 void put(std::map<std::string, double>& numbers, const std::string& prefix, const Scores& scores) {
   for (const auto& [name, value] : scores) numbers[prefix + name] = value;
@@ -83,6 +84,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.tensors["model"] = loop.model;
   if (loop.best_model.defined()) checkpoint.tensors["best_model"] = loop.best_model;
   for (const auto& [name, tensor] : state.server) checkpoint.tensors[kServer + name] = tensor;
+  for (const auto& [name, tensor] : state.aggregation) checkpoint.tensors[kAggregation + name] = tensor;
   for (const auto& [name, tensor] : state.filters) checkpoint.tensors[kFilters + name] = tensor;
   at::Tensor coverage = torch::empty({static_cast<std::int64_t>(state.coverage.size())}, at::kInt);
   std::copy(state.coverage.begin(), state.coverage.end(), coverage.data_ptr<std::int32_t>());
@@ -137,6 +139,7 @@ RunState to_run_state(const Checkpoint& checkpoint) {
     if (name == "model") loop.model = tensor;
     if (name == "best_model") loop.best_model = tensor;
     if (name.starts_with(kServer)) state.server[name.substr(std::string(kServer).size())] = tensor;
+    if (name.starts_with(kAggregation)) state.aggregation[name.substr(std::string(kAggregation).size())] = tensor;
     if (name.starts_with(kFilters)) state.filters[name.substr(std::string(kFilters).size())] = tensor;
     if (name == "coverage") {
       const at::Tensor counts = tensor.to(at::kInt).contiguous();

@@ -9,14 +9,14 @@
 namespace chorus {
 
 /// A run in progress as a checkpoint, and back. What the server's algorithm remembers is among the tensors, under
-/// "server.", what its filters remember under
-/// "filters.", and how often each client was selected under "coverage".
+/// "server.", what its aggregation and its filters remember under "aggregation." and "filters.", and how often each
+/// client was selected under "coverage".
 struct RunState {
   RoundLoopState loop;
   std::int64_t phase = 0;
   Variant variant = {};              ///< of the model that is used
   std::vector<PhaseSummary> phases;  ///< those that are done
-  std::map<std::string, at::Tensor> server, filters;
+  std::map<std::string, at::Tensor> server, aggregation, filters;
   std::vector<std::uint32_t> coverage;
   std::size_t coverage_rounds = 0;
   std::string data;  ///< fingerprint of what is trained on

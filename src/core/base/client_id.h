@@ -4,7 +4,7 @@
 
 namespace chorus {
 
-/// A client of a federation: 0 .. clients - 1.
+/// A client of a federation; the same one for the whole run (core/ports/roster.h).
 using ClientId = std::uint32_t;
 
 }  // namespace chorus

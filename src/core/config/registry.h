@@ -43,6 +43,19 @@ struct RegistryEntry {
   std::string unavailable;  ///< why this build does not have it; empty: it has
   std::function<std::unique_ptr<AnyConfig>()> make_config{};
   std::any factory{};  ///< a Registry<...>::Factory
+  std::any traits{};   ///< a Registry<...>::Traits
+};
+
+/// What a kind of thing declares about itself with its registration: T::Traits, or nothing.
+struct NoTraits {};
+template <typename T>
+struct TraitsOf {
+  using type = NoTraits;
+};
+template <typename T>
+requires requires { typename T::Traits; }
+struct TraitsOf<T> {
+  using type = typename T::Traits;
 };
 
 /// All names of all kinds, in the order of the alphabet. Filled before main() starts, only read afterwards.
@@ -77,6 +90,7 @@ template <typename T, typename... Args>
 class Registry {
  public:
   using Factory = std::function<std::unique_ptr<T>(const AnyConfig&, Args...)>;
+  using Traits = typename TraitsOf<T>::type;
 
   static constexpr std::string_view kKind = T::kKind;
 
@@ -87,6 +101,11 @@ class Registry {
   static std::unique_ptr<T> make_with(std::string_view name, const AnyConfig& config, Args... args) {
     const RegistryEntry& entry = RegistryIndex::global().get(kKind, name);
     return std::any_cast<const Factory&>(entry.factory)(config, std::forward<Args>(args)...);
+  }
+
+  /// What was declared with the registration; needs no instance.
+  static const Traits& traits(std::string_view name) {
+    return std::any_cast<const Traits&>(RegistryIndex::global().get(kKind, name).traits);
   }
 
   /// `make(const Config&, Args...)`, or `make(Args...)` when there is nothing to configure.
@@ -118,10 +137,10 @@ template <typename R, ConfigStruct Config = NoConfig>
 class Registration : NameRegistration {
  public:
   template <typename Make>
-  Registration(std::string name, std::string summary, Make make)
+  Registration(std::string name, std::string summary, Make make, typename R::Traits traits = {})
       : NameRegistration({std::string(R::kKind), std::move(name), std::move(summary), "",
                           [] { return std::make_unique<ConfigOf<Config>>(); },
-                          std::any(R::template factory_of<Config>(std::move(make)))}) {}
+                          std::any(R::template factory_of<Config>(std::move(make))), std::any(std::move(traits))}) {}
 };
 
 /// A whole configuration file's struct, chosen by the file's top-level key `kind` (`chorus validate`, `chorus run`).
@@ -165,6 +184,7 @@ class Choice : public AnyChoice {
  public:
   explicit Choice(std::string_view name = "") : AnyChoice(R::kKind, name) {}
   static constexpr std::string_view registry_kind() { return R::kKind; }
+  const typename R::Traits& traits() const { return R::traits(name()); }
 
   template <typename... Args>
   auto make(Args&&... args) const {

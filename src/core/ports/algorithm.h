@@ -13,35 +13,30 @@
 
 #include "core/base/error.h"
 #include "core/config/registry.h"
+#include "core/ports/aggregation.h"
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
 
 namespace chorus {
 
-/// What a client's update counts for in an average.
-enum class Weighting { kExamples, kBatches, kEqual };
-
-/// A client of this round, and how often it was drawn (more than once only with replacement).
-struct Member {
-  ClientId client = 0;
-  double times = 1;
-};
-
 /// One round, as the server sees it.
 struct RoundInput {
   Federation& federation;
+  Aggregation& aggregation;
   std::span<const Member> cohort;
-  at::Tensor model;  ///< [P]; the algorithm replaces its numbers in place
+  at::Tensor model;  ///< [P]; the algorithm changes its values in place
   std::uint64_t round = 0;
   std::uint64_t rounds = 0;  ///< of the whole run, for schedules
+  std::uint64_t seed = 0;    ///< of the run: every draw of the algorithm is keyed by it
   Weighting weighting = Weighting::kExamples;
+  std::size_t enough = 0;  ///< of the cohort, how many replies are enough; 0: all
   /// Smaller versions of what trains; null where there are none.
   const Variants* variants = nullptr;
   /// The main score of the model at a variant on the server's test examples; higher is better.
   std::function<double(const at::Tensor& model, const Variant& variant)> judge = {};
 };
 
-/// A round on the clients' own devices (DESIGN, idea 6); all zero where nobody emulates.
+/// A round on the clients' own devices; all zero without emulation.
 struct EmulatedRound {
   EmulatedTotals totals = {};           ///< of this round alone
   std::vector<ClientId> left_out = {};  ///< of RoundResult::failed, those that the emulation left out
@@ -53,8 +48,21 @@ struct RoundResult {
   double seconds = 0;                                    ///< clients spent training, all together
   double loss = 0;                                       ///< mean training loss, by the same weights
   std::vector<std::pair<ClientId, std::string>> failed;  ///< and why
-  std::map<std::string, double> numbers;                 ///< what the algorithm itself wants to tell
+  std::map<std::string, double> numbers;                 ///< what the algorithm itself reports
   EmulatedRound emulated = {};
+};
+
+/// What a method needs and does, declared with its registration, so that a configuration that cannot work is refused
+/// when it is read (apps/experiment/compatibility.h) and nobody has to make an instance to ask.
+struct AlgorithmTraits {
+  bool individual_updates = false;  ///< looks at single updates, so sums alone are not enough
+  bool own_mean = false;            ///< averages by itself, so no other aggregation can take its place
+  bool variants = false;            ///< asks clients about versions of the model: the tuning must have some
+  bool clock = false;               ///< measures by the emulated clock
+  bool pooled = false;              ///< trains on everybody's data in one place: the bound that privacy forbids
+  bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
+  bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
+  bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
 };
 
 /// The server half of a federated method: asks, and updates the model. Both halves stand in one file pair, with the
@@ -64,36 +72,20 @@ struct RoundResult {
 class Algorithm {
  public:
   static constexpr std::string_view kKind = "algorithm";
+  using Traits = AlgorithmTraits;
   virtual ~Algorithm() = default;
 
   virtual RoundResult round(const RoundInput& input) = 0;
 
   /// Everything remembered between rounds, for checkpoints; tensors may be shared with the algorithm.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }
+  /// Tensors come on the device of the model, those of floating-point type.
   virtual void restore(const std::map<std::string, at::Tensor>& state) {
     check(state.empty(), "this algorithm remembers nothing, yet a checkpoint has something for it");
   }
 
-  /// Which version of the model is the one to use now; of what is outside it nothing is evaluated or saved.
+  /// The version of the model to use now; nothing outside it is evaluated or saved.
   virtual Variant variant() const { return {}; }
-
-  /// It asks clients about versions of the model, so that the tuning must have some.
-  virtual bool needs_variants() const { return false; }
-  /// It measures by the emulated clock.
-  virtual bool needs_clock() const { return false; }
-
-  /// Whose data a client of this method is.
-  enum class Population {
-    kClients,  ///< the partition's clients
-    kPooled    ///< everybody's data in one place: the bound that privacy forbids
-  };
-  virtual Population population() const { return Population::kClients; }
-  /// No global model comes of it: every client keeps its own (local-only training), and evaluation asks the clients.
-  virtual bool personal() const { return false; }
-  /// Its equations hold only where clients make plain gradient steps: SGD without momentum, clipping or weight decay.
-  virtual bool needs_plain_sgd() const { return false; }
-  /// Its rounds do not wait for those that were asked (FedBuff), so that asking more than needed makes no sense.
-  virtual bool asynchronous() const { return false; }
 };
 
 using Algorithms = Registry<Algorithm>;

@@ -7,37 +7,57 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/client_id.h"
 #include "core/base/cost.h"
 #include "core/ports/message.h"
+#include "core/ports/roster.h"
 
 namespace chorus {
 
-/// Runs a named procedure (core/ports/procedure.h) on every client of a cohort.
+/// Asks every client of a cohort to run a named procedure (core/ports/procedure.h).
 struct Request {
   std::string procedure;
   std::uint64_t round = 0;
-  Message body = {};
+  Message body = {};                    ///< for everybody; a transport encodes it once
+  std::vector<Message> own = {};        ///< empty, or one more message per client, in the order of the cohort
+  std::uint64_t ask = 0;                ///< how often the round had asked before, where filters count
+  std::uint64_t session = 0;            ///< of a Session; 0: clients forget everything but their state afterwards
+  std::size_t enough = 0;               ///< replies after which nobody waits for the others; 0: all (over-selection)
+  std::optional<double> deadline = {};  ///< seconds after which nobody waits for a reply any more
+  std::uint64_t run = 0;     ///< fingerprint of the run; 0: not stated. A client takes part in one run at a time
+  std::uint64_t layout = 0;  ///< fingerprint of what trains; a client with another network refuses. 0: not stated
+
+  /// The own message of slot or client i; empty where there is none.
+  const Message& own_of(std::size_t i) const;
 };
 
-/// What one client answered, or why it did not.
+/// What one client replied, or why it did not.
 struct Reply {
   ClientId client = 0;
-  std::size_t slot = 0;  ///< its place in the cohort that was asked
+  std::size_t slot = 0;  ///< index in the cohort that was asked
   Message body = {};
-  std::string failure = {};  ///< empty: it answered
+  std::string failure = {};  ///< empty: it replied
   Cost cost = {};            ///< on the client's device, where devices are emulated
   bool left_out = false;     ///< it failed because the emulation says so: late, vanished, not among the first
-  /// A tensor of the body that this very process has seen to have finite numbers only; what came from elsewhere has
-  /// none.
+  /// A tensor of the body that this process itself has checked to be finite; empty for what came from elsewhere.
   std::string finite = {};
+  std::uint64_t bytes_down = 0, bytes_up = 0;  ///< of the request and of the reply, as they travelled
+  double seconds = 0;                          ///< between asking and the reply, by this machine's clock
 
   bool ok() const { return failure.empty(); }
+  /// Tells the client that its reply counts: only then does it keep the state that goes with it (control variates,
+  /// error feedback). A reply that is late, invalid or surplus is never accepted, and its client carries on as if it
+  /// had not been asked.
+  void accept() const {
+    if (on_accept) on_accept();
+  }
+  std::function<void()> on_accept = {};
 };
 
-/// The answers of a cohort, one each, in the order they arrive, which is no particular one. Read once; a client is only
-/// put to work while somebody reads, so few answers are held at a time.
+/// The replies of a cohort, one per client, in order of arrival. Read once; clients work only while somebody reads, so
+/// few replies are held at a time. May outlive the federation.
 class Replies {
  public:
   using Next = std::function<std::optional<Reply>()>;
@@ -74,24 +94,52 @@ struct Traffic {
   std::uint64_t up = 0;    ///< from them
 };
 
-/// Who can be asked. The one verb of every algorithm; nothing in it tells whether the clients are rows of a tensor in
+/// Who can be asked. The one verb of every algorithm; nothing in it says whether the clients are rows of a tensor in
 /// this process or hospitals.
 ///
 ///     for (Reply& reply : federation.ask(cohort, {.procedure = "train", .round = r, .body = body})) sum.add(reply);
 ///
-/// One `ask` at a time; its answers must be read (or dropped) before the next.
+/// One `ask` at a time: its replies must be read (or dropped) before the next.
 class Federation {
  public:
   virtual ~Federation() = default;
 
-  /// How many training examples each client has; their number is the number of clients.
-  virtual std::span<const double> sizes() const = 0;
-  std::size_t clients() const { return sizes().size(); }
+  virtual const Roster& roster() const = 0;
 
-  /// InternalError when the cohort names a client twice or one that does not exist.
+  /// InternalError when the cohort names a client twice or one that is not on the roster.
   virtual Replies ask(std::span<const ClientId> cohort, Request request) = 0;
 
+  /// Clients forget what they kept for the session. Use Session.
+  virtual void end_session(std::uint64_t session) = 0;
+
   virtual Traffic traffic() const = 0;
+};
+
+/// Several asks to one cohort within a round. A client keeps its workbench, and all that its procedures put there
+/// (values, optimizer, activations), from ask to ask; it is not copied or rebuilt. Ends with the object.
+///
+///     Session session(federation);
+///     for (int batch = 0; batch < batches; ++batch) {
+///       for (Reply& reply : session.ask(cohort, {.procedure = "fedid/step", .round = r})) ...
+///     }
+///
+/// A client that is not asked, or fails, has left the session: later asks may name the remaining ones only.
+class Session {
+ public:
+  explicit Session(Federation& federation);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { federation_.end_session(id_); }
+
+  std::uint64_t id() const { return id_; }
+  Replies ask(std::span<const ClientId> cohort, Request request) {
+    request.session = id_;
+    return federation_.ask(cohort, std::move(request));
+  }
+
+ private:
+  Federation& federation_;
+  std::uint64_t id_;
 };
 
 }  // namespace chorus

@@ -16,7 +16,7 @@
 
 namespace chorus {
 
-/// What filters take and leave.
+/// A vector on its way through filters.
 using Numbers = LargeVector<float>;
 
 /// A parameter's place in a flat vector: what filters that see matrices need to know of a Layout.
@@ -41,12 +41,14 @@ struct ErrorFeedback {
   double decay = 1;
 };
 
-/// One step between a vector of numbers and the bytes that travel. A list of them (algorithm/compression/
-/// filter_chain.h) goes in this order:
+/// One step between a vector and the bytes that travel. A list of filters (algorithm/compression/filter_chain.h) goes
+/// through these stages in order; the receiver undoes them in reverse:
 ///
-///   kReduce   fewer numbers, which the next filter goes on with, and bytes that say how to get the others back
-///   kPack     all numbers into bytes; at most one, and without any they travel as float32
-///   kEntropy  bytes into fewer bytes
+///   kTransform  as many values, changed for good: clipping, noise. The receiver sees the changed ones
+///   kReduce     fewer values, which the next filter goes on with, and bytes that say how to restore the others
+///   kPack       all values into bytes; at most one, and without any they travel as float32
+///   kMask       bytes that only somebody with the key can read; at most one
+///   kEntropy    fewer bytes; at most one
 ///
 /// A filter is immutable and thread-safe; what it remembers lies in the context's memory, where a tensor of another
 /// size than it should have is forgotten. Random draws come from the context's key only. All bytes are little-endian.
@@ -54,11 +56,14 @@ struct ErrorFeedback {
 class Filter {
  public:
   static constexpr std::string_view kKind = "filter";
-  enum class Stage { kReduce, kPack, kEntropy };
+  enum class Stage { kTransform, kReduce, kPack, kMask, kEntropy };
   using Bytes = LargeVector<std::byte>;
 
   virtual ~Filter() = default;
   virtual Stage stage() const = 0;
+
+  /// Of kTransform. Applied to every float32 tensor, however short.
+  virtual Numbers transform(std::span<const float>, const FilterContext&) const { wrong_stage(); }
 
   /// kReduce and kPack: appends its bytes, and returns what is left for the next filter (kPack: nothing).
   virtual Numbers encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
@@ -66,6 +71,10 @@ class Filter {
   virtual std::size_t left(std::span<const std::byte>, std::size_t) const { wrong_stage(); }
   /// The `size` numbers, or something near them, from exactly those bytes and what the next filter gives back.
   virtual Numbers decode(std::span<const std::byte>, Numbers, std::size_t) const { wrong_stage(); }
+
+  /// Of kMask, in place. The receiver's context has the same key; it has no memory.
+  virtual void mask(std::span<std::byte>, const FilterContext&) const { wrong_stage(); }
+  virtual void unmask(std::span<std::byte>, const FilterContext&) const { wrong_stage(); }
 
   /// Of kEntropy.
   virtual Bytes squeeze(std::span<const std::byte>) const { wrong_stage(); }

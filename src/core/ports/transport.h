@@ -1,19 +1,59 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/config/registry.h"
-#include "core/ports/federation.h"
 
 namespace chorus {
 
-/// A federation that is reached through a transport: its messages travel as bytes. Made from the federation that
-/// answers at the far end, which must outlive it.
-class TransportedFederation : public Federation {
- public:
-  static constexpr std::string_view kKind = "transport";
+/// The far end of one connection of a server, unique while the server runs. A peer is a process: it may host one client
+/// or a thousand.
+using PeerId = std::uint64_t;
+
+/// Something that happened at the server's end.
+struct TransportEvent {
+  enum class Kind { kJoined, kFrame, kLeft };
+  Kind kind = Kind::kFrame;
+  PeerId peer = 0;
+  std::string frame = {};  ///< of kFrame: one whole message, as the peer sent it
 };
 
-using Transports = Registry<TransportedFederation, Federation&>;
+/// The server's end: moves whole frames of bytes to and from its peers, in order per peer, each at most once. Knows
+/// nothing of what they say. `send` and `receive` may be called from different threads.
+class ServerTransport {
+ public:
+  virtual ~ServerTransport() = default;
+  /// Hands a frame over; one buffer may go to many peers. False: the peer is gone.
+  virtual bool send(PeerId peer, std::shared_ptr<const std::string> frame) = 0;
+  /// The next event, or nothing after so many seconds (empty: waits for ever) or once the transport is closed.
+  virtual std::optional<TransportEvent> receive(std::optional<double> seconds) = 0;
+};
+
+/// A client's end. The same rules.
+class ClientTransport {
+ public:
+  virtual ~ClientTransport() = default;
+  /// Waits while too much is under way. False: the server is gone.
+  virtual bool send(std::string frame) = 0;
+  virtual std::optional<std::string> receive(std::optional<double> seconds) = 0;
+  /// False once the server is gone and everything it sent has been read.
+  virtual bool connected() const = 0;
+};
+
+/// A way for bytes to travel, by name. Adding one is a folder and a Registration; tests/contract/transport_test.cpp
+/// says what it must do.
+class Transport {
+ public:
+  static constexpr std::string_view kKind = "transport";
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<ServerTransport> listen() = 0;
+  virtual std::unique_ptr<ClientTransport> connect() = 0;
+};
+
+using Transports = Registry<Transport>;
 
 }  // namespace chorus

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/client_id.h"
+#include "core/ports/kept.h"
 #include "core/ports/message.h"
 
 namespace chorus {
@@ -63,11 +65,25 @@ class Workbench {
 
   virtual std::span<const ClientId> clients() const = 0;
   virtual std::int64_t parameters() const = 0;  ///< P, what trains
-  /// Loaded when first asked for.
+  /// Loaded when first asked for. A procedure replaces tensors and never writes into them: what is stored stays as it
+  /// is until the reply is accepted.
   virtual ClientState& state(std::size_t i) = 0;
-  /// Puts every state that was asked for away until the client is asked again. The federation calls it after a
-  /// procedure has succeeded, for clients that did not fail.
-  virtual void keep_state(std::size_t i) = 0;
+  /// What stores the state of client i as it is now, to be called when its reply is accepted. Null: it was never asked
+  /// for. The function may outlive the workbench.
+  virtual std::function<void()> state_to_keep(std::size_t i) = 0;
+
+  /// Only the clients at these indices (ascending) remain, with their state and what was kept for them.
+  void retain(std::span<const std::size_t> clients) {
+    retain_clients(clients);
+    for (auto& entry : kept_) entry.second->retain(clients);
+  }
+  /// What a procedure keeps between the asks of a session, by name; null: nothing yet. Without a session everything is
+  /// forgotten after each ask.
+  Kept* kept(const std::string& name) const {
+    const auto found = kept_.find(name);
+    return found == kept_.end() ? nullptr : found->second.get();
+  }
+  void keep(const std::string& name, std::unique_ptr<Kept> what) { kept_[name] = std::move(what); }
 
   /// Trains from `start`, [P] for all or [C, P].
   virtual TrainResult train(const at::Tensor& start, const TrainWish& wish) = 0;
@@ -81,6 +97,12 @@ class Workbench {
   /// The totals of the task's metric for each client (read by the task's side of the server); clients without test
   /// examples give an empty message.
   virtual std::vector<Message> evaluate(const at::Tensor& values, TestOn on) = 0;
+
+ protected:
+  virtual void retain_clients(std::span<const std::size_t> clients) = 0;
+
+ private:
+  std::map<std::string, std::unique_ptr<Kept>> kept_;
 };
 
 }  // namespace chorus

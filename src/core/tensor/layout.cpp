@@ -1,8 +1,10 @@
 #include "core/tensor/layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/fingerprint.h"
 
 namespace chorus {
 
@@ -93,6 +95,15 @@ void Layout::place() {
     }
     if (turn == 0) products_size_ = trainable_size_;
   }
+}
+
+std::uint64_t Layout::fingerprint() const {
+  Fingerprint print;
+  for (const ParamSpec& spec : specs_) {
+    if (!spec.trainable) continue;
+    print = chorus::fingerprint(fmt::format("{} {} {}", spec.name, spec.offset, fmt::join(spec.shape, "x")), print);
+  }
+  return print.low | 1;
 }
 
 }  // namespace chorus

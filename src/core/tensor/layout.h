@@ -97,6 +97,8 @@ class Layout {
   std::int64_t products_size() const { return products_size_; }
   std::int64_t trainable_size() const { return trainable_size_; }
   std::int64_t frozen_size() const { return frozen_size_; }
+  /// Of the names, shapes and offsets of what trains: both ends of a federation must have the same. Never 0.
+  std::uint64_t fingerprint() const;
   /// Every number a checkpoint holds.
   std::int64_t size() const { return trainable_size_ + frozen_size_; }
 

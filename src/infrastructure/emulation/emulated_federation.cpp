@@ -19,6 +19,7 @@ void leave_out(Reply& reply, std::string why) {
   reply.body = {};
   reply.failure = std::move(why);
   reply.left_out = true;
+  reply.on_accept = {};
 }
 
 // What a client has spent when it vanishes after so many of its seconds: download, training, upload, in this order.
@@ -42,31 +43,34 @@ Cost spent_until(double seconds, const Cost& whole, double down_seconds, const D
 /// One `ask` under way.
 class EmulatedFederation::Asking {
  public:
-  Asking(const EmulatedFederationInput& input, std::span<const ClientId> cohort, Request request)
-      : input_(input),
-        deadline_(input.fleet.config().deadline),
-        work_(input.work),
+  Asking(std::shared_ptr<const EmulatedFederationInput> shared, std::span<const ClientId> cohort, Request request)
+      : shared_(std::move(shared)),
+        input_(*shared_),
+        deadline_(input_.fleet.config().deadline),
+        work_(input_.work),
         passes_(passes_of(request.procedure)),
         round_(request.round),
-        start_(input.clock ? input.clock() : 0) {
+        start_(input_.clock ? input_.clock() : 0) {
     work_.depth = request.body.number("depth", work_.depth);
     work_.way.cached = request.body.number("cached", work_.way.cached ? 1 : 0) != 0;
     request_bytes_ = static_cast<double>(request.body.bytes());
     std::vector<ClientId> staying;
+    std::vector<Message> own;
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
-      const bool empty = sizes()[cohort[slot]] <= 0;
+      const bool empty = size_of(cohort[slot]) <= 0;
       if (const auto share = empty ? std::nullopt : input_.fleet.dropout(cohort[slot], round_)) {
         vanishing_.push_back({cohort[slot], slot, *share});
       } else {
         staying.push_back(cohort[slot]);
         slots_.push_back(slot);
+        if (!request.own.empty()) own.push_back(std::move(request.own[slot]));
       }
     }
-    const double factor = input.fleet.config().over_selection;
-    const auto asked = static_cast<double>(cohort.size());
-    take_ = factor > 1 ? std::max<std::size_t>(static_cast<std::size_t>(asked / factor + 1e-9), 1) : cohort.size();
+    request.own = std::move(own);
+    take_ = request.enough > 0 ? std::min(request.enough, cohort.size()) : cohort.size();
     chooses_ = take_ < cohort.size();
-    if (!staying.empty()) inner_.emplace(input.inner.ask(staying, std::move(request)));
+    request.enough = 0;  // who is first is decided here, by the emulated clock
+    if (!staying.empty()) inner_.emplace(input_.inner.ask(staying, std::move(request)));
   }
 
   std::optional<Reply> next() {
@@ -84,7 +88,7 @@ class EmulatedFederation::Asking {
   }
 
  private:
-  std::span<const double> sizes() const { return input_.inner.sizes(); }
+  double size_of(ClientId client) const { return input_.inner.roster().size_of(client); }
   double pass(ClientId client) const { return input_.batches ? passes_ * input_.batches(client) : 0; }
 
   struct Vanishing {
@@ -110,19 +114,18 @@ class EmulatedFederation::Asking {
   /// The next real answer with its cost; late ones are left out.
   std::optional<Reply> read() {
     if (!inner_) return std::nullopt;
-    const Traffic before = input_.inner.traffic();
     auto reply = inner_->next();
     if (!reply) {
       inner_.reset();
       return std::nullopt;
     }
-    const Traffic after = input_.inner.traffic();
     reply->slot = slots_.at(reply->slot);
-    if (sizes()[reply->client] <= 0) return reply;
+    if (size_of(reply->client) <= 0) return reply;
     ClientLoad load;
-    load.batches = reply->body.number("batches", pass(reply->client));
-    load.bytes_down = static_cast<double>(after.down - before.down);
-    load.bytes_up = static_cast<double>(after.up - before.up);
+    const double batches = reply->body.number("batches", pass(reply->client));
+    load.batches = batches >= 0 && batches < 1e12 ? batches : pass(reply->client);
+    load.bytes_down = static_cast<double>(reply->bytes_down);
+    load.bytes_up = static_cast<double>(reply->bytes_up);
     answers_ += 1;
     bytes_down_ += load.bytes_down;
     bytes_up_ += load.bytes_up;
@@ -165,6 +168,7 @@ class EmulatedFederation::Asking {
     std::move(others.begin(), others.end(), std::back_inserter(chosen_));
   }
 
+  std::shared_ptr<const EmulatedFederationInput> shared_;
   const EmulatedFederationInput& input_;
   std::optional<double> deadline_;
   EmulatedWork work_;
@@ -182,7 +186,7 @@ class EmulatedFederation::Asking {
 
 Replies EmulatedFederation::ask(std::span<const ClientId> cohort, Request request) {
   if (only_measures(request.procedure)) return input_.inner.ask(cohort, std::move(request));
-  const auto asking = std::make_shared<Asking>(input_, cohort, std::move(request));
+  const auto asking = std::make_shared<Asking>(shared_, cohort, std::move(request));
   return Replies([asking] { return asking->next(); });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "core/ports/federation.h"
 #include "infrastructure/emulation/fleet.h"
@@ -16,29 +17,32 @@ struct EmulatedFederationInput {
   std::function<double(ClientId)> batches = {};
 };
 
-/// A federation on the emulated clock: fills in what every answer would have cost on its client's device, and leaves
-/// out those that come too late. Around any federation; its bytes are those that this one counts.
+/// A federation on the emulated clock: fills in what every reply would have cost on its client's device, and leaves
+/// out those that come too late. Around any federation; the bytes are those of its replies.
 ///
 ///   vanished         (`dropout`) is not asked at all; it has spent its share of the time when it goes. The server
-///   waits
-///                    for it until the deadline, or, without one, until it goes.
-///   late             behind the deadline: its answer is dropped, its work and traffic are counted.
-///   over-selection   of m that are asked, the first floor(m / over_selection) answers are taken; the round ends with
-///                    the last of them. At most these are held in memory.
+///                    waits for it until the deadline, or, without one, until it goes.
+///   late             after the deadline: its reply is dropped, its work and traffic are counted.
+///   over-selection   of those asked, the first Request::enough replies are used; the round ends with the last of them.
+///                    At most these are held in memory.
 ///
-/// The time of a request is the largest `cost.seconds` of its replies. Requests that only measure ("evaluate",
-/// "local/evaluate") cost nothing; "loss" costs a third of a pass over the data.
+/// A reply that is left out is never accepted, so its client keeps no state from it. The time of a request is the
+/// largest `cost.seconds` of its replies. Requests that only measure ("evaluate", "local/evaluate") cost nothing;
+/// "loss" costs a third of a pass over the data.
 class EmulatedFederation : public Federation {
  public:
-  explicit EmulatedFederation(const EmulatedFederationInput& input) : input_(input) {}
+  explicit EmulatedFederation(const EmulatedFederationInput& input)
+      : input_(input), shared_(std::make_shared<const EmulatedFederationInput>(input)) {}
 
-  std::span<const double> sizes() const override { return input_.inner.sizes(); }
+  const Roster& roster() const override { return input_.inner.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { input_.inner.end_session(session); }
   Traffic traffic() const override { return input_.inner.traffic(); }
 
  private:
   class Asking;
   EmulatedFederationInput input_;
+  std::shared_ptr<const EmulatedFederationInput> shared_;  // with replies that may outlive this
 };
 
 }  // namespace chorus

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 /// Client c answers with c + 1 batches and 1 MB, in reverse order of being asked; client 9 has no data.
 class TenClients : public Federation {
  public:
-  std::span<const double> sizes() const override { return sizes_; }
+  const Roster& roster() const override { return roster_; }
+  void end_session(std::uint64_t) override {}
   Traffic traffic() const override { return traffic_; }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     asked.assign(cohort.begin(), cohort.end());
@@ -28,20 +29,23 @@ class TenClients : public Federation {
     return Replies([this, next, request]() -> std::optional<Reply> {
       if (*next == 0) return std::nullopt;
       const std::size_t slot = --*next;
-      Reply reply{asked[slot], slot, {}, sizes_[asked[slot]] > 0 ? "" : "it has no training data"};
-      traffic_.down += 2'000'000;
-      traffic_.up += 1'000'000;
+      Reply reply{asked[slot], slot, {}, roster_.size_of(asked[slot]) > 0 ? "" : "it has no training data"};
+      reply.bytes_down = 2'000'000;
+      reply.bytes_up = 1'000'000;
+      reply.on_accept = [this, client = reply.client] { accepted.push_back(client); };
+      traffic_.down += reply.bytes_down;
+      traffic_.up += reply.bytes_up;
       reply.body.numbers["who"] = asked[slot];
       if (request.procedure == "train") reply.body.numbers["batches"] = asked[slot] + 1;
       return reply;
     });
   }
 
-  std::vector<ClientId> asked;
+  std::vector<ClientId> asked, accepted;
   std::vector<std::string> requests;
 
  private:
-  std::vector<double> sizes_ = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
+  Roster roster_ = Roster::of_sizes(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 0});
   Traffic traffic_;
 };
 
@@ -141,7 +145,10 @@ TEST(EmulatedFederation, AnswersBehindTheDeadlineAreLeftOut) {
 
 TEST(EmulatedFederation, OverSelectionTakesTheFirstToAnswer) {
   World world("{over_selection: 1.5}");
-  const auto replies = world.ask({8, 1, 3, 0, 7, 2});
+  const Request four{.procedure = "train", .round = 1, .enough = 4};
+  const auto replies = world.ask({8, 1, 3, 0, 7, 2}, four);
+  for (const Reply& reply : replies) reply.accept();
+  EXPECT_THAT(world.inner.accepted, ElementsAre(1, 3, 0, 2));  // the others keep the state they had
   EXPECT_THAT(answered(replies), ElementsAre(1, 3, 0, 2));
   EXPECT_THAT(replies[0].failure, HasSubstr("4 others"));
   EXPECT_DOUBLE_EQ(replies[0].cost.seconds, 3 + 4 * kBatch);  // the server stopped waiting with client 3
@@ -149,8 +156,10 @@ TEST(EmulatedFederation, OverSelectionTakesTheFirstToAnswer) {
   EXPECT_EQ(world.federation.traffic().up, 6'000'000U);  // everybody's traffic is counted
   // Both: those behind the deadline do not count among the first.
   World both("{over_selection: 1.5, deadline: 3.5}");  // two batches
-  EXPECT_THAT(answered(both.ask({8, 1, 3, 0, 7, 2})), ElementsAre(1, 0));
-  EXPECT_EQ(both.ask({8, 1, 3, 0, 7, 2})[0].cost.seconds, 3.5);
+  EXPECT_THAT(answered(both.ask({8, 1, 3, 0, 7, 2}, four)), ElementsAre(1, 0));
+  EXPECT_EQ(both.ask({8, 1, 3, 0, 7, 2}, four)[0].cost.seconds, 3.5);
+  // No more could be reached than the round needs: all of them count.
+  EXPECT_THAT(answered(world.ask({8, 1, 3, 0}, four)), ElementsAre(8, 1, 3, 0));
 }
 
 TEST(EmulatedFederation, ClientsThatVanishAreNotAsked) {
@@ -176,7 +185,7 @@ TEST(EmulatedFederation, ClientsThatVanishAreNotAsked) {
   EXPECT_TRUE(all.inner.requests.empty());
   EXPECT_THAT(seconds_of(replies), ElementsAre(60, 60));
   World chosen("{dropout: 1, over_selection: 2}");
-  EXPECT_THAT(answered(chosen.ask({0, 1})), ElementsAre());
+  EXPECT_THAT(answered(chosen.ask({0, 1}, {.procedure = "train", .round = 1, .enough = 1})), ElementsAre());
 }
 
 TEST(EmulatedFederation, AMixedFleetIsAsSlowAsItsSlowest) {

@@ -1,33 +1,133 @@
 #include "infrastructure/transport/inproc/inproc.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
 #include "core/base/error.h"
-#include "infrastructure/transport/wire/wire.h"
 
 namespace chorus {
 
-Replies InprocFederation::ask(std::span<const ClientId> cohort, Request request) {
-  const std::string bytes = encode_request(request);
-  auto arrived = decode_request(bytes);
-  check(arrived.ok(), "our own request cannot be read");
-  const auto replies = std::make_shared<Replies>(far_end_.ask(cohort, std::move(arrived).value()));
-  const std::uint64_t size = bytes.size();
-  return Replies([this, replies, size]() -> std::optional<Reply> {
-    const std::optional<Reply> answer = replies->next();
-    if (!answer) return std::nullopt;
-    const std::string sent = encode_reply(*answer);
-    traffic_.down += size;
-    traffic_.up += sent.size();
-    auto reply = decode_reply(sent);
-    check(reply.ok(), "our own reply cannot be read");
-    return std::move(reply).value();
-  });
-}
+/// Everything both ends share.
+struct InprocTransport::Hub {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<TransportEvent> to_server;
+  std::size_t frames_to_server = 0;
+  std::map<PeerId, std::deque<std::shared_ptr<const std::string>>> to_client;  // the peers that are connected
+  PeerId last_peer = 0;
+  bool listening = false, closed = false;  // closed: the server is gone
+};
 
 namespace {
 
-const Registration<Transports> kRegisteredInproc{
-    "inproc", "messages become bytes and come back, in this process",
-    [](Federation& far_end) { return std::make_unique<InprocFederation>(far_end); }};
+using Hub = InprocTransport::Hub;
+
+// Waits until `ready`, or so long.
+template <typename Ready>
+bool wait(std::unique_lock<std::mutex>& lock, Hub& hub, std::optional<double> seconds, Ready ready) {
+  if (!seconds) {
+    hub.changed.wait(lock, ready);
+    return true;
+  }
+  return hub.changed.wait_for(lock, std::chrono::duration<double>(*seconds), ready);
+}
+
+class InprocServer : public ServerTransport {
+ public:
+  explicit InprocServer(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+  ~InprocServer() override {
+    const std::lock_guard lock(hub_->mutex);
+    hub_->closed = true;
+    hub_->changed.notify_all();
+  }
+
+  bool send(PeerId peer, std::shared_ptr<const std::string> frame) override {
+    const std::lock_guard lock(hub_->mutex);
+    const auto found = hub_->to_client.find(peer);
+    if (found == hub_->to_client.end()) return false;
+    found->second.push_back(std::move(frame));
+    hub_->changed.notify_all();
+    return true;
+  }
+
+  std::optional<TransportEvent> receive(std::optional<double> seconds) override {
+    std::unique_lock lock(hub_->mutex);
+    if (!wait(lock, *hub_, seconds, [&] { return !hub_->to_server.empty(); })) return std::nullopt;
+    TransportEvent event = std::move(hub_->to_server.front());
+    hub_->to_server.pop_front();
+    if (event.kind == TransportEvent::Kind::kFrame) --hub_->frames_to_server;
+    hub_->changed.notify_all();
+    return event;
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+};
+
+class InprocClient : public ClientTransport {
+ public:
+  explicit InprocClient(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {
+    const std::lock_guard lock(hub_->mutex);
+    peer_ = ++hub_->last_peer;
+    hub_->to_client[peer_];
+    hub_->to_server.push_back({TransportEvent::Kind::kJoined, peer_, {}});
+    hub_->changed.notify_all();
+  }
+  ~InprocClient() override {
+    const std::lock_guard lock(hub_->mutex);
+    hub_->to_client.erase(peer_);
+    hub_->to_server.push_back({TransportEvent::Kind::kLeft, peer_, {}});
+    hub_->changed.notify_all();
+  }
+
+  bool send(std::string frame) override {
+    std::unique_lock lock(hub_->mutex);
+    hub_->changed.wait(lock, [&] { return hub_->closed || hub_->frames_to_server < InprocTransport::kMostWaiting; });
+    if (hub_->closed) return false;
+    hub_->to_server.push_back({TransportEvent::Kind::kFrame, peer_, std::move(frame)});
+    ++hub_->frames_to_server;
+    hub_->changed.notify_all();
+    return true;
+  }
+
+  std::optional<std::string> receive(std::optional<double> seconds) override {
+    std::unique_lock lock(hub_->mutex);
+    auto& inbox = hub_->to_client.at(peer_);
+    if (!wait(lock, *hub_, seconds, [&] { return !inbox.empty() || hub_->closed; }) || inbox.empty()) {
+      return std::nullopt;
+    }
+    const std::shared_ptr<const std::string> frame = std::move(inbox.front());
+    inbox.pop_front();
+    return *frame;
+  }
+
+  bool connected() const override {
+    const std::lock_guard lock(hub_->mutex);
+    return !hub_->closed || !hub_->to_client.at(peer_).empty();
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  PeerId peer_ = 0;
+};
+
+const Registration<Transports> kRegisteredInproc{"inproc", "bytes through queues of this process",
+                                                 [] { return std::make_unique<InprocTransport>(); }};
 
 }  // namespace
+
+InprocTransport::InprocTransport() : hub_(std::make_shared<Hub>()) {}
+
+std::unique_ptr<ServerTransport> InprocTransport::listen() {
+  const std::lock_guard lock(hub_->mutex);
+  check(!hub_->listening, "an in-process transport has one server");
+  hub_->listening = true;
+  return std::make_unique<InprocServer>(hub_);
+}
+
+std::unique_ptr<ClientTransport> InprocTransport::connect() { return std::make_unique<InprocClient>(hub_); }
+
 }  // namespace chorus

@@ -1,23 +1,26 @@
 #pragma once
 
+#include <memory>
+
 #include "core/ports/transport.h"
 
 namespace chorus {
 
-/// A transport without a network: every request and reply becomes the bytes of the wire, and comes back from them, so
-/// what is counted is what would be sent. For tests of everything that a real transport will do with messages, and for
-/// simulations that want exact traffic. Bytes that cannot be read are an InternalError: nobody else wrote them.
-class InprocFederation : public TransportedFederation {
+/// A transport without a network: frames go through queues in this process. For tests of everything that servers and
+/// clients do with bytes, and for simulations that want exact traffic. A client waits while kMostWaiting frames of all
+/// clients are unread; a server never waits.
+class InprocTransport : public Transport {
  public:
-  explicit InprocFederation(Federation& far_end) : far_end_(far_end) {}
+  static constexpr std::size_t kMostWaiting = 16;
 
-  std::span<const double> sizes() const override { return far_end_.sizes(); }
-  Replies ask(std::span<const ClientId> cohort, Request request) override;
-  Traffic traffic() const override { return traffic_; }
+  InprocTransport();
+  std::unique_ptr<ServerTransport> listen() override;
+  std::unique_ptr<ClientTransport> connect() override;
+
+  struct Hub;
 
  private:
-  Federation& far_end_;
-  Traffic traffic_;
+  std::shared_ptr<Hub> hub_;
 };
 
 }  // namespace chorus

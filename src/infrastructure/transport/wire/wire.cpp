@@ -15,6 +15,7 @@ namespace chorus {
 namespace {
 
 constexpr int kMostDimensions = 8;
+constexpr std::size_t kMostOfNothing = 1 << 20;  // of a dimension of a tensor without elements
 
 struct TypePair {
   wire::Tensor::Type wire;
@@ -51,17 +52,19 @@ std::optional<Failure> take_tensor(const std::string& name, const wire::Tensor& 
   }
   if (type == nullptr) return malformed(fmt::format("tensor \"{}\" has the unknown type {}", name, in.type()));
   if (in.shape_size() > kMostDimensions) return malformed(fmt::format("tensor \"{}\" has too many dimensions", name));
-  // The product is compared with what is there, so it cannot overflow: every partial one is at most the data's size.
+  // Every dimension alone, and every partial product, is compared with what is there, so nothing can overflow.
   const std::size_t width = c10::elementSize(type->torch);
   const std::size_t there = in.data().size() / width;
-  std::size_t numbers = 1;
+  std::size_t elements = 1;
   for (const std::int64_t size : in.shape()) {
-    const bool fits = size >= 0 && (size == 0 || numbers == 0 || static_cast<std::uint64_t>(size) <= there / numbers);
-    if (!fits)
+    // An empty tensor may have other dimensions, but none larger than a real one could have.
+    const std::size_t most = elements > 0 && there > 0 ? there / elements : kMostOfNothing;
+    if (size < 0 || static_cast<std::uint64_t>(size) > most) {
       return malformed(fmt::format("the shape of tensor \"{}\" does not fit its {} bytes", name, in.data().size()));
-    numbers *= static_cast<std::size_t>(size);
+    }
+    elements *= static_cast<std::size_t>(size);
   }
-  if (numbers * width != in.data().size()) {
+  if (elements * width != in.data().size()) {
     return malformed(fmt::format("the shape of tensor \"{}\" does not fit its {} bytes", name, in.data().size()));
   }
   out = torch::empty(std::vector<std::int64_t>(in.shape().begin(), in.shape().end()), type->torch);
@@ -78,65 +81,146 @@ std::optional<Failure> take(const wire::Body& body, Message& message) {
   return std::nullopt;
 }
 
-template <typename Wire>
-std::optional<Failure> parse(std::string_view bytes, Wire& message) {
-  // What is wrong with a peer's bytes is told by the result, not by the library on standard error.
-  static std::once_flag quiet;
-  std::call_once(quiet, [] { google::protobuf::SetLogHandler(nullptr); });
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) return malformed("it is over 2 GiB");
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return malformed("the bytes are damaged");
-  if (message.version() != kWireVersion) {
-    return malformed(
-        fmt::format("it is of version {} and this program speaks version {}", message.version(), kWireVersion));
-  }
-  return std::nullopt;
+void put(const RosterEntry& entry, wire::Hello::Client& out) {
+  out.set_id(entry.id);
+  out.set_name(entry.name);
+  if (entry.examples) out.set_examples(*entry.examples);
+  out.set_model(entry.model);
 }
 
-template <typename Wire>
-std::string bytes_of(const Wire& message) {
+struct Writer {
+  wire::Frame& out;
+
+  void operator()(const HelloFrame& frame) const {
+    wire::Hello& hello = *out.mutable_hello();
+    for (const RosterEntry& entry : frame.clients) put(entry, *hello.add_clients());
+  }
+  void operator()(const RequestFrame& frame) const {
+    wire::Request& request = *out.mutable_request();
+    request.set_number(frame.number);
+    request.set_procedure(frame.request.procedure);
+    request.set_round(frame.request.round);
+    request.set_ask(frame.request.ask);
+    request.set_session(frame.request.session);
+    request.set_run(frame.request.run);
+    request.set_layout(frame.request.layout);
+    put(frame.request.body, *request.mutable_body());
+  }
+  void operator()(const CohortFrame& frame) const {
+    wire::Cohort& cohort = *out.mutable_cohort();
+    cohort.set_number(frame.number);
+    for (const CohortFrame::Member& member : frame.members) {
+      wire::Cohort::Member& added = *cohort.add_members();
+      added.set_client(member.client);
+      added.set_slot(member.slot);
+      put(member.own, *added.mutable_own());
+    }
+  }
+  void operator()(const ReplyFrame& frame) const {
+    wire::Reply& reply = *out.mutable_reply();
+    reply.set_number(frame.number);
+    reply.set_client(frame.reply.client);
+    reply.set_slot(frame.reply.slot);
+    reply.set_failure(frame.reply.failure);
+    reply.set_seconds(frame.reply.seconds);
+    put(frame.reply.body, *reply.mutable_body());
+  }
+  void operator()(const AcceptFrame& frame) const {
+    out.mutable_accept()->set_number(frame.number);
+    out.mutable_accept()->set_slot(frame.slot);
+  }
+  void operator()(const CancelFrame& frame) const { out.mutable_cancel()->set_number(frame.number); }
+  void operator()(const EndSessionFrame& frame) const { out.mutable_end_session()->set_session(frame.session); }
+};
+
+Result<Frame> read_hello(const wire::Hello& in) {
+  HelloFrame frame;
+  for (const wire::Hello::Client& client : in.clients()) {
+    RosterEntry entry{.id = client.id(), .name = client.name(), .examples = {}, .model = client.model()};
+    if (client.has_examples()) {
+      const double examples = client.examples();
+      if (!(examples >= 0 && examples < 1e15)) return malformed("a client's number of examples is not one");
+      entry.examples = examples;
+    }
+    frame.clients.push_back(std::move(entry));
+  }
+  return Frame(std::move(frame));
+}
+
+Result<Frame> read_request(const wire::Request& in) {
+  RequestFrame frame{in.number(), {.procedure = in.procedure(), .round = in.round()}};
+  frame.request.ask = in.ask();
+  frame.request.session = in.session();
+  frame.request.run = in.run();
+  frame.request.layout = in.layout();
+  if (auto failure = take(in.body(), frame.request.body)) return *failure;
+  return Frame(std::move(frame));
+}
+
+Result<Frame> read_cohort(const wire::Cohort& in) {
+  CohortFrame frame{in.number(), {}};
+  for (const wire::Cohort::Member& member : in.members()) {
+    CohortFrame::Member& added = frame.members.emplace_back();
+    added.client = member.client();
+    added.slot = static_cast<std::size_t>(member.slot());
+    if (auto failure = take(member.own(), added.own)) return *failure;
+  }
+  return Frame(std::move(frame));
+}
+
+Result<Frame> read_reply(const wire::Reply& in) {
+  ReplyFrame frame{in.number(), {}};
+  frame.reply.client = in.client();
+  frame.reply.slot = static_cast<std::size_t>(in.slot());
+  frame.reply.failure = in.failure();
+  frame.reply.seconds = in.seconds() >= 0 ? in.seconds() : 0;
+  if (auto failure = take(in.body(), frame.reply.body)) return *failure;
+  return Frame(std::move(frame));
+}
+
+}  // namespace
+
+std::string encode_frame(const Frame& frame) {
+  wire::Frame out;
+  out.set_version(kWireVersion);
+  std::visit(Writer{out}, frame);
   std::string bytes;
-  if (message.ByteSizeLong() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
-      !message.SerializeToString(&bytes)) {
+  if (out.ByteSizeLong() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
+      !out.SerializeToString(&bytes)) {
     throw WorldError("a message is over 2 GiB, the most that protobuf can carry; train fewer parameters");
   }
   return bytes;
 }
 
-}  // namespace
-
-std::string encode_request(const Request& request) {
-  wire::Request out;
-  out.set_version(kWireVersion);
-  out.set_procedure(request.procedure);
-  out.set_round(request.round);
-  put(request.body, *out.mutable_body());
-  return bytes_of(out);
-}
-
-std::string encode_reply(const Reply& reply) {
-  wire::Reply out;
-  out.set_version(kWireVersion);
-  out.set_client(reply.client);
-  out.set_slot(reply.slot);
-  out.set_failure(reply.failure);
-  put(reply.body, *out.mutable_body());
-  return bytes_of(out);
-}
-
-Result<Request> decode_request(std::string_view bytes) {
-  wire::Request in;
-  if (auto failure = parse(bytes, in)) return *failure;
-  Request request{in.procedure(), in.round(), {}};
-  if (auto failure = take(in.body(), request.body)) return *failure;
-  return request;
-}
-
-Result<Reply> decode_reply(std::string_view bytes) {
-  wire::Reply in;
-  if (auto failure = parse(bytes, in)) return *failure;
-  Reply reply{in.client(), static_cast<std::size_t>(in.slot()), {}, in.failure()};
-  if (auto failure = take(in.body(), reply.body)) return *failure;
-  return reply;
+Result<Frame> decode_frame(std::string_view bytes) {
+  // What is wrong with a peer's bytes is said by the result, not by the library on standard error.
+  static std::once_flag quiet;
+  std::call_once(quiet, [] { google::protobuf::SetLogHandler(nullptr); });
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) return malformed("it is over 2 GiB");
+  wire::Frame in;
+  if (!in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return malformed("the bytes are damaged");
+  if (in.version() != kWireVersion) {
+    return malformed(fmt::format("it is of version {} and this program speaks version {}", in.version(), kWireVersion));
+  }
+  switch (in.what_case()) {
+    case wire::Frame::kHello:
+      return read_hello(in.hello());
+    case wire::Frame::kRequest:
+      return read_request(in.request());
+    case wire::Frame::kCohort:
+      return read_cohort(in.cohort());
+    case wire::Frame::kReply:
+      return read_reply(in.reply());
+    case wire::Frame::kAccept:
+      return Frame(AcceptFrame{in.accept().number(), static_cast<std::size_t>(in.accept().slot())});
+    case wire::Frame::kCancel:
+      return Frame(CancelFrame{in.cancel().number()});
+    case wire::Frame::kEndSession:
+      return Frame(EndSessionFrame{in.end_session().session()});
+    case wire::Frame::WHAT_NOT_SET:
+      break;
+  }
+  return malformed("it says nothing that this program knows");
 }
 
 }  // namespace chorus

@@ -3,21 +3,57 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/ports/federation.h"
 
 namespace chorus {
 
-/// Requests and replies as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
-inline constexpr std::uint32_t kWireVersion = 1;
+/// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
+inline constexpr std::uint32_t kWireVersion = 2;
 
-std::string encode_request(const Request& request);
-std::string encode_reply(const Reply& reply);
+/// Who a client process hosts.
+struct HelloFrame {
+  std::vector<RosterEntry> clients;
+};
+/// The shared part of a request; `request.own` does not travel with it.
+struct RequestFrame {
+  std::uint64_t number = 0;
+  Request request;
+};
+struct CohortFrame {
+  struct Member {
+    ClientId client = 0;
+    std::size_t slot = 0;
+    Message own = {};
+  };
+  std::uint64_t number = 0;
+  std::vector<Member> members;
+};
+struct ReplyFrame {
+  std::uint64_t number = 0;
+  Reply reply;
+};
+struct AcceptFrame {
+  std::uint64_t number = 0;
+  std::size_t slot = 0;
+};
+struct CancelFrame {
+  std::uint64_t number = 0;
+};
+struct EndSessionFrame {
+  std::uint64_t session = 0;
+};
+using Frame =
+    std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame>;
+
+/// WorldError when it is over 2 GiB.
+std::string encode_frame(const Frame& frame);
 
 /// Everything in the bytes is checked: a shape that does not fit its data, an unknown type, another version, bytes that
-/// are no message. Tensors are on the CPU and own their memory.
-Result<Request> decode_request(std::string_view bytes);
-Result<Reply> decode_reply(std::string_view bytes);
+/// are no frame. Tensors are on the CPU and own their memory.
+Result<Frame> decode_frame(std::string_view bytes);
 
 }  // namespace chorus

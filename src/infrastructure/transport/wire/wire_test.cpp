@@ -11,7 +11,7 @@ namespace chorus {
 namespace {
 
 Request example() {
-  Request request{"train", 12, {}};
+  Request request{.procedure = "train", .round = 12, .ask = 3, .session = 5, .run = 77, .layout = 99};
   request.body.tensors["model"] = torch::arange(7, at::kFloat) / 3;
   request.body.tensors["matrix"] = torch::arange(6, at::kLong).reshape({2, 3}).t();
   request.body.tensors["half"] = torch::ones({3}, at::kHalf);
@@ -22,64 +22,110 @@ Request example() {
   return request;
 }
 
-TEST(Wire, RequestsAndRepliesComeBackBitForBit) {
-  const Request request = example();
-  const auto decoded = decode_request(encode_request(request));
-  ASSERT_TRUE(decoded.ok()) << decoded.failure().message;
-  EXPECT_EQ(decoded.value().procedure, "train");
-  EXPECT_EQ(decoded.value().round, 12U);
-  EXPECT_EQ(decoded.value().body.numbers, request.body.numbers);
-  EXPECT_EQ(decoded.value().body.texts, request.body.texts);
-  ASSERT_EQ(decoded.value().body.tensors.size(), request.body.tensors.size());
-  for (const auto& [name, tensor] : request.body.tensors) {
-    const at::Tensor& back = decoded.value().body.tensor(name);
+template <typename T>
+T there_and_back(const T& frame) {
+  auto decoded = decode_frame(encode_frame(frame));
+  EXPECT_TRUE(decoded.ok());
+  return std::get<T>(std::move(decoded).value());
+}
+
+void expect_same(const Message& a, const Message& b) {
+  EXPECT_EQ(a.numbers, b.numbers);
+  EXPECT_EQ(a.texts, b.texts);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const auto& [name, tensor] : b.tensors) {
+    const at::Tensor& back = a.tensor(name);
     EXPECT_EQ(back.scalar_type(), tensor.scalar_type()) << name;
     EXPECT_EQ(back.sizes(), tensor.sizes()) << name;
     EXPECT_TRUE(torch::equal(back, tensor)) << name;
   }
-  const auto reply = decode_reply(encode_reply({7, 3, request.body, "no battery"}));
-  ASSERT_TRUE(reply.ok());
-  EXPECT_EQ(reply.value().client, 7U);
-  EXPECT_EQ(reply.value().slot, 3U);
-  EXPECT_EQ(reply.value().failure, "no battery");
+}
+
+TEST(Wire, EveryFrameComesBackBitForBit) {
+  const RequestFrame request = there_and_back(RequestFrame{4, example()});
+  EXPECT_EQ(request.number, 4U);
+  EXPECT_EQ(request.request.procedure, "train");
+  EXPECT_EQ(request.request.round, 12U);
+  EXPECT_EQ(request.request.ask, 3U);
+  EXPECT_EQ(request.request.session, 5U);
+  EXPECT_EQ(request.request.run, 77U);
+  EXPECT_EQ(request.request.layout, 99U);
+  expect_same(request.request.body, example().body);
+
+  const CohortFrame cohort = there_and_back(CohortFrame{4, {{7, 0, {}}, {9, 1, example().body}}});
+  ASSERT_EQ(cohort.members.size(), 2U);
+  EXPECT_EQ(cohort.members[1].client, 9U);
+  EXPECT_EQ(cohort.members[1].slot, 1U);
+  expect_same(cohort.members[1].own, example().body);
+
+  Reply sent{7, 3, example().body, "no battery"};
+  sent.seconds = 1.5;
+  const ReplyFrame reply = there_and_back(ReplyFrame{8, sent});
+  EXPECT_EQ(reply.number, 8U);
+  EXPECT_EQ(reply.reply.client, 7U);
+  EXPECT_EQ(reply.reply.slot, 3U);
+  EXPECT_EQ(reply.reply.failure, "no battery");
+  EXPECT_EQ(reply.reply.seconds, 1.5);
+  expect_same(reply.reply.body, sent.body);
+
+  const HelloFrame hello =
+      there_and_back(HelloFrame{{{.id = 3, .name = "ward 7", .examples = 12, .model = "mini"}, {.id = 4}}});
+  ASSERT_EQ(hello.clients.size(), 2U);
+  EXPECT_EQ(hello.clients[0].name, "ward 7");
+  EXPECT_EQ(hello.clients[0].examples, 12);
+  EXPECT_EQ(hello.clients[0].model, "mini");
+  EXPECT_FALSE(hello.clients[1].examples.has_value());
+  EXPECT_EQ(there_and_back(AcceptFrame{5, 6}).slot, 6U);
+  EXPECT_EQ(there_and_back(CancelFrame{5}).number, 5U);
+  EXPECT_EQ(there_and_back(EndSessionFrame{11}).session, 11U);
 }
 
 TEST(Wire, RefusesWhatDoesNotFit) {
-  const auto refuse = [](const std::function<void(wire::Request&)>& change, const std::string& part) {
-    wire::Request message;
-    ASSERT_TRUE(message.ParseFromString(encode_request(example())));
+  const auto refuse = [](const std::function<void(wire::Frame&)>& change, const std::string& part) {
+    wire::Frame message;
+    ASSERT_TRUE(message.ParseFromString(encode_frame(RequestFrame{1, example()})));
     change(message);
-    const auto decoded = decode_request(message.SerializeAsString());
+    const auto decoded = decode_frame(message.SerializeAsString());
     ASSERT_FALSE(decoded.ok()) << part;
     EXPECT_THAT(decoded.failure().message, testing::HasSubstr(part));
   };
-  const auto model = [](wire::Request& m) -> wire::Tensor& { return (*m.mutable_body()->mutable_tensors())["model"]; };
-  refuse([&](wire::Request& m) { model(m).set_shape(0, 8); }, "does not fit");
-  refuse([&](wire::Request& m) { model(m).set_shape(0, -7); }, "does not fit");
-  refuse([&](wire::Request& m) { model(m).set_shape(0, std::int64_t{1} << 62); }, "does not fit");
-  refuse([&](wire::Request& m) { model(m).add_shape(std::int64_t{1} << 62); }, "does not fit");
-  refuse([&](wire::Request& m) { model(m).set_data("abc"); }, "does not fit");
-  refuse([&](wire::Request& m) { model(m).set_type(static_cast<wire::Tensor::Type>(99)); }, "unknown type 99");
+  const auto model = [](wire::Frame& m) -> wire::Tensor& {
+    return (*m.mutable_request()->mutable_body()->mutable_tensors())["model"];
+  };
+  refuse([&](wire::Frame& m) { model(m).set_shape(0, 8); }, "does not fit");
+  refuse([&](wire::Frame& m) { model(m).set_shape(0, -7); }, "does not fit");
+  refuse([&](wire::Frame& m) { model(m).set_shape(0, std::int64_t{1} << 62); }, "does not fit");
+  refuse([&](wire::Frame& m) { model(m).add_shape(std::int64_t{1} << 62); }, "does not fit");
+  refuse([&](wire::Frame& m) { model(m).set_data("abc"); }, "does not fit");
+  // Nothing, times more than anybody could address.
   refuse(
-      [&](wire::Request& m) {
+      [&](wire::Frame& m) {
+        model(m).clear_data();
+        model(m).set_shape(0, 0);
+        for (int i = 0; i < 2; ++i) model(m).add_shape(std::int64_t{1} << 62);
+      },
+      "does not fit");
+  refuse([&](wire::Frame& m) { model(m).set_type(static_cast<wire::Tensor::Type>(99)); }, "unknown type 99");
+  refuse(
+      [&](wire::Frame& m) {
         for (int i = 0; i < 9; ++i) model(m).add_shape(1);
       },
       "too many dimensions");
-  refuse([&](wire::Request& m) { m.set_version(9); }, "version 9");
-  EXPECT_FALSE(decode_request("not a message").ok());
-  EXPECT_FALSE(decode_reply(std::string(3, '\xff')).ok());
+  refuse([&](wire::Frame& m) { m.set_version(9); }, "version 9");
+  refuse([&](wire::Frame& m) { m.clear_what(); }, "says nothing");
+  EXPECT_FALSE(decode_frame("not a message").ok());
+  EXPECT_FALSE(decode_frame(std::string(3, '\xff')).ok());
 }
 
 TEST(Wire, NeverCrashesOnDamagedBytes) {
-  const std::string good = encode_request(example());
+  const std::string good = encode_frame(RequestFrame{1, example()});
   RandomStream stream({.seed = 1, .purpose = "test"});
   for (int trial = 0; trial < 3000; ++trial) {
     std::string bad = good.substr(0, trial % 3 == 0 ? stream.below(good.size()) : good.size());
     for (std::uint64_t i = 0; i < 1 + stream.below(4) && !bad.empty(); ++i) {
       bad[stream.below(bad.size())] = static_cast<char>(stream.below(256));
     }
-    (void)decode_request(bad).ok();
-    (void)decode_reply(bad).ok();
+    (void)decode_frame(bad).ok();
   }
 }
 

@@ -4,9 +4,9 @@ namespace chorus {
 namespace {
 
 const NameRegistration kMissing{
-    {.kind = "transport",
-     .name = "inproc",
-     .summary = "messages become bytes and come back, in this process",
+    {.kind = "link",
+     .name = "wire",
+     .summary = "a server and its clients that exchange frames over a transport",
      .unavailable = "it was built without protobuf (install libprotobuf-dev and protobuf-compiler, and build again)"}};
 
 }  // namespace

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "algorithm/compression/filter_end.h"
+#include "core/ports/federation.h"
+
+namespace chorus {
+
+/// The server's end of a filtered federation: whoever asks through it knows nothing of filters, and what the inner
+/// federation counts as traffic are the bytes that travel. A reply that cannot be unpacked is a failure of that client.
+///
+///     FilteredFederation federation(input, inner);       // the clients' end has FilterEnd::Side::kClient
+///     for (Reply& reply : federation.ask(cohort, request)) ...
+class FilteredFederation : public Federation {
+ public:
+  FilteredFederation(const FilterEndInput& input, Federation& inner);
+
+  const Roster& roster() const override { return inner_.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
+  Traffic traffic() const override { return inner_.traffic(); }
+
+  /// Of the newest round that was asked in: up_ratio, up_error, down_ratio, down_error, where there are filters.
+  std::map<std::string, double> numbers() const;
+
+  /// What the server's own filters remember, for checkpoints.
+  const ClientState& state() const { return memory_; }
+  void restore(ClientState state) { memory_ = std::move(state); }
+
+ private:
+  Federation& inner_;
+  FilterEnd gate_;
+  ClientState memory_;
+  std::uint64_t round_ = 0, asks_ = 0;
+  GateTotals down_totals_;
+  std::map<std::pair<std::uint64_t, std::size_t>, GateTotals> up_totals_;  // by ask and slot: the sum has one order
+};
+
+}  // namespace chorus

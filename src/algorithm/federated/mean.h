@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/ports/aggregation.h"
+
+namespace chorus {
+
+/// The weighted mean of the updates, sum_k w_k x_k / sum_k w_k, added as they arrive over a fixed tree
+/// (weighted_mean.h): the bits do not depend on the order of arrival, and few updates are held at a time.
+class Mean : public Aggregation {
+ public:
+  Aggregated aggregate(AggregationInput input) override;
+};
+
+}  // namespace chorus

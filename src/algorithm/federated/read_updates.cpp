@@ -1,0 +1,101 @@
+#include "algorithm/federated/read_updates.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/tensor/flat_math.h"
+
+namespace chorus {
+namespace {
+
+bool all_finite_in(const at::Tensor& x) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
+    return all_finite(x.data_ptr<float>(), x.numel());
+  }
+  return at::isfinite(x).all().item<bool>();
+}
+
+double positive(const Reply& reply, const char* name) {
+  const double value = reply.body.number(name);
+  if (!(value > 0) || !std::isfinite(value)) {
+    throw DataError(std::string("its ") + name + " should be a positive number");
+  }
+  return value;
+}
+
+// Reported, never computed with: a peer's nonsense becomes 0.
+double reported(const Reply& reply, const char* name, double fallback) {
+  const double value = reply.body.number(name, fallback);
+  return std::isfinite(value) && value >= 0 ? value : 0;
+}
+
+}  // namespace
+
+double weight_of(const Reply& reply, Weighting weighting) {
+  switch (weighting) {
+    case Weighting::kExamples:
+      return positive(reply, "examples");
+    case Weighting::kBatches:
+      return positive(reply, reply.body.numbers.contains("batches") ? "batches" : "examples");
+    case Weighting::kEqual:
+      break;
+  }
+  return 1;
+}
+
+std::string fault_of(const Reply& reply, const std::vector<AggregatedTensor>& tensors, std::int64_t size) {
+  for (const AggregatedTensor& wanted : tensors) {
+    const at::Tensor& tensor = reply.body.vector(wanted.name, size);
+    if (wanted.name != reply.finite && !all_finite_in(tensor))
+      return "its " + wanted.name + " has values that are not finite";
+  }
+  positive(reply, "examples");
+  if (!std::isfinite(reply.body.number("loss", 0))) return "its loss is not a number";
+  return "";
+}
+
+std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader) {
+  std::vector<ClientId> clients;
+  for (const Member& member : input.cohort) clients.push_back(member.client);
+  std::vector<ClientReport> reports(clients.size());
+  for (ClientReport& report : reports) report.failure = "it did not reply";
+  for (Reply& reply : input.federation.ask(clients, std::move(input.request))) {
+    ClientReport& report = reports.at(reply.slot);
+    report.cost = reply.cost;
+    report.left_out = reply.left_out;
+    report.failure = reply.failure;
+    std::vector<double> weights;
+    std::vector<at::Tensor> tensors;
+    if (reply.ok()) {
+      try {
+        report.failure = fault_of(reply, input.tensors, input.size);
+        if (report.failure.empty()) {
+          report.weight = weight_of(reply, input.weighting) * input.cohort[reply.slot].times;
+          if (input.look) input.look(reply, report.weight);
+        }
+      } catch (const DataError& error) {
+        report.failure = error.what();
+      }
+    }
+    if (!report.failure.empty()) {
+      report.weight = 0;
+      reader.skip(reply.slot);
+      continue;
+    }
+    for (const AggregatedTensor& wanted : input.tensors) {
+      weights.push_back(wanted.equal ? 1 : report.weight);
+      tensors.push_back(reply.body.tensor(wanted.name).to(input.device));
+    }
+    reader.use(reply.slot, weights, tensors);
+    reply.accept();
+    report.examples = reply.body.number("examples");
+    report.steps = reported(reply, "steps", 1);
+    report.loss = reply.body.number("loss", 0);
+    report.seconds = reported(reply, "seconds", 0);
+  }
+  return reports;
+}
+
+}  // namespace chorus

@@ -1,0 +1,60 @@
+#include "apps/experiment/compatibility.h"
+
+#include <fmt/format.h>
+
+namespace chorus {
+namespace {
+
+bool has_momentum(Choice<Optimizers> optimizer) {
+  ConfigVisitor visitor;
+  optimizer.describe(visitor);
+  const ConfigField* field = visitor.find("momentum");
+  return field == nullptr || std::get<double>(field->get().front().second) > 0;
+}
+
+bool plain_sgd(const TrainerConfig& trainer) {
+  return trainer.optimizer.name() == "sgd" && !has_momentum(trainer.optimizer) && trainer.weight_decay <= 0 &&
+         trainer.clip <= 0;
+}
+
+}  // namespace
+
+std::string incompatibility(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  const Aggregation::Traits& aggregation = config.aggregation.traits();
+  const std::string& name = config.algorithm.name();
+  if (algorithm.individual_updates && !aggregation.shows_updates) {
+    return fmt::format(
+        "algorithm: {} looks at each client's update, but aggregation: {} reveals only their sum; choose "
+        "another algorithm, or aggregation: mean",
+        name, config.aggregation.name());
+  }
+  if (algorithm.own_mean && config.aggregation.name() != "mean") {
+    return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
+                       name, config.aggregation.name());
+  }
+  if ((algorithm.pooled || algorithm.personal) && config.aggregation.name() != "mean") {
+    return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
+                       config.aggregation.name());
+  }
+  if (algorithm.plain_sgd && !plain_sgd(config.trainer)) {
+    return fmt::format(
+        "algorithm: {} needs plain gradient steps; set trainer.optimizer: sgd (momentum 0), trainer.clip: 0 and "
+        "trainer.weight_decay: 0",
+        name);
+  }
+  if (algorithm.variants && !config.tuning.make()->keeps_network()) {
+    return fmt::format(
+        "algorithm: {} asks clients about parts of what trains; set tuning to pfeiffer, houlsby, lora or prefix", name);
+  }
+  if (algorithm.clock && !config.emulation) {
+    return fmt::format("algorithm: {} measures by the emulated clock; give `emulation` (docs/emulation.md)", name);
+  }
+  if (algorithm.asynchronous && config.emulation && config.emulation->over_selection > 1) {
+    return fmt::format("emulation.over_selection: {} does not wait for stragglers, so it has no use; leave it out",
+                       name);
+  }
+  return "";
+}
+
+}  // namespace chorus

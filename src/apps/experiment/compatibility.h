@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "apps/experiment/experiment_config.h"
+
+namespace chorus {
+
+/// Why the parts of a configuration cannot work together, or "": an algorithm that looks at single updates under an
+/// aggregation that hides them, one that needs an emulated clock in a run without, ... Known from what each part
+/// declares with its registration, so it is said when the configuration is read.
+std::string incompatibility(const ExperimentConfig& config);
+
+}  // namespace chorus

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/registry.h"
+#include "core/ports/federation.h"
+
+namespace chorus {
+
+/// What a client's update counts for in an average.
+enum class Weighting { kExamples, kBatches, kEqual };
+
+/// A client of this round, and how often it was drawn (more than once only with replacement).
+struct Member {
+  ClientId client = 0;
+  double times = 1;
+};
+
+/// A tensor of the replies that is aggregated over the cohort.
+struct AggregatedTensor {
+  std::string name = "update";
+  bool equal = false;  ///< every client counts once, whatever the round's weighting
+};
+
+/// One cohort to be asked, and what is wanted of its replies.
+struct AggregationInput {
+  Federation& federation;
+  std::span<const Member> cohort;  ///< in the order in which it is asked
+  Request request;
+  std::vector<AggregatedTensor> tensors = {{}};
+  std::int64_t size = 0;         ///< elements of each tensor
+  at::Device device = at::kCPU;  ///< where they are summed
+  Weighting weighting = Weighting::kExamples;
+  std::uint64_t seed = 0;  ///< of the run, for rules that draw
+  /// Sees, and may change, each client's reply before it is aggregated; the weight is the one in the sum. Only where
+  /// the aggregation shows individual updates. A DataError from it fails that client.
+  std::function<void(Reply& reply, double weight)> look = {};
+};
+
+/// What a client did, for reports. Everything is 0 for one that failed.
+struct ClientReport {
+  std::string failure = {};  ///< empty: its update was used
+  bool left_out = false;     ///< by the emulation
+  double weight = 0, examples = 0, steps = 0, loss = 0, seconds = 0;
+  Cost cost = {};
+};
+
+struct Aggregated {
+  std::vector<at::Tensor> means;      ///< one per tensor asked for; undefined when no update could be used
+  std::vector<ClientReport> clients;  ///< one per member of the cohort
+};
+
+/// How the updates of a cohort become one: asks the cohort and combines what it replies. The weighted mean is one;
+/// secure sums, robust rules and noisy sums are others. An algorithm calls it through `collect` and sees only means.
+///
+///     aggregation: mean                # in a configuration
+///
+/// A reply that does not fit (wrong size or device, values that are not finite, impossible counts) fails that client
+/// only. Replies that are used are accepted (Reply::accept).
+class Aggregation {
+ public:
+  static constexpr std::string_view kKind = "aggregation";
+  struct Traits {
+    bool shows_updates = true;  ///< `look` is called; false: only sums leave it (secure aggregation)
+    bool is_mean = true;        ///< the result is the weighted mean up to rounding
+  };
+  virtual ~Aggregation() = default;
+
+  virtual Aggregated aggregate(AggregationInput input) = 0;
+
+  /// Everything remembered between rounds, for checkpoints.
+  virtual std::map<std::string, at::Tensor> state() const { return {}; }
+  virtual void restore(const std::map<std::string, at::Tensor>&) {}
+};
+
+using Aggregations = Registry<Aggregation>;
+
+}  // namespace chorus

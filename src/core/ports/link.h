@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "core/config/registry.h"
+#include "core/ports/federation.h"
+#include "core/ports/transport.h"
+
+namespace chorus {
+
+/// Both halves of a federation in one process, with a transport between them.
+struct LinkInput {
+  Transport& transport;
+  Federation& clients;              ///< who answers at the far end; borrowed
+  std::uint64_t run = 0;            ///< stamped on every request, as is the layout
+  std::uint64_t layout = 0;         ///< fingerprint of what trains
+  std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+};
+
+/// A federation whose requests and replies really travel as bytes. By name, because a build without the wire format has
+/// none.
+class LinkedFederation : public Federation {
+ public:
+  static constexpr std::string_view kKind = "link";
+};
+
+using LinkedFederations = Registry<LinkedFederation, const LinkInput&>;
+
+}  // namespace chorus

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/ports/federation.h"
+#include "core/ports/transport.h"
+#include "infrastructure/transport/wire/wire.h"
+
+namespace chorus {
+
+/// The clients' half: hosts the clients of one process and does what a server asks of them.
+///
+///     ClientService(transport, clients).run();        // until the server is gone
+///
+/// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
+/// A failure of any kind becomes a failed reply; the service goes on.
+class ClientService {
+ public:
+  /// Both are borrowed.
+  ClientService(ClientTransport& transport, Federation& clients) : transport_(transport), clients_(clients) {}
+
+  /// Returns when the server is gone, or sends what is no frame.
+  void run();
+
+ private:
+  bool handle(Frame frame);
+  void answer(const CohortFrame& cohort);
+  /// Handles what may arrive while clients work; the rest waits.
+  void handle_control();
+  bool send(std::uint64_t number, Reply reply);
+
+  ClientTransport& transport_;
+  Federation& clients_;
+  std::map<std::uint64_t, Request> requests_;                                       // by number; of the newest round
+  std::map<std::pair<std::uint64_t, std::size_t>, std::function<void()>> pending_;  // by number and slot
+  std::deque<Frame> later_;
+  std::uint64_t cancelled_ = 0;  // the newest number that was
+  bool broken_ = false;
+};
+
+}  // namespace chorus

@@ -1,0 +1,268 @@
+#include "infrastructure/remote/remote_federation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "infrastructure/transport/wire/wire.h"
+
+namespace chorus {
+namespace {
+
+constexpr double kPollSeconds = 0.2;  // how often `stop` and deadlines are looked at
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+}  // namespace
+
+/// The peers and what is known of them. Used by one thread at a time, but for `send`.
+struct RemoteFederation::Shared {
+  explicit Shared(const RemoteFederationInput& given) : input(given) {}
+
+  RemoteFederationInput input;
+  std::map<ClientId, RosterEntry> members;
+  std::map<ClientId, PeerId> peer_of;
+  Roster roster;
+  Traffic traffic;
+  std::uint64_t last_number = 0;
+
+  bool send(PeerId peer, const Frame& frame) {
+    return input.transport.send(peer, std::make_shared<const std::string>(encode_frame(frame)));
+  }
+
+  void leave(PeerId peer) {
+    for (auto entry = peer_of.begin(); entry != peer_of.end();) {
+      if (entry->second != peer) {
+        ++entry;
+        continue;
+      }
+      members.at(entry->first).alive = false;
+      entry = peer_of.erase(entry);
+    }
+    refresh();
+  }
+
+  void join(PeerId peer, HelloFrame hello) {
+    for (RosterEntry& entry : hello.clients) {
+      if (peer_of.contains(entry.id)) {
+        Log("remote").warning("client {} is already connected; a second process that claims to be it is ignored",
+                              entry.id);
+        continue;
+      }
+      peer_of[entry.id] = peer;
+      entry.alive = true;
+      members[entry.id] = std::move(entry);
+    }
+    refresh();
+  }
+
+  /// The reply an event carries, if it is one. `lost`: a peer that left or cannot be understood.
+  struct Seen {
+    std::optional<ReplyFrame> reply = {};
+    std::optional<PeerId> lost = {};
+  };
+  Seen handle(TransportEvent event) {
+    Seen seen;
+    if (event.kind == TransportEvent::Kind::kJoined) return seen;
+    if (event.kind == TransportEvent::Kind::kLeft) {
+      leave(event.peer);
+      seen.lost = event.peer;
+      return seen;
+    }
+    auto frame = decode_frame(event.frame);
+    if (frame.ok() && std::holds_alternative<HelloFrame>(frame.value())) {
+      join(event.peer, std::get<HelloFrame>(std::move(frame).value()));
+    } else if (frame.ok() && std::holds_alternative<ReplyFrame>(frame.value())) {
+      seen.reply = std::get<ReplyFrame>(std::move(frame).value());
+      seen.reply->reply.bytes_up = event.frame.size();
+    } else {
+      Log("remote").warning("a peer is dropped: {}",
+                            frame.ok() ? "it sent what only a server may send" : frame.failure().message);
+      leave(event.peer);
+      seen.lost = event.peer;
+    }
+    return seen;
+  }
+
+ private:
+  void refresh() {
+    std::vector<RosterEntry> all;
+    for (const auto& entry : members) all.push_back(entry.second);
+    roster = Roster(std::move(all));
+  }
+};
+
+/// One request under way.
+class RemoteFederation::Asking {
+ public:
+  Asking(std::shared_ptr<Shared> shared, std::span<const ClientId> cohort, Request request)
+      : shared_(std::move(shared)),
+        number_(++shared_->last_number),
+        cohort_(cohort.begin(), cohort.end()),
+        enough_(request.enough),
+        deadline_(request.deadline),
+        begin_(Clock::now()) {
+    request.run = shared_->input.run;
+    request.layout = shared_->input.layout;
+    std::map<PeerId, CohortFrame> parts;
+    for (std::size_t slot = 0; slot < cohort_.size(); ++slot) {
+      const auto found = shared_->peer_of.find(cohort_[slot]);
+      if (found == shared_->peer_of.end()) {
+        ready_.push_back(failed(slot, "it is not connected"));
+        continue;
+      }
+      CohortFrame& part = parts[found->second];
+      part.number = number_;
+      part.members.push_back({cohort_[slot], slot, request.own_of(slot)});
+    }
+    const auto frame = std::make_shared<const std::string>(encode_frame(RequestFrame{number_, std::move(request)}));
+    bytes_down_.assign(cohort_.size(), 0);
+    for (const auto& [peer, part] : parts) {
+      const auto own = std::make_shared<const std::string>(encode_frame(part));
+      const bool sent = shared_->input.transport.send(peer, frame) && shared_->input.transport.send(peer, own);
+      for (const CohortFrame::Member& member : part.members) {
+        bytes_down_[member.slot] = frame->size() + own->size() / part.members.size();
+        if (sent) {
+          waiting_[member.slot] = peer;
+        } else {
+          ready_.push_back(failed(member.slot, "its connection is lost"));
+        }
+      }
+    }
+  }
+
+  ~Asking() { cancel(); }
+
+  std::optional<Reply> next() {
+    while (ready_.empty() && !waiting_.empty()) {
+      if (enough_ > 0 && used_ >= enough_) {
+        give_up(fmt::format("{} others were faster", enough_));
+        break;
+      }
+      if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
+      double patience = kPollSeconds;
+      if (deadline_) {
+        const double left = *deadline_ - seconds_since(begin_);
+        if (left <= 0) {
+          give_up(fmt::format("it did not reply within {:g} seconds", *deadline_));
+          break;
+        }
+        patience = std::min(patience, left);
+      }
+      if (auto event = shared_->input.transport.receive(patience)) handle(std::move(*event));
+    }
+    if (ready_.empty()) return std::nullopt;
+    Reply reply = std::move(ready_.front());
+    ready_.pop_front();
+    reply.bytes_down = bytes_down_[reply.slot];
+    reply.seconds = seconds_since(begin_);
+    shared_->traffic.down += reply.bytes_down;
+    shared_->traffic.up += reply.bytes_up;
+    return reply;
+  }
+
+ private:
+  Reply failed(std::size_t slot, std::string why) const {
+    Reply reply;
+    reply.client = cohort_[slot];
+    reply.slot = slot;
+    reply.failure = std::move(why);
+    return reply;
+  }
+
+  void handle(TransportEvent event) {
+    const PeerId peer = event.peer;
+    Shared::Seen seen = shared_->handle(std::move(event));
+    if (seen.lost) {
+      for (auto entry = waiting_.begin(); entry != waiting_.end();) {
+        if (entry->second != peer) {
+          ++entry;
+          continue;
+        }
+        ready_.push_back(failed(entry->first, "its connection is lost"));
+        entry = waiting_.erase(entry);
+      }
+    }
+    if (!seen.reply || seen.reply->number != number_) return;  // late: its request is over
+    Reply& reply = seen.reply->reply;
+    const auto expected = waiting_.find(reply.slot);
+    if (expected == waiting_.end() || expected->second != peer || cohort_[reply.slot] != reply.client) {
+      Log("remote").warning("client {} sent a reply that nobody asked for; it is dropped", reply.client);
+      return;
+    }
+    waiting_.erase(expected);
+    if (reply.ok()) {
+      ++used_;
+      const AcceptFrame accept{number_, reply.slot};
+      reply.on_accept = [shared = shared_, peer, accept] { shared->send(peer, accept); };
+    }
+    ready_.push_back(std::move(reply));
+  }
+
+  void give_up(const std::string& why) {
+    cancel();
+    for (const auto& entry : waiting_) ready_.push_back(failed(entry.first, why));
+    waiting_.clear();
+  }
+
+  void cancel() {
+    std::set<PeerId> peers;
+    for (const auto& entry : waiting_) peers.insert(entry.second);
+    for (const PeerId peer : peers) shared_->send(peer, CancelFrame{number_});
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::uint64_t number_;
+  std::vector<ClientId> cohort_;
+  std::size_t enough_, used_ = 0;
+  std::optional<double> deadline_;
+  Clock::time_point begin_;
+  std::vector<std::uint64_t> bytes_down_;  // per slot
+  std::map<std::size_t, PeerId> waiting_;  // slots that have not replied
+  std::deque<Reply> ready_;
+};
+
+RemoteFederation::RemoteFederation(const RemoteFederationInput& input) : shared_(std::make_shared<Shared>(input)) {}
+RemoteFederation::~RemoteFederation() = default;
+
+bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
+  const Clock::time_point begin = Clock::now();
+  for (;;) {
+    if (shared_->peer_of.size() >= clients) return true;
+    const double left = seconds - seconds_since(begin);
+    if (left <= 0) return false;
+    if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
+    if (auto event = shared_->input.transport.receive(std::min(left, kPollSeconds))) shared_->handle(std::move(*event));
+  }
+}
+
+const Roster& RemoteFederation::roster() const { return shared_->roster; }
+
+Replies RemoteFederation::ask(std::span<const ClientId> cohort, Request request) {
+  std::set<ClientId> once(cohort.begin(), cohort.end());
+  check(once.size() == cohort.size(), "a client is asked once at a time");
+  for (const ClientId id : once) check(roster().find(id) != nullptr, "no such client");
+  check(request.own.empty() || request.own.size() == cohort.size(), "a request has one own message per client");
+  const auto asking = std::make_shared<Asking>(shared_, cohort, std::move(request));
+  return Replies([asking] { return asking->next(); });
+}
+
+void RemoteFederation::end_session(std::uint64_t session) {
+  std::set<PeerId> peers;
+  for (const auto& entry : shared_->peer_of) peers.insert(entry.second);
+  for (const PeerId peer : peers) shared_->send(peer, EndSessionFrame{session});
+}
+
+Traffic RemoteFederation::traffic() const { return shared_->traffic; }
+
+}  // namespace chorus

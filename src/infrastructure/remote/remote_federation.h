@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/ports/federation.h"
+#include "core/ports/transport.h"
+
+namespace chorus {
+
+struct RemoteFederationInput {
+  ServerTransport& transport;       ///< borrowed; must outlive the replies, too
+  std::uint64_t run = 0;            ///< stamped on every request, as is the layout
+  std::uint64_t layout = 0;         ///< fingerprint of what trains
+  std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+};
+
+/// Clients that are reached through a transport: the server's half. A client process says whom it hosts when it joins
+/// (client_service.h); the shared part of a request is encoded once for all of them; replies are read as they arrive.
+///
+/// Everything a peer sends is checked. A reply that was not asked for, comes twice or comes from another peer than the
+/// client's is dropped. A peer that leaves, or sends bytes that are no frame, fails its clients; so does a deadline.
+/// With Request::enough, the others are told to stop once so many replies are there.
+class RemoteFederation : public Federation {
+ public:
+  explicit RemoteFederation(const RemoteFederationInput& input);
+  ~RemoteFederation() override;
+
+  /// Handles what arrives until so many clients are on the roster and alive. False: not within so many seconds.
+  bool wait_for(std::size_t clients, double seconds);
+
+  const Roster& roster() const override;
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override;
+  Traffic traffic() const override;
+
+ private:
+  struct Shared;
+  class Asking;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace chorus
