@@ -8,9 +8,8 @@
 
 namespace chorus {
 
-/// A run in progress as a checkpoint, and back. What the server's algorithm remembers is among the tensors, under
-/// "server.", what its filters remember under
-/// "filters.", and how often each client was selected under "coverage".
+/// A run in progress as a checkpoint, and back. The state of the server's algorithm is among the tensors under
+/// "server.", that of its filters under "filters.", and how often each client was selected under "coverage".
 struct RunState {
   RoundLoopState loop;
   std::int64_t phase = 0;
@@ -23,7 +22,11 @@ struct RunState {
 };
 
 Checkpoint to_checkpoint(const RunState& state);
-/// DataError when something is missing: a checkpoint of another program.
+/// DataError when a field is missing, malformed or unknown: a checkpoint of another version.
 RunState to_run_state(const Checkpoint& checkpoint);
+
+/// The phase that began with `first_round` and ended with the last round of `loop`: its planned last one, or the one
+/// that reached the target.
+PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop);
 
 }  // namespace chorus
