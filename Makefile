@@ -1,9 +1,9 @@
 # Each target does all the set-up it needs. PRESET=dev|asan|tsan builds another way.
 PRESET ?= release
 
-.PHONY: build test demo check bench clean help
+.PHONY: build test test-gpu demo check bench clean help
 help:            ## show this list
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
 build: bootstrap ## build everything; the program is build/chorus
 	@cmake --preset $(PRESET) > build/configure.log || { cat build/configure.log; exit 1; }
@@ -11,6 +11,9 @@ build: bootstrap ## build everything; the program is build/chorus
 
 test: build check ## build, check the sources, run all tests
 	ctest --preset $(PRESET)
+
+test-gpu: ## on a machine with a GPU: build there, and test everything a GPU can break
+	tools/test_gpu
 
 demo: build ## build, then a tour: data, partitions, a model
 	tools/demo

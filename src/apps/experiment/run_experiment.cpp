@@ -135,10 +135,15 @@ class ExperimentRun {
     saved_at_ = std::chrono::steady_clock::now();
   }
 
+  std::int64_t rounds_before_phase() const {
+    std::int64_t rounds = 0;
+    for (std::int64_t p = 0; p < state_.phase; ++p) rounds += experiment_.phases()[static_cast<std::size_t>(p)].rounds;
+    return rounds;
+  }
+
   RoundLoopEnd run_phase() {
     const Phase& phase = experiment_.phases()[static_cast<std::size_t>(state_.phase)];
-    std::int64_t before = 0;
-    for (std::int64_t p = 0; p < state_.phase; ++p) before += experiment_.phases()[static_cast<std::size_t>(p)].rounds;
+    const std::int64_t before = rounds_before_phase();
 
     ClientPoolInput input{.trainer = {experiment_.task(), experiment_.model(), experiment_.params(), &cache_},
                           .data = experiment_.data(),
@@ -319,8 +324,7 @@ class ExperimentRun {
 
   void finish_phase() {
     const Phase& phase = experiment_.phases()[static_cast<std::size_t>(state_.phase)];
-    state_.phases.push_back(
-        {phase.name, state_.loop.round - phase.rounds + 1, phase.rounds, state_.loop.last, state_.loop.best});
+    state_.phases.push_back(summarize_phase(phase.name, rounds_before_phase() + 1, state_.loop));
     ++state_.phase;
     state_.coverage.clear();
   }

@@ -1,5 +1,6 @@
 #include "apps/experiment/run_state.h"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -20,20 +21,35 @@ constexpr std::pair<const char*, double EmulatedTotals::*> kEmulated[] = {
     {"client_bytes", &EmulatedTotals::client_bytes},
     {"memory", &EmulatedTotals::memory}};
 
+// JSON has no NaN and no infinities.
+json number_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+double json_number(const json& value) {
+  if (value == "nan") return std::nan("");
+  if (value == "inf") return HUGE_VAL;
+  if (value == "-inf") return -HUGE_VAL;
+  return value.get<double>();
+}
+
 json milestone_json(const std::optional<Milestone>& milestone) {
   if (!milestone) return nullptr;
   json result = {{"round", milestone->round},
-                 {"score", milestone->score},
-                 {"seconds", milestone->seconds},
-                 {"bytes", milestone->bytes}};
-  for (const auto& [name, member] : kEmulated) result["emulated"][name] = milestone->emulated.*member;
+                 {"score", number_json(milestone->score)},
+                 {"seconds", number_json(milestone->seconds)},
+                 {"bytes", number_json(milestone->bytes)}};
+  for (const auto& [name, member] : kEmulated) result["emulated"][name] = number_json(milestone->emulated.*member);
   return result;
 }
 
 std::optional<Milestone> json_milestone(const json& value) {
   if (value.is_null()) return std::nullopt;
-  Milestone milestone{value.at("round"), value.at("score"), value.at("seconds"), value.at("bytes")};
-  for (const auto& [name, member] : kEmulated) milestone.emulated.*member = value.at("emulated").at(name);
+  Milestone milestone{value.at("round"), json_number(value.at("score")), json_number(value.at("seconds")),
+                      json_number(value.at("bytes"))};
+  for (const auto& [name, member] : kEmulated) milestone.emulated.*member = json_number(value.at("emulated").at(name));
   return milestone;
 }
 
@@ -45,33 +61,85 @@ void put(std::map<std::string, double>& numbers, const std::string& prefix, cons
   for (const auto& [name, value] : scores) numbers[prefix + name] = value;
 }
 
-Scores take(const std::map<std::string, double>& numbers, const std::string& prefix) {
-  Scores scores;
-  for (const auto& [name, value] : numbers) {
-    if (name.starts_with(prefix)) scores[name.substr(prefix.size())] = value;
-  }
-  return scores;
-}
-
-double number(const Checkpoint& checkpoint, const std::string& name) {
-  const auto found = checkpoint.numbers.find(name);
-  if (found == checkpoint.numbers.end()) throw DataError("the checkpoint has no number \"" + name + "\"");
-  return found->second;
-}
-
-// JSON has no NaN: an undefined score is null.
 json scores_json(const Scores& scores) {
   json result = json::object();
-  for (const auto& [name, value] : scores) result[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  for (const auto& [name, value] : scores) result[name] = number_json(value);
   return result;
 }
 
 Scores json_scores(const json& object) {
   Scores scores;
-  for (const auto& [name, value] : object.items()) {
-    scores[name] = value.is_null() ? std::nan("") : value.get<double>();
-  }
+  for (const auto& [name, value] : object.items()) scores[name] = json_number(value);
   return scores;
+}
+
+/// Hands out each field of a checkpoint once, so that what is missing and what is left over can be told.
+class CheckpointFields {
+ public:
+  explicit CheckpointFields(const Checkpoint& checkpoint)
+      : tensors_(checkpoint.tensors), numbers_(checkpoint.numbers), texts_(checkpoint.texts) {}
+
+  at::Tensor tensor(const std::string& name) { return take(tensors_, "tensor", name); }
+  double number(const std::string& name) { return take(numbers_, "number", name); }
+  std::string text(const std::string& name) { return take(texts_, "text", name); }
+
+  /// A count: whole, and exact in a double.
+  std::int64_t whole(const std::string& name) {
+    const double value = number(name);
+    if (!(value >= 0 && value <= 9007199254740992.0 && value == std::floor(value))) {
+      throw DataError(fmt::format("the checkpoint's number \"{}\" is {}, which is no count", name, value));
+    }
+    return static_cast<std::int64_t>(value);
+  }
+  bool has_number(const std::string& name) const { return numbers_.contains(name); }
+  bool has_tensor(const std::string& name) const { return tensors_.contains(name); }
+
+  std::map<std::string, at::Tensor> tensors(const std::string& prefix) { return take_all(tensors_, prefix); }
+  Scores numbers(const std::string& prefix) { return take_all(numbers_, prefix); }
+
+  void check_empty() const {
+    check_none(tensors_, "tensor");
+    check_none(numbers_, "number");
+    check_none(texts_, "text");
+  }
+
+ private:
+  template <typename T>
+  static T take(std::map<std::string, T>& fields, const char* kind, const std::string& name) {
+    const auto found = fields.find(name);
+    if (found == fields.end()) throw DataError(fmt::format("the checkpoint has no {} \"{}\"", kind, name));
+    T value = std::move(found->second);
+    fields.erase(found);
+    return value;
+  }
+  template <typename T>
+  static std::map<std::string, T> take_all(std::map<std::string, T>& fields, const std::string& prefix) {
+    std::map<std::string, T> taken;
+    for (auto field = fields.lower_bound(prefix); field != fields.end() && field->first.starts_with(prefix);) {
+      taken[field->first.substr(prefix.size())] = std::move(field->second);
+      field = fields.erase(field);
+    }
+    return taken;
+  }
+  template <typename T>
+  static void check_none(const std::map<std::string, T>& fields, const char* kind) {
+    if (fields.empty()) return;
+    throw DataError(fmt::format("the checkpoint has a {} \"{}\", which this version of Chorus does not know", kind,
+                                fields.begin()->first));
+  }
+
+  std::map<std::string, at::Tensor> tensors_;
+  std::map<std::string, double> numbers_;
+  std::map<std::string, std::string> texts_;
+};
+
+std::vector<std::uint32_t> read_coverage(const at::Tensor& counts) {
+  if (counts.scalar_type() != at::kInt || counts.dim() != 1 || (counts.numel() > 0 && counts.min().item<int>() < 0)) {
+    throw DataError("the checkpoint's tensor \"coverage\" is no list of counts");
+  }
+  const at::Tensor whole = counts.contiguous();
+  const auto* begin = whole.data_ptr<std::int32_t>();
+  return {begin, begin + whole.numel()};
 }
 
 }  // namespace
@@ -118,7 +186,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   }
   json targets = json::array();
   for (const TargetReached& target : loop.targets) {
-    targets.push_back({{"target", target.target},
+    targets.push_back({{"target", number_json(target.target)},
                        {"reached", milestone_json(target.reached)},
                        {"before", milestone_json(target.before)}});
   }
@@ -133,55 +201,52 @@ Checkpoint to_checkpoint(const RunState& state) {
 RunState to_run_state(const Checkpoint& checkpoint) {
   RunState state;
   RoundLoopState& loop = state.loop;
+  CheckpointFields fields(checkpoint);
   loop.round = checkpoint.round;
   state.phase = checkpoint.phase;
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (name == "model") loop.model = tensor;
-    if (name == "best_model") loop.best_model = tensor;
-    if (name.starts_with(kServer)) state.server[name.substr(std::string(kServer).size())] = tensor;
-    if (name.starts_with(kAggregation)) state.aggregation[name.substr(std::string(kAggregation).size())] = tensor;
-    if (name.starts_with(kFilters)) state.filters[name.substr(std::string(kFilters).size())] = tensor;
-    if (name == "coverage") {
-      const at::Tensor counts = tensor.to(at::kInt).contiguous();
-      state.coverage.assign(counts.data_ptr<std::int32_t>(), counts.data_ptr<std::int32_t>() + counts.numel());
-    }
-  }
-  if (!loop.model.defined()) throw DataError("the checkpoint has no model");
-  loop.last = take(checkpoint.numbers, "last/");
-  loop.best = take(checkpoint.numbers, "best/");
-  loop.best_round = static_cast<std::int64_t>(number(checkpoint, "best_round"));
-  state.variant = {static_cast<int>(number(checkpoint, "depth")), static_cast<int>(number(checkpoint, "width"))};
-  loop.best_variant = {static_cast<int>(number(checkpoint, "best_depth")),
-                       static_cast<int>(number(checkpoint, "best_width"))};
-  loop.examples = number(checkpoint, "examples");
-  loop.bytes_up = number(checkpoint, "bytes_up");
-  loop.bytes_down = number(checkpoint, "bytes_down");
-  loop.seconds = number(checkpoint, "seconds");
-  for (const auto& [name, member] : kEmulated) {
-    loop.emulated.*member = number(checkpoint, std::string("emulated/") + name);
-  }
-  state.coverage_rounds = static_cast<std::size_t>(number(checkpoint, "coverage_rounds"));
-  if (const auto found = checkpoint.numbers.find("rounds_to_target"); found != checkpoint.numbers.end()) {
-    loop.rounds_to_target = static_cast<std::int64_t>(found->second);
-  }
+  loop.model = fields.tensor("model");
+  if (fields.has_tensor("best_model")) loop.best_model = fields.tensor("best_model");
+  state.server = fields.tensors(kServer);
+  state.aggregation = fields.tensors(kAggregation);
+  state.filters = fields.tensors(kFilters);
+  state.coverage = read_coverage(fields.tensor("coverage"));
+  loop.last = fields.numbers("last/");
+  loop.best = fields.numbers("best/");
+  loop.best_round = fields.whole("best_round");
+  state.variant = {static_cast<int>(fields.number("depth")), static_cast<int>(fields.number("width"))};
+  loop.best_variant = {static_cast<int>(fields.number("best_depth")), static_cast<int>(fields.number("best_width"))};
+  loop.examples = fields.number("examples");
+  loop.bytes_up = fields.number("bytes_up");
+  loop.bytes_down = fields.number("bytes_down");
+  loop.seconds = fields.number("seconds");
+  for (const auto& [name, member] : kEmulated) loop.emulated.*member = fields.number(std::string("emulated/") + name);
+  state.coverage_rounds = static_cast<std::size_t>(fields.whole("coverage_rounds"));
+  if (fields.has_number("rounds_to_target")) loop.rounds_to_target = fields.whole("rounds_to_target");
+  state.data = fields.text("data");
+  const std::string deciles = fields.text("deciles"), phases = fields.text("phases"), targets = fields.text("targets"),
+                    last_evaluation = fields.text("last_evaluation");
+  fields.check_empty();
   try {
-    for (const json& decile : json::parse(checkpoint.texts.at("deciles"))) {
+    for (const json& decile : json::parse(deciles)) {
       loop.deciles.push_back({decile.at("name"), decile.at("clients"), json_scores(decile.at("scores"))});
     }
-    for (const json& phase : json::parse(checkpoint.texts.at("phases"))) {
+    for (const json& phase : json::parse(phases)) {
       state.phases.push_back({phase.at("name"), phase.at("first_round"), phase.at("rounds"),
                               json_scores(phase.at("last")), json_scores(phase.at("best"))});
     }
-    for (const json& target : json::parse(checkpoint.texts.at("targets"))) {
-      loop.targets.push_back(
-          {target.at("target"), json_milestone(target.at("reached")), json_milestone(target.at("before"))});
+    for (const json& target : json::parse(targets)) {
+      loop.targets.push_back({json_number(target.at("target")), json_milestone(target.at("reached")),
+                              json_milestone(target.at("before"))});
     }
-    loop.last_evaluation = json_milestone(json::parse(checkpoint.texts.at("last_evaluation")));
-    state.data = checkpoint.texts.at("data");
-  } catch (const std::exception& error) {
+    loop.last_evaluation = json_milestone(json::parse(last_evaluation));
+  } catch (const json::exception& error) {
     throw DataError(std::string("the checkpoint's lists cannot be read: ") + error.what());
   }
   return state;
+}
+
+PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop) {
+  return {name, first_round, loop.round - first_round + 1, loop.last, loop.best};
 }
 
 }  // namespace chorus

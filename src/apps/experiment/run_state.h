@@ -23,7 +23,11 @@ struct RunState {
 };
 
 Checkpoint to_checkpoint(const RunState& state);
-/// DataError when something is missing: a checkpoint of another program.
+/// DataError when a field is missing, malformed or unknown: a checkpoint of another version.
 RunState to_run_state(const Checkpoint& checkpoint);
+
+/// The phase that began with `first_round` and ended with the last round of `loop`: its planned last one, or the one
+/// that reached the target.
+PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop);
 
 }  // namespace chorus

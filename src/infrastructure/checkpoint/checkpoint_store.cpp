@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;  // sorted keys: the checksum is over the dumped text
 
-constexpr int kCheckpointFormat = 1;
+constexpr int kCheckpointFormat = 2;
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{1} << 30;
 
 /// Another version wrote it: not to be passed over like a damaged one.
@@ -183,22 +183,27 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   }
 }
 
-std::optional<Checkpoint> CheckpointStore::latest() const {
+std::optional<Checkpoint> CheckpointStore::latest(const Verify& verify) const {
   const std::vector<std::int64_t> all = rounds();
   if (all.empty()) return std::nullopt;
   const Log log("checkpoint");
   std::string last;
   for (auto round = all.rbegin(); round != all.rend(); ++round) {
     try {
-      return load(path_of(*round), *round);
+      Checkpoint checkpoint = load(path_of(*round), *round);
+      if (verify) verify(checkpoint);
+      return checkpoint;
     } catch (const FormatError&) {
       throw;
     } catch (const DataError& error) {
       last = error.what();
-      log.warning("{}; the checkpoint before it is used", error.what());
+      log.warning("{}; trying the checkpoint before it", error.what());
     }
   }
-  throw DataError(fmt::format("{}: no checkpoint can be read ({}); start the run again", folder_.string(), last));
+  throw DataError(
+      fmt::format("{}: no checkpoint can be read ({}); put that file back from a copy, or start the "
+                  "run again",
+                  folder_.string(), last));
 }
 
 void CheckpointStore::discard_after(std::int64_t round) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,9 +40,12 @@ class CheckpointStore {
   /// any device and strided. WorldError when the disk is full: the checkpoints from before stay.
   void save(const Checkpoint& checkpoint);
 
-  /// The newest whole one, tensors on the CPU; a damaged one is passed over with a warning. Nothing when there is none;
-  /// DataError when all are damaged, or the newest is of another format version.
-  std::optional<Checkpoint> latest() const;
+  /// Throws DataError when files that a checkpoint needs, and that lie elsewhere, are damaged.
+  using Verify = std::function<void(const Checkpoint&)>;
+
+  /// The newest whole one that `verify` accepts, tensors on the CPU; a damaged one is passed over with a warning.
+  /// Nothing when there is none; DataError when all are damaged, or the newest is of another format version.
+  std::optional<Checkpoint> latest(const Verify& verify = {}) const;
 
   /// Sets the checkpoints after `round`, those `latest` passed over, aside as damaged_000012.
   void discard_after(std::int64_t round);

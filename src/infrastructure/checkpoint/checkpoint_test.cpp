@@ -206,21 +206,24 @@ TEST_F(CheckpointTest, StatesAreCopies) {
   EXPECT_TRUE(clients.load(1).empty());
 }
 
-TEST_F(CheckpointTest, RollbackForgetsWhatNoCheckpointHas) {
+TEST_F(CheckpointTest, RestoreForgetsWhatTheCheckpointLacks) {
+  ClientStateManifest first;
   {
     ClientStateStore clients(folder_, {.memory_bytes = 600});
     for (std::int64_t client = 0; client < 10; ++client) clients.store(client, 1, state_of(client, 1));
-    clients.commit(1);
+    first = clients.commit(1);
+    EXPECT_EQ(first.size(), 10U);
     EXPECT_EQ(files_in(folder_), 10U);
     for (std::int64_t client = 0; client < 12; client += 2) clients.store(client, 2, state_of(client, 2));
-    clients.rollback(1);
+    clients.restore(1, first);
     for (std::int64_t client = 0; client < 12; ++client)
       EXPECT_TRUE(is_state(clients.load(client), client, client < 10 ? 1 : 0));
     for (std::int64_t client = 0; client < 12; client += 2) clients.store(client, 2, state_of(client, 2));
   }
   // Killed here: some of round 2 is on disk, none of it counts.
   ClientStateStore clients(folder_);
-  clients.rollback(1);
+  EXPECT_TRUE(clients.load(3).empty()) << "nothing counts before a checkpoint says so";
+  clients.restore(1, first);
   for (std::int64_t client = 0; client < 12; ++client)
     EXPECT_TRUE(is_state(clients.load(client), client, client < 10 ? 1 : 0));
   EXPECT_THROW(clients.store(3, 1, {}), InternalError);
@@ -231,25 +234,59 @@ TEST_F(CheckpointTest, RollbackForgetsWhatNoCheckpointHas) {
   EXPECT_EQ(files_in(folder_), 11U);
   clients.prune(3);
   EXPECT_EQ(files_in(folder_), 10U);
-  clients.rollback(0);
+  clients.restore(0, {});
   EXPECT_EQ(files_in(folder_), 0U);
   EXPECT_EQ(clients.clients(), 0U);
+}
+
+TEST_F(CheckpointTest, PruneKeepsWhatEachKeptCheckpointNeeds) {
+  // Checkpoints of rounds 1 to 4; client 0 takes part in all of them, client 1 in rounds 1 and 3, client 2 in round 1.
+  ClientStateStore clients(folder_);
+  for (std::int64_t round = 1; round <= 4; ++round) {
+    for (std::int64_t client = 0; client < 3; ++client) {
+      if (client == 0 || (client == 1 && round % 2 == 1) || round == 1)
+        clients.store(client, round, state_of(client, round));
+    }
+    clients.commit(round);
+  }
+  const auto rounds_of = [&](std::int64_t client) {
+    std::vector<std::int64_t> rounds;
+    for (std::int64_t round = 1; round <= 4; ++round) {
+      if (fs::exists(folder_ / "0" / "0" / (std::to_string(client) + "@" + std::to_string(round) + ".safetensors")))
+        rounds.push_back(round);
+    }
+    return rounds;
+  };
+  clients.prune(2);
+  EXPECT_THAT(rounds_of(0), ElementsAre(2, 3, 4));
+  EXPECT_THAT(rounds_of(1), ElementsAre(1, 3));
+  EXPECT_THAT(rounds_of(2), ElementsAre(1));
+  clients.prune(3);
+  EXPECT_THAT(rounds_of(0), ElementsAre(3, 4));
+  EXPECT_THAT(rounds_of(1), ElementsAre(3));
+  clients.prune(9);
+  EXPECT_THAT(rounds_of(0), ElementsAre(4));
+  EXPECT_THAT(rounds_of(2), ElementsAre(1));
 }
 
 TEST_F(CheckpointTest, ManyClientsLieInManyFolders) {
   ClientStateStore clients(folder_, {.memory_bytes = 0});
   for (const std::int64_t client : {0, 999, 1000, 12345, 99999, 2000001}) clients.store(client, 7, state_of(client, 7));
+  const ClientStateManifest manifest = clients.commit(7);
   EXPECT_TRUE(fs::exists(folder_ / "0" / "12" / "12345@7.safetensors"));
   EXPECT_TRUE(fs::exists(folder_ / "2" / "0" / "2000001@7.safetensors"));
   std::ofstream(folder_ / "0" / "12" / "12345@9.safetensors") << "cut";
+  std::ofstream(folder_ / "0" / "12" / "12346@3.safetensors") << "of a client that no checkpoint knows";
   std::ofstream(folder_ / "0" / "12" / "notes.txt") << "not ours";
   std::ofstream(folder_ / "0" / "12" / ".12345@8.safetensors.1.0.tmp") << "left by a killed process";
   ClientStateStore again(folder_);
+  again.restore(8, manifest);
   EXPECT_EQ(again.clients(), 6U);
   EXPECT_FALSE(fs::exists(folder_ / "0" / "12" / ".12345@8.safetensors.1.0.tmp"));
-  EXPECT_THROW(again.load(12345), DataError);
-  again.rollback(8);
+  EXPECT_FALSE(fs::exists(folder_ / "0" / "12" / "12345@9.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "0" / "12" / "12346@3.safetensors"));
   EXPECT_TRUE(is_state(again.load(12345), 12345, 7));
+  EXPECT_TRUE(again.load(12346).empty());
   EXPECT_TRUE(fs::exists(folder_ / "0" / "12" / "notes.txt"));
 }
 

@@ -1,5 +1,6 @@
 #include "infrastructure/checkpoint/client_state_store.h"
 
+#include <ATen/Functions.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,10 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <exception>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/files/files.h"
 #include "core/files/safetensors.h"
 
 namespace chorus {
@@ -19,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".safetensors";
+constexpr const char* kManifest = "clients";  // the tensor's name in a checkpoint
+constexpr std::int64_t kColumns = 5;
 
 [[noreturn]] void fail(const fs::path& path, const std::error_code& error) {
   throw WorldError(fmt::format("{}: cannot be written: {}", path.string(), error.message()));
@@ -54,6 +60,26 @@ std::size_t bytes_of(const ClientState& state) {
   return bytes;
 }
 
+std::size_t threads_for(std::size_t files) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(files / 64, 1, std::min<std::size_t>(cores, 8));
+}
+
+// The size first: it needs no reading, and says more than a checksum.
+void verify_file(const fs::path& path, const ClientStateFile& expected) {
+  const auto damaged = [&](const std::string& what) {
+    return DataError(fmt::format("{}: the state of client {} after round {} {}", path.string(), expected.client,
+                                 expected.round, what));
+  };
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory) throw damaged("is missing");
+  if (error) throw damaged("cannot be read: " + error.message());
+  if (size != static_cast<std::uintmax_t>(expected.bytes))
+    throw damaged(fmt::format("is damaged: it has {} bytes instead of {}", size, expected.bytes));
+  if (fingerprint(MappedFile(path).text()) != expected.checksum) throw damaged("is damaged: its checksum differs");
+}
+
 ClientState read_state(const fs::path& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   ClientState state;
@@ -63,11 +89,36 @@ ClientState read_state(const fs::path& path) {
 
 }  // namespace
 
+at::Tensor to_tensor(const ClientStateManifest& manifest) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(manifest.size()), kColumns}, at::kLong);
+  auto* row = tensor.data_ptr<std::int64_t>();
+  for (const ClientStateFile& file : manifest) {
+    for (const std::int64_t value : {file.client, file.round, file.bytes, static_cast<std::int64_t>(file.checksum.high),
+                                     static_cast<std::int64_t>(file.checksum.low)})
+      *row++ = value;
+  }
+  return tensor;
+}
+
+ClientStateManifest to_manifest(const at::Tensor& tensor) {
+  const auto wrong = [] { return DataError("the checkpoint's list of the clients' states is damaged"); };
+  if (tensor.scalar_type() != at::kLong || tensor.dim() != 2 || tensor.size(1) != kColumns) throw wrong();
+  const at::Tensor rows = tensor.cpu().contiguous();
+  const auto* row = rows.data_ptr<std::int64_t>();
+  ClientStateManifest manifest;
+  for (std::int64_t i = 0; i < rows.size(0); ++i, row += kColumns) {
+    const std::int64_t before = manifest.empty() ? -1 : manifest.back().client;
+    if (row[0] <= before || row[1] < 0 || row[2] < 0) throw wrong();
+    manifest.push_back(
+        {row[0], row[1], row[2], {static_cast<std::uint64_t>(row[3]), static_cast<std::uint64_t>(row[4])}});
+  }
+  return manifest;
+}
+
 ClientStateStore::ClientStateStore(fs::path folder) : ClientStateStore(std::move(folder), Options()) {}
 
 ClientStateStore::ClientStateStore(fs::path folder, Options options) : folder_(std::move(folder)), options_(options) {
   make_folders(folder_);
-  scan();
 }
 
 fs::path ClientStateStore::path_of(std::int64_t client, std::int64_t round) const {
@@ -75,7 +126,9 @@ fs::path ClientStateStore::path_of(std::int64_t client, std::int64_t round) cons
          fmt::format("{}@{}{}", client, round, kEnding);
 }
 
-void ClientStateStore::scan() {
+// Client and round of each; removes what a killed process left half written.
+ClientStateManifest ClientStateStore::files_on_disk() const {
+  ClientStateManifest files;
   std::vector<fs::path> left;
   for (const auto& item : fs::recursive_directory_iterator(folder_)) {
     const std::string name = item.path().filename().string();
@@ -87,16 +140,14 @@ void ClientStateStore::scan() {
     if (at == std::string_view::npos || !parse_whole(stem.substr(0, at), client) ||
         !parse_whole(stem.substr(at + 1), round) || path_of(client, round) != item.path())
       continue;
-    Entry& entry = entries_[client];
-    entry.files.push_back(round);
-    if (entry.files.size() == 2) with_old_.push_back(client);
+    files.push_back({.client = client, .round = round});
   }
-  for (auto& [client, entry] : entries_) std::sort(entry.files.begin(), entry.files.end());
   for (const fs::path& path : left) remove_file(path);
+  return files;
 }
 
 ClientState ClientStateStore::load(std::int64_t client) {
-  std::int64_t round = 0;
+  ClientStateFile file;
   {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(client);
@@ -106,14 +157,20 @@ ClientState ClientStateStore::load(std::int64_t client) {
       recent_.splice(recent_.end(), recent_, entry.recent);
       return copy_of(*entry.held);
     }
-    if (entry.files.empty()) return {};
-    round = entry.files.back();
+    if (!entry.newest) return {};
+    file = *entry.newest;
   }
   // Without the lock: the newest file of a client is never removed or replaced while one thread has the client.
-  ClientState state = read_state(path_of(client, round));
+  const fs::path path = path_of(client, file.round);
+  try {
+    verify_file(path, file);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}; `chorus resume` continues from the newest undamaged checkpoint", error.what()));
+  }
+  ClientState state = read_state(path);
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[client];
-  if (!entry.held) hold(client, entry, round, copy_of(state));
+  if (!entry.held) hold(client, entry, file.round, copy_of(state));
   shrink();
   return state;
 }
@@ -124,7 +181,7 @@ void ClientStateStore::store(std::int64_t client, std::int64_t round, const Clie
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[client];
   check(round > committed_ && (!entry.held || entry.held_round <= round) &&
-            (entry.files.empty() || entry.files.back() <= round),
+            (!entry.newest || entry.newest->round <= round),
         "a client's state is stored for a round that is over");
   release(entry);
   hold(client, entry, round, std::move(copy));
@@ -132,7 +189,7 @@ void ClientStateStore::store(std::int64_t client, std::int64_t round, const Clie
   shrink();
 }
 
-void ClientStateStore::commit(std::int64_t round) {
+ClientStateManifest ClientStateStore::commit(std::int64_t round) {
   const std::lock_guard lock(mutex_);
   for (const std::int64_t client : recent_) {
     Entry& entry = entries_.at(client);
@@ -142,6 +199,11 @@ void ClientStateStore::commit(std::int64_t round) {
   }
   if (std::exchange(unsynced_, false)) sync();
   committed_ = std::max(committed_, round);
+  ClientStateManifest manifest;
+  manifest.reserve(entries_.size());
+  for (const auto& [client, entry] : entries_) manifest.push_back(entry.newest.value());
+  std::sort(manifest.begin(), manifest.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
+  return manifest;
 }
 
 void ClientStateStore::sync() const {
@@ -156,34 +218,55 @@ void ClientStateStore::prune(std::int64_t oldest_checkpoint) {
   const std::lock_guard lock(mutex_);
   std::vector<std::int64_t> again;
   for (const std::int64_t client : with_old_) {
-    std::vector<std::int64_t>& files = entries_.at(client).files;
-    while (files.size() > 1 && files[1] <= oldest_checkpoint) {
-      remove_file(path_of(client, files.front()));
-      files.erase(files.begin());
-    }
-    if (files.size() > 1) again.push_back(client);
+    Entry& entry = entries_.at(client);
+    std::vector<std::int64_t>& older = entry.older;
+    const auto after = [&](std::size_t i) { return i + 1 < older.size() ? older[i + 1] : entry.newest->round; };
+    std::size_t gone = 0;
+    for (; gone < older.size() && after(gone) <= oldest_checkpoint; ++gone) remove_file(path_of(client, older[gone]));
+    older.erase(older.begin(), older.begin() + static_cast<std::ptrdiff_t>(gone));
+    if (!older.empty()) again.push_back(client);
   }
   with_old_ = std::move(again);
 }
 
-void ClientStateStore::rollback(std::int64_t round) {
+void ClientStateStore::verify(const ClientStateManifest& manifest) const {
+  const std::size_t count = threads_for(manifest.size());
+  std::vector<std::exception_ptr> errors(count);
+  const auto check_every = [&](std::size_t begin) {
+    try {
+      for (std::size_t i = begin; i < manifest.size(); i += count) {
+        verify_file(path_of(manifest[i].client, manifest[i].round), manifest[i]);
+      }
+    } catch (...) {
+      errors[begin] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(check_every, i);
+  check_every(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+void ClientStateStore::restore(std::int64_t round, const ClientStateManifest& manifest) {
   const std::lock_guard lock(mutex_);
   committed_ = round;
+  entries_.clear();
+  recent_.clear();
   with_old_.clear();
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    auto& [client, state] = *entry;
-    if (state.held && (state.held_round > round || state.dirty)) release(state);
-    while (!state.files.empty() && state.files.back() > round) {
-      remove_file(path_of(client, state.files.back()));
-      state.files.pop_back();
-    }
-    if (state.files.size() > 1) with_old_.push_back(client);
-    if (state.files.empty()) {
-      release(state);
-      entry = entries_.erase(entry);
-    } else {
-      ++entry;
-    }
+  bytes_ = 0;
+  for (const ClientStateFile& file : manifest) entries_[file.client].newest = file;
+  for (const ClientStateFile& file : files_on_disk()) {
+    const auto found = entries_.find(file.client);
+    const std::int64_t needed = found == entries_.end() ? -1 : found->second.newest->round;
+    if (file.round > needed) remove_file(path_of(file.client, file.round));
+    if (file.round < needed) found->second.older.push_back(file.round);
+  }
+  for (auto& [client, entry] : entries_) {
+    std::sort(entry.older.begin(), entry.older.end());
+    if (!entry.older.empty()) with_old_.push_back(client);
   }
 }
 
@@ -210,8 +293,12 @@ void ClientStateStore::write(std::int64_t client, Entry& entry) {
   const std::vector<NamedTensor> tensors(entry.held->begin(), entry.held->end());
   write_safetensors(path, tensors, {}, Durability::kUnsynced);
   unsynced_ = true;
-  if (entry.files.empty() || entry.files.back() != entry.held_round) entry.files.push_back(entry.held_round);
-  if (entry.files.size() == 2) with_old_.push_back(client);
+  const MappedFile written(path);
+  if (entry.newest && entry.newest->round != entry.held_round) {
+    entry.older.push_back(entry.newest->round);
+    if (entry.older.size() == 1) with_old_.push_back(client);
+  }
+  entry.newest = {client, entry.held_round, static_cast<std::int64_t>(written.size()), fingerprint(written.text())};
   entry.dirty = false;
 }
 
@@ -235,18 +322,30 @@ std::size_t ClientStateStore::memory_bytes() const {
 }
 
 void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, const Checkpoint& checkpoint) {
-  clients.commit(checkpoint.round);
-  checkpoints.save(checkpoint);
+  Checkpoint whole = checkpoint;
+  const bool added = whole.tensors.emplace(kManifest, to_tensor(clients.commit(checkpoint.round))).second;
+  check(added, "a checkpoint has a tensor with the manifest's name");
+  checkpoints.save(whole);
   clients.prune(checkpoints.rounds().front());
 }
 
 std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientStateStore& clients) {
-  std::optional<Checkpoint> checkpoint = checkpoints.latest();
-  const std::int64_t round = checkpoint ? checkpoint->round : 0;
-  if (checkpoint) checkpoints.discard_after(round);
-  clients.rollback(round);
+  ClientStateManifest manifest;
+  std::optional<Checkpoint> checkpoint = checkpoints.latest([&](const Checkpoint& found) {
+    const auto tensor = found.tensors.find(kManifest);
+    if (tensor == found.tensors.end()) throw DataError("the checkpoint has no list of the clients' states");
+    manifest = to_manifest(tensor->second);
+    clients.verify(manifest);
+  });
+  if (!checkpoint) {
+    clients.restore(0, {});
+    return std::nullopt;
+  }
+  checkpoint->tensors.erase(kManifest);
+  checkpoints.discard_after(checkpoint->round);
+  clients.restore(checkpoint->round, manifest);
   // Whoever was killed after a checkpoint had not come to this; many kills in a row would pile old states up.
-  if (checkpoint) clients.prune(checkpoints.rounds().front());
+  clients.prune(checkpoints.rounds().front());
   return checkpoint;
 }
 

@@ -13,16 +13,34 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/fingerprint.h"
 #include "core/ports/workbench.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 
 namespace chorus {
 
-/// What clients keep between rounds: control variates, optimiser states, error feedback, personal models. In memory up
+/// One client's state on disk, as a checkpoint records it.
+struct ClientStateFile {
+  std::int64_t client = 0;
+  std::int64_t round = 0;  ///< after which it was stored
+  std::int64_t bytes = 0;  ///< of the file
+  Fingerprint checksum{};  ///< of its bytes
+
+  bool operator==(const ClientStateFile&) const = default;
+};
+
+/// All clients' states after a round, by rising client number. A checkpoint holds it as an int64 tensor
+/// [clients, 5]: client, round, bytes, and the two halves of the checksum (4 MB for 100,000 clients).
+using ClientStateManifest = std::vector<ClientStateFile>;
+
+at::Tensor to_tensor(const ClientStateManifest& manifest);
+/// DataError for a tensor that `to_tensor` does not make.
+ClientStateManifest to_manifest(const at::Tensor& tensor);
+
+/// What clients keep between rounds: control variates, optimizer states, error feedback, personal models. In memory up
 /// to a budget, the least recently used on disk beyond it. Crash-safe because no file that a checkpoint needs is ever
 /// overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client 12345, round 17; a
-/// thousand clients a folder), and the state that belongs to a checkpoint is each client's newest of that round or
-/// before.
+/// thousand clients per folder). The manifest in a checkpoint says which files belong to it.
 ///
 ///     ClientStateStore clients(run.clients(), {.memory_bytes = 1 << 30});
 ///     auto state = clients.load(7);                        // empty: client 7 has none
@@ -37,29 +55,36 @@ class ClientStateStore {
     std::size_t memory_bytes = std::size_t{1} << 30;
   };
 
-  /// Lists what is in the folder (made when it is missing). Call rollback before the first load.
+  /// Makes the folder when it is missing. Call restore before the first load: until then no client has a state.
   explicit ClientStateStore(std::filesystem::path folder);
   ClientStateStore(std::filesystem::path folder, Options options);
 
-  /// A copy on the CPU of the newest state; empty when there is none. DataError when its file is damaged.
+  /// A copy on the CPU of the newest state; empty when there is none. DataError when its file is missing or damaged.
   ClientState load(std::int64_t client);
   /// Replaces the client's state. An empty one is kept as such. WorldError when it must be spilled and the disk is
   /// full.
   void store(std::int64_t client, std::int64_t round, const ClientState& state);
 
-  /// Writes every state that is only in memory to disk, and syncs: call it before the checkpoint of `round` is saved.
-  void commit(std::int64_t round);
+  /// Writes every state that is only in memory to disk, and syncs. The result belongs into the checkpoint of `round`,
+  /// which is saved next.
+  ClientStateManifest commit(std::int64_t round);
   /// Removes the files that no checkpoint from `oldest_checkpoint` on needs: call it after the checkpoint is saved.
   void prune(std::int64_t oldest_checkpoint);
-  /// Forgets every state after `round`, in memory and on disk: at resume; 0 without a checkpoint.
-  void rollback(std::int64_t round);
+
+  /// Reads every file of the manifest. DataError naming the first that is missing, has another size, or other bytes.
+  /// Changes nothing.
+  void verify(const ClientStateManifest& manifest) const;
+  /// Sets every client to its state in the manifest of the checkpoint of `round`; 0 and an empty one without a
+  /// checkpoint. Removes the files that neither this checkpoint nor one before it needs.
+  void restore(std::int64_t round, const ClientStateManifest& manifest);
 
   std::size_t clients() const;       ///< that have a state
   std::size_t memory_bytes() const;  ///< held now
 
  private:
   struct Entry {
-    std::vector<std::int64_t> files;  // rounds on disk, rising
+    std::vector<std::int64_t> older;        // rounds on disk before `newest`, rising
+    std::optional<ClientStateFile> newest;  // on disk
     std::optional<ClientState> held;
     std::int64_t held_round = 0;
     std::size_t held_bytes = 0;
@@ -67,8 +92,8 @@ class ClientStateStore {
     std::list<std::int64_t>::iterator recent{};
   };
 
-  void scan();
   std::filesystem::path path_of(std::int64_t client, std::int64_t round) const;
+  ClientStateManifest files_on_disk() const;
   void hold(std::int64_t client, Entry& entry, std::int64_t round, ClientState state);
   void release(Entry& entry);
   void write(std::int64_t client, Entry& entry);
@@ -86,12 +111,13 @@ class ClientStateStore {
   std::size_t bytes_ = 0;
 };
 
-/// A checkpoint with the clients' states, in the order that is safe to kill at any moment: states, checkpoint, then
-/// what is no longer needed goes.
+/// A checkpoint with the clients' states and their manifest, in the order that is safe to kill at any moment: states,
+/// checkpoint, then what is no longer needed goes.
 void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, const Checkpoint& checkpoint);
 
-/// The other way: the newest whole checkpoint, with everything newer removed. Nothing (and no client state) when there
-/// is none.
+/// The other way: the newest whole checkpoint whose clients' states are whole too, with everything newer removed. A
+/// damaged one is passed over with a warning, as CheckpointStore::latest does. Nothing (and no client state) when
+/// there is none.
 std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientStateStore& clients);
 
 }  // namespace chorus

@@ -1,0 +1,127 @@
+// What a run leaves behind when it stops early, and what resuming makes of a run folder that is damaged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/integration/run_fixture.h"
+
+namespace chorus {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(RunTest, APhaseThatStopsAtItsTargetIsSummarizedByTheRoundsItRan) {
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all{
+        "data.train=['formulation=language_model,examples=600,test_examples=0,clients=30,seed=5']",
+        "task={name: causal_lm, max_length: 24}",
+        "model.fresh={model_type: lstm, embedding_size: 16, hidden_size: 16, num_layers: 1}",
+        "clients={count: 0, partition: {name: natural, by: client}}",
+        "continual={segments: {by: count, segments: 3}}",
+        "rounds=4",
+        "algorithm=fedavg",
+        "trainer={batch_size: 8, optimizer: adamw, learning_rate: 1e-2}",
+        "evaluation={metric: eval_loss}"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run("whole", with({})), 0) << output_;
+  const json phases = summary("whole").at("phases");
+  ASSERT_EQ(phases.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(phases[i].at("first_round"), 1 + 4 * i);
+    EXPECT_EQ(phases[i].at("rounds"), 4);
+  }
+  // A round of the second phase, not its last, that is better than all before it: the loss to stop at.
+  double best = 1e9;
+  int target_round = 0;
+  for (const std::string& line : scores("whole")) {
+    const json event = json::parse(line);
+    if (event["kind"] != "evaluation") continue;
+    const int round = event.at("round");
+    const double loss = event.at("eval_loss");
+    if (loss >= best) continue;
+    best = loss;
+    if (round < 5) continue;
+    target_round = round;
+    break;
+  }
+  ASSERT_TRUE(target_round >= 5 && target_round <= 7) << target_round;
+  std::ostringstream target;
+  target.precision(17);
+  target << "evaluation.target=" << best;
+  ASSERT_EQ(run("early", with({target.str()})), 0) << output_;
+  const json early = summary("early");
+  EXPECT_EQ(early.at("status"), "target_reached");
+  EXPECT_EQ(early.at("rounds"), target_round);
+  ASSERT_EQ(early.at("phases").size(), 2U);
+  EXPECT_EQ(early["phases"][0].at("first_round"), 1);
+  EXPECT_EQ(early["phases"][0].at("rounds"), 4);
+  EXPECT_EQ(early["phases"][1].at("first_round"), 5);
+  EXPECT_EQ(early["phases"][1].at("rounds"), target_round - 4);
+}
+
+TEST_F(RunTest, ADamagedClientStateIsNeverResumedFrom) {
+  const int rounds = 12;  // enough that none is finished before it is killed
+  const std::string longer = "rounds=" + std::to_string(rounds);
+  ASSERT_EQ(run("whole", {longer}), 0) << output_;
+  const std::string bits = weights("whole");
+  const auto newest_state = [&](const std::string& name) {
+    fs::path newest;
+    int last = -1;
+    for (const auto& file : fs::recursive_directory_iterator(folder_ / name / "clients")) {
+      int client = 0, round = 0;
+      if (std::sscanf(file.path().filename().c_str(), "%d@%d.safetensors", &client, &round) == 2 && round > last) {
+        newest = file.path();
+        last = round;
+      }
+    }
+    return newest;
+  };
+  const std::pair<const char*, std::function<void(const fs::path&)>> damages[] = {
+      {"deleted", [](const fs::path& path) { fs::remove(path); }},
+      {"flipped",
+       [](const fs::path& path) {
+         std::string bytes = read(path);
+         bytes.back() = static_cast<char>(bytes.back() ^ 1);
+         std::ofstream(path, std::ios::trunc | std::ios::binary) << bytes;
+       }},
+      {"cut", [](const fs::path& path) { fs::resize_file(path, fs::file_size(path) - 4); }}};
+  for (const auto& [name, damage] : damages) {
+    const Chorus program(arguments(name, {longer}), folder_ / (std::string(name) + ".log"));
+    wait_for_round(name, 3);
+    program.send(SIGKILL);
+    program.wait();
+    // The checkpoint and the states it needs; what came after it does not count.
+    const int round = newest_round(name);
+    fs::path state = newest_state(name);
+    for (int r = round + 1; r <= rounds; ++r) {
+      for (const auto& file : fs::recursive_directory_iterator(folder_ / name / "clients")) {
+        if (file.path().filename().string().find("@" + std::to_string(r) + ".") != std::string::npos)
+          fs::remove(file.path());
+      }
+      state = newest_state(name);
+    }
+    damage(state);
+    // The checkpoint before it is whole: the run goes on from there to the same bits.
+    ASSERT_EQ(resume(name), 0) << output_;
+    EXPECT_THAT(output_, HasSubstr(state.filename().string())) << name;
+    EXPECT_TRUE(fs::exists(folder_ / name / "checkpoints" / ("damaged_" + std::to_string(1000000 + round).substr(1))))
+        << name;
+    EXPECT_EQ(weights(name), bits) << name;
+  }
+  // With one checkpoint there is none to fall back to: one sentence, and nothing changes.
+  const Chorus program(arguments("single", {longer, "checkpoint.keep=1"}), folder_ / "single.log");
+  wait_for_round("single", 3);
+  program.send(SIGKILL);
+  program.wait();
+  for (const auto& file : fs::recursive_directory_iterator(folder_ / "single" / "clients")) {
+    if (file.is_regular_file()) fs::resize_file(file.path(), fs::file_size(file.path()) - 4);
+  }
+  EXPECT_EQ(resume("single"), 3) << output_;
+  EXPECT_THAT(output_, HasSubstr("start the run again"));
+}
+
+}  // namespace
+}  // namespace chorus
