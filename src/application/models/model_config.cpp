@@ -170,13 +170,11 @@ std::optional<std::int64_t> ModelConfig::token(const std::string& key) const {
 
 std::vector<std::string> ModelConfig::labels() const {
   const auto found = json_->find("id2label");
-  std::vector<std::string> labels;
   if (found == json_->end() || found->is_null()) {
-    const std::int64_t count = integer("num_labels", 2);
-    for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
-    return labels;
+    return numbered_labels(integer("num_labels", 2));
   }
   if (!found->is_object() || found->empty()) wrong(origin_, "id2label", *found, "an object from id to name");
+  std::vector<std::string> labels;
   for (std::size_t i = 0; i < found->size(); ++i) {
     const auto entry = found->find(std::to_string(i));
     if (entry == found->end() || !entry->is_string()) {
@@ -232,6 +230,12 @@ void ModelConfig::set_architecture(Head head) {
   auto json = std::make_shared<Json>(*json_);
   (*json)["architectures"] = Json::array({name});
   json_ = std::move(json);
+}
+
+std::vector<std::string> numbered_labels(std::int64_t count) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  return labels;
 }
 
 std::string ModelConfig::dump() const { return json_->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -70,4 +70,7 @@ class ModelConfig {
   std::string model_type_;
 };
 
+/// "LABEL_0", "LABEL_1", ...: what Hugging Face calls labels without names.
+std::vector<std::string> numbered_labels(std::int64_t count);
+
 }  // namespace chorus

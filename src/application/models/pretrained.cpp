@@ -148,12 +148,16 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   }
   ModelConfig config = ModelConfig::read(folder / "config.json");
   ModelConfig generation = read_generation_config(folder);
-  if (options.labels) config.set_labels(*options.labels);
+  bool other_labels = false;
+  if (options.labels) {
+    other_labels = options.labels->size() != config.labels().size();
+    config.set_labels(*options.labels);
+  }
   std::unique_ptr<Model> model = options.head ? make_model(config, *options.head) : make_model(config);
   if (options.prepare) options.prepare(*model);
 
   const TensorSource source = TensorSource::open(folder);
-  const bool other_head = config.head() != model->head();
+  const bool other_head = other_labels || config.head() != model->head();
   const Match found = match(*model, source, other_head);
   judge(found, source.path(), *model, other_head);
   Params params(model->layout(), {.clients = 1, .gradients = options.gradients, .device = options.device});

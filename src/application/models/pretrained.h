@@ -14,10 +14,11 @@ namespace chorus {
 
 /// How a Hugging Face folder becomes a model.
 struct LoadOptions {
-  std::optional<Head> head = {};                        ///< another head than the folder's: fresh where it has none
-  std::optional<std::vector<std::string>> labels = {};  ///< label names of a classifier, instead of the folder's
-  std::function<void(Model&)> prepare = {};             ///< freezes and attaches, before there are numbers
-  bool gradients = false;                               ///< room for gradients
+  std::optional<Head> head = {};  ///< another head than the folder's: initialised where the folder has none
+  /// Label names of a classifier, instead of the folder's. Another number of them means another head.
+  std::optional<std::vector<std::string>> labels = {};
+  std::function<void(Model&)> prepare = {};  ///< freezes and attaches, before the values are loaded
+  bool gradients = false;                    ///< room for gradients
   at::Device device = at::kCPU;
   std::uint64_t seed = 0;  ///< of the parameters the folder does not have
 };
@@ -36,9 +37,9 @@ struct Pretrained {
 };
 
 /// Reads config.json and the weights (safetensors, sharded or not, or pytorch_model.bin; any float type becomes
-/// float32). With the folder's own head every tensor must be there and none may be left over; with another head only
-/// the old head may be left over and only the new one may be missing. Wrong shapes, NaN and infinity are errors. All
-/// are DataErrors that name file and tensors.
+/// float32). With the folder's own head every tensor must be there and none may be left over. With another head, or
+/// another number of labels, only tensors of the old head may be left over and only tensors of the new one missing,
+/// which are then initialised from the seed. Wrong shapes, NaN and infinity are DataErrors that name file and tensors.
 ///
 ///     Pretrained bert = load_pretrained("models/chorus-mini", {.head = Head::kSequenceClassification});
 Pretrained load_pretrained(const std::filesystem::path& folder, const LoadOptions& options = {});

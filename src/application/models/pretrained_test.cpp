@@ -120,9 +120,24 @@ TEST_F(PretrainedTest, WrongShapesAreNamed) {
   EXPECT_THAT(complaint(), HasSubstr("but config.json asks for"));
 }
 
-TEST_F(PretrainedTest, AnotherNumberOfLabelsIsAWrongShape) {
-  const LoadOptions options{.labels = std::vector<std::string>{"a", "b"}};
-  EXPECT_THAT(complaint(options), HasSubstr("another number of labels"));
+TEST_F(PretrainedTest, AnotherNumberOfLabelsGivesAFreshClassifier) {
+  for (const std::int64_t count : {1, 2, 7}) {
+    const LoadOptions options{.labels = numbered_labels(count), .seed = 4};
+    const Pretrained loaded = load_pretrained(folder_, options);
+    EXPECT_EQ(logits_of(loaded).size(-1), count);
+    EXPECT_THAT(loaded.report.initialised, testing::UnorderedElementsAre("classifier.weight", "classifier.bias"));
+    EXPECT_THAT(loaded.report.unused, testing::UnorderedElementsAre("classifier.weight", "classifier.bias"));
+  }
+  const LoadOptions renamed{.labels = std::vector<std::string>{"a", "b", "c", "d", "e"}};
+  EXPECT_TRUE(torch::equal(logits_of(load_pretrained(folder_, renamed)), logits_of(load_pretrained(folder_))));
+}
+
+TEST_F(PretrainedTest, AConfigThatDisagreesWithItsWeightsIsRefused) {
+  const ModelConfig config = ModelConfig::read(folder_ / "config.json");
+  ModelConfig other = config;
+  other.set_labels({"a", "b"});
+  write_file(folder_ / "config.json", other.dump());
+  EXPECT_THAT(complaint(), HasSubstr("another number of labels"));
 }
 
 TEST_F(PretrainedTest, NonFiniteWeightsAreRefused) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "application/peft/adapters.h"
 #include "application/peft/lora.h"
+#include "application/peft/module_pattern.h"
 #include "application/peft/prefix.h"
 #include "core/base/error.h"
 #include "core/files/files.h"
@@ -23,6 +25,7 @@ using nlohmann::json;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr std::string_view kModulePrefix = "base_model.model.";
+constexpr const char* kLabels = "chorus.labels";  // metadata of the weights: PEFT has no place for label names
 
 json task_type(Head head) {
   switch (head) {
@@ -52,15 +55,17 @@ bool travels(const ParamSpec& spec, const AdapterSave& what) {
   return std::find(what.fresh_head.begin(), what.fresh_head.end(), spec.name) != what.fresh_head.end();
 }
 
-json read_config(const fs::path& folder) {
+using OrderedJson = nlohmann::ordered_json;  // patterns are tried in the order of the file
+
+OrderedJson read_config(const fs::path& folder) {
   const fs::path file = folder / kConfig;
-  const json config = json::parse(read_file(file), nullptr, false);
+  const OrderedJson config = OrderedJson::parse(read_file(file), nullptr, false);
   if (!config.is_object()) throw DataError(file.string() + ": is not a JSON object");
   return config;
 }
 
 template <typename T>
-T value_of(const json& config, const char* key, T fallback, const fs::path& folder) {
+T value_of(const OrderedJson& config, const char* key, T fallback, const fs::path& folder) {
   if (!config.contains(key) || config[key].is_null()) return fallback;
   try {
     return config[key].get<T>();
@@ -69,15 +74,43 @@ T value_of(const json& config, const char* key, T fallback, const fs::path& fold
   }
 }
 
-std::optional<std::int64_t> depth_in(const json& config, const fs::path& folder) {
+std::optional<std::int64_t> depth_in(const OrderedJson& config, const fs::path& folder) {
   const auto depth = value_of<std::int64_t>(config, "depth", -1, folder);
   return depth >= 0 ? std::optional(depth) : std::nullopt;
 }
 
-std::unique_ptr<Tuning> lora_of(const json& config, const fs::path& folder) {
+// "rank_pattern" or "alpha_pattern": a regular expression for module names to a positive number.
+template <typename T>
+std::vector<std::pair<std::string, T>> patterns_of(const OrderedJson& config, const char* key, const fs::path& folder) {
+  std::vector<std::pair<std::string, T>> result;
+  if (!config.contains(key) || config[key].is_null()) return result;
+  const auto wrong = [&](const std::string& why) {
+    return DataError(fmt::format("{}: \"{}\" {}", (folder / kConfig).string(), key, why));
+  };
+  if (!config[key].is_object()) throw wrong("must map module names to numbers");
+  for (const auto& [pattern, value] : config[key].items()) {
+    if (!value.is_number() || !(value.template get<double>() > 0))
+      throw wrong("must map module names to positive numbers");
+    if (!is_module_pattern(pattern)) {
+      throw wrong(fmt::format("has the key \"{}\", which is not a regular expression", pattern));
+    }
+    result.emplace_back(pattern, value.template get<T>());
+  }
+  return result;
+}
+
+std::unique_ptr<Tuning> lora_of(const OrderedJson& config, const fs::path& folder) {
   LoraConfig lora;
   lora.rank = value_of<std::int64_t>(config, "r", 8, folder);
   lora.alpha = value_of<double>(config, "lora_alpha", static_cast<double>(lora.rank), folder);
+  lora.rslora = value_of<bool>(config, "use_rslora", false, folder);
+  lora.rank_pattern = patterns_of<std::int64_t>(config, "rank_pattern", folder);
+  lora.alpha_pattern = patterns_of<double>(config, "alpha_pattern", folder);
+  if (value_of<bool>(config, "use_dora", false, folder)) {
+    throw DataError(
+        fmt::format("{}: \"use_dora\" is on, and Chorus has plain LoRA only; train the adapter without DoRA",
+                    (folder / kConfig).string()));
+  }
   if (config.contains("target_modules") && config["target_modules"].is_string()) {
     lora.targets = {config["target_modules"].get<std::string>()};
   } else {
@@ -97,6 +130,38 @@ std::unique_ptr<Tuning> lora_of(const json& config, const fs::path& folder) {
     throw DataError(fmt::format("{}: \"r\" and \"lora_alpha\" must be positive", (folder / kConfig).string()));
   }
   return std::make_unique<LoraTuning>(lora);
+}
+
+// The head that adapter_config.json names; nullopt: the network's own.
+std::optional<Head> head_of(const fs::path& folder) {
+  const auto type = value_of<std::string>(read_config(folder), "task_type", "", folder);
+  for (const Head head : {Head::kSequenceClassification, Head::kTokenClassification, Head::kQuestionAnswering,
+                          Head::kCausalLm, Head::kSeq2Seq}) {
+    if (task_type(head) == type) return head;
+  }
+  return std::nullopt;
+}
+
+// The labels of the adapter's classifier, where it says or they are not as many as those of the network in `base`.
+std::optional<std::vector<std::string>> labels_of(const fs::path& folder, const fs::path& base, Head head) {
+  const ModelConfig config = ModelConfig::read(base / "config.json");
+  const SafetensorsFile file = SafetensorsFile::open(folder / kWeights);
+  const auto model = make_model(config, head);
+  for (const ParamSpec& spec : model->layout().specs()) {
+    if (spec.shape.size() != 2 || !trains_in_head(spec, *model, HeadPart::kAnswers)) continue;
+    const TensorEntry* entry = file.find(std::string(kModulePrefix) + spec.name);
+    if (entry == nullptr || entry->shape.size() != 2 || entry->shape[1] != spec.shape[1]) continue;
+    std::vector<std::string> labels;
+    if (const auto found = file.metadata().find(kLabels); found != file.metadata().end()) {
+      const json names = json::parse(found->second, nullptr, false);
+      if (names.is_array() && std::all_of(names.begin(), names.end(), [](const json& n) { return n.is_string(); })) {
+        labels = names.get<std::vector<std::string>>();
+      }
+    }
+    if (static_cast<std::int64_t>(labels.size()) == entry->shape[0]) return labels;
+    if (entry->shape[0] != spec.shape[0]) return numbered_labels(entry->shape[0]);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -123,12 +188,14 @@ void save_adapter(const fs::path& folder, const AdapterSave& what) {
                          what.params.tensor(ParamId{static_cast<int>(i)}).cpu());
   }
   config["modules_to_save"] = modules.empty() ? json(nullptr) : json(modules);
-  write_safetensors(folder / kWeights, tensors);
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  metadata[kLabels] = json(what.model.config().labels()).dump(-1, ' ', false, json::error_handler_t::replace);
+  write_safetensors(folder / kWeights, tensors, metadata);
   write_file(folder / kConfig, config.dump(2) + "\n");
 }
 
 std::unique_ptr<Tuning> read_tuning(const fs::path& folder) {
-  const json config = read_config(folder);
+  const OrderedJson config = read_config(folder);
   const auto type = value_of<std::string>(config, "peft_type", "", folder);
   if (type == "LORA") return lora_of(config, folder);
   if (type == "PFEIFFER_ADAPTER" || type == "HOULSBY_ADAPTER") {
@@ -156,7 +223,7 @@ std::unique_ptr<Tuning> read_tuning(const fs::path& folder) {
                   (folder / kConfig).string(), type));
 }
 
-void read_adapter(const fs::path& folder, const Params& params) {
+std::set<std::string> read_adapter(const fs::path& folder, const Params& params) {
   const fs::path file = folder / kWeights;
   const SafetensorsFile source = SafetensorsFile::open(file);
   const Layout& layout = params.layout();
@@ -185,6 +252,7 @@ void read_adapter(const fs::path& folder, const Params& params) {
   if (const auto name = first_non_finite(read)) {
     throw DataError(fmt::format("{}: {} holds NaN or infinity; its training diverged", file.string(), *name));
   }
+  return seen;
 }
 
 Pretrained load_tuned(const fs::path& folder, LoadOptions options, const fs::path& adapter) {
@@ -194,9 +262,18 @@ Pretrained load_tuned(const fs::path& folder, LoadOptions options, const fs::pat
   }
   if (!has_adapter(from)) return load_pretrained(folder, options);
   const std::unique_ptr<Tuning> tuning = read_tuning(from);
+  if (!options.head) options.head = head_of(from);
+  if (!options.labels && options.head) options.labels = labels_of(from, folder, *options.head);
   options.prepare = [&](Model& model) { tuning->attach(model, {}); };
   Pretrained loaded = load_pretrained(folder, options);
-  read_adapter(from, loaded.params);
+  const std::set<std::string> read = read_adapter(from, loaded.params);
+  std::vector<std::string>& fresh = loaded.report.initialised;
+  fresh.erase(std::remove_if(fresh.begin(), fresh.end(), [&](const std::string& name) { return read.contains(name); }),
+              fresh.end());
+  if (!fresh.empty() && loaded.model->head() != Head::kNone) {
+    throw DataError(fmt::format("{}: neither the adapter nor {} has {}; the adapter belongs to another model",
+                                from.string(), folder.string(), fmt::join(fresh, ", ")));
+  }
   return loaded;
 }
 
@@ -219,7 +296,7 @@ PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuni
     const at::Tensor a = params.tensor(*model.layout().find(spec.name));
     const at::Tensor b = params.tensor(*model.layout().find(module + ".lora_B.weight"));
     const at::Tensor weight = result.tensor(*plain->layout().find(module + ".weight"));
-    const at::Tensor update = torch::mm(b, a) * tuning.scale();
+    const at::Tensor update = torch::mm(b, a) * tuning.scale(module);
     // GPT-2 stores its weights [in, out].
     weight.add_(model.config().model_type() == "gpt2" ? update.t() : update);
   }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,13 @@ bool has_adapter(const std::filesystem::path& folder);
 
 /// The tuning that adapter_config.json describes. DataError when it is none that Chorus has.
 std::unique_ptr<Tuning> read_tuning(const std::filesystem::path& folder);
-/// Reads the adapter's numbers into a network that the tuning is attached to. DataError when they are of another model.
-void read_adapter(const std::filesystem::path& folder, const Params& params);
+/// Reads the adapter's tensors into a network that the tuning is attached to, and returns their names. DataError when
+/// they belong to another model.
+std::set<std::string> read_adapter(const std::filesystem::path& folder, const Params& params);
 
-/// A model folder as load_pretrained reads it, with the adapter that lies in it, or in `adapter`, attached.
+/// A model folder as load_pretrained reads it, with the adapter that lies in it, or in `adapter`, attached. Unless
+/// `options` say otherwise the head is the one the adapter was trained for, with the adapter's labels: an adapter of a
+/// classifier fits the language model that it was trained from.
 Pretrained load_tuned(const std::filesystem::path& folder, LoadOptions options,
                       const std::filesystem::path& adapter = {});
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "application/peft/module_pattern.h"
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
@@ -27,6 +28,15 @@ std::string module_name(const Layout& layout, const Linear& linear) {
   return name.substr(0, name.size() - std::string(".weight").size());
 }
 
+// The first pattern that matches counts.
+template <typename T>
+std::optional<T> exception_of(const std::vector<std::pair<std::string, T>>& patterns, const std::string& module) {
+  for (const auto& [pattern, value] : patterns) {
+    if (matches_module(pattern, module)) return value;
+  }
+  return std::nullopt;
+}
+
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 }  // namespace
@@ -34,6 +44,7 @@ std::string last_part(const std::string& module) { return module.substr(module.r
 void LoraConfig::describe(ConfigVisitor& visitor) {
   visitor.field("rank", rank, "of the updates").at_least(1);
   visitor.field("alpha", alpha, "updates are scaled by alpha / rank").above(0);
+  visitor.field("rslora", rslora, "scale by alpha / sqrt(rank) instead (rank-stabilized LoRA)");
   visitor.field("targets", targets, "module names or their ends (query, value); none: query and value projections");
   visitor.field("depth", depth, "in the top so many layers; not given: in all").at_least(0);
   visitor.field("freeze_a", freeze_a, "only B trains (FFA-LoRA)");
@@ -46,6 +57,16 @@ std::vector<std::string> usual_targets(const std::string& model_type) {
   if (model_type == "bart") return {"q_proj", "v_proj"};
   if (model_type == "t5") return {"q", "v"};
   return {"query", "value"};
+}
+
+std::int64_t LoraTuning::rank_of(const std::string& module) const {
+  return exception_of(config_.rank_pattern, module).value_or(config_.rank);
+}
+
+double LoraTuning::scale(const std::string& module) const {
+  const double alpha = exception_of(config_.alpha_pattern, module).value_or(config_.alpha);
+  const auto rank = static_cast<double>(rank_of(module));
+  return alpha / (config_.rslora ? std::sqrt(rank) : rank);
 }
 
 Variant LoraTuning::whole(int layers) const {
@@ -77,10 +98,11 @@ void LoraTuning::attach(Model& model, const Variant& variant) const {
       if (!wanted) continue;
       const auto& shape = layout[linear->weight].shape;
       const std::int64_t out = linear->transposed ? shape[1] : shape[0], in = linear->transposed ? shape[0] : shape[1];
+      const std::int64_t own = config_.rank_pattern.empty() ? rank : rank_of(module);
       linear->update.a =
-          layout.attach(module + ".lora_A.weight", {rank, in}, Init::uniform(1 / std::sqrt(static_cast<double>(in))));
-      linear->update.b = layout.attach(module + ".lora_B.weight", {out, rank}, Init::zeros());
-      linear->update.scale = config_.alpha / static_cast<double>(config_.rank);
+          layout.attach(module + ".lora_A.weight", {own, in}, Init::uniform(1 / std::sqrt(static_cast<double>(in))));
+      linear->update.b = layout.attach(module + ".lora_B.weight", {out, own}, Init::zeros());
+      linear->update.scale = scale(module);
     }
   }
   for (std::size_t i = 0; depth > 0 && i < targets.size(); ++i) {
@@ -98,7 +120,8 @@ std::string LoraTuning::settings_json(const Model& model, const Variant& variant
   const std::string& type = model.config().model_type();
   nlohmann::json json{{"peft_type", "LORA"},
                       {"r", variant.width},
-                      {"lora_alpha", scale() * variant.width},
+                      {"lora_alpha", scale("") * (config_.rslora ? std::sqrt(variant.width) : variant.width)},
+                      {"use_rslora", config_.rslora},
                       {"lora_dropout", 0.0},
                       {"bias", "none"},
                       {"fan_in_fan_out", type == "gpt2"},

@@ -6,15 +6,21 @@
 
 namespace chorus {
 
-/// LoRA (Hu et al., 2021): y = W x + (alpha / r) B A x with W frozen, A [r, in] random, B [out, r] zero at first. With
-/// `freeze_a` only B trains (FFA-LoRA, Sun et al., 2024): then the mean of updates is the update of the mean.
-/// A variant's width is its rank; the scale stays that of the whole, so that clients of different ranks agree.
+/// LoRA (Hu et al., 2021): y = W x + s B A x with W frozen, A [r, in] random, B [out, r] zero at first, and the scale
+/// s = alpha / r, or alpha / sqrt(r) with `rslora` (Kalajdzievski, 2023). With `freeze_a` only B trains (FFA-LoRA, Sun
+/// et al., 2024): then the mean of updates is the update of the mean. A variant's width is its rank; the scale stays
+/// that of the whole, so that clients of different ranks agree.
 struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 16;
   std::vector<std::string> targets = {};   ///< ends of module names ("query", "value"); empty: the usual ones
   std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
   bool freeze_a = false;
+  bool rslora = false;
+  /// PEFT's exceptions: rank and alpha of the modules whose name, or the end of it after a dot, matches a regular
+  /// expression; the first match counts. Read from adapter_config.json, not from a configuration.
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
   HeadPart head = HeadPart::kAnswers;
 
   void describe(ConfigVisitor& visitor);
@@ -27,9 +33,11 @@ class LoraTuning : public Tuning {
   Variant whole(int layers) const override;
   std::string settings_json(const Model& model, const Variant& variant) const override;
   bool merges() const override { return true; }
-  double scale() const override { return config_.alpha / static_cast<double>(config_.rank); }
+  double scale(const std::string& module) const override;
 
  private:
+  std::int64_t rank_of(const std::string& module) const;
+
   LoraConfig config_;
 };
 

@@ -33,9 +33,10 @@ class Tuning {
   virtual bool keeps_network() const { return true; }
   /// What stands about a variant of it in adapter_config.json (application/peft/adapter_folder.h), as a JSON object.
   virtual std::string settings_json(const Model& model, const Variant& variant) const;
-  /// The updates can be added to the network's own weights; `scale` is their factor.
+  /// The low-rank updates can be added to the network's own weights.
   virtual bool merges() const { return false; }
-  virtual double scale() const { return 0; }
+  /// Their factor in the module of this name ("bert.encoder.layer.0.attention.self.query").
+  virtual double scale(const std::string&) const { return 0; }
 };
 
 using Tunings = Registry<Tuning>;

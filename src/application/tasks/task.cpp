@@ -35,6 +35,8 @@ Task::Task(std::string name, TaskInput input) : input_(std::move(input)), name_(
   check(input_.tokenizer != nullptr, "a task needs a tokenizer");
 }
 
+std::vector<std::string> Task::head_labels() const { return labels().empty() ? numbered_labels(outputs()) : labels(); }
+
 ClientData Task::client_data(std::shared_ptr<const EncodedDataset> encoded,
                              std::span<const std::uint32_t> examples) const {
   std::vector<std::uint32_t> rows = encoded->rows_of(examples);

@@ -70,6 +70,9 @@ class Task {
   virtual Head head() const = 0;
   /// The size of the head's answer; 0 when the head decides.
   virtual std::int64_t outputs() const { return static_cast<std::int64_t>(labels().size()); }
+  /// What the head's outputs are called in config.json: the labels, or LABEL_0, ... for outputs without names (Hugging
+  /// Face's num_labels = 1 of a regression). Empty when the head decides.
+  std::vector<std::string> head_labels() const;
   /// The most tokens of a row.
   virtual std::int64_t max_length() const = 0;
   virtual bool reads(Formulation formulation) const = 0;

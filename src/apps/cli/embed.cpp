@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "application/models/pretrained.h"
+#include "application/peft/adapter_folder.h"
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
@@ -24,7 +25,7 @@ struct EmbedOptions {
 
 void embed_lines(const EmbedOptions& options) {
   const at::Device device = device_named(options.device);
-  const Pretrained loaded = load_pretrained(options.folder, {.device = device});
+  const Pretrained loaded = load_tuned(options.folder, {.device = device});
   const std::string tokenizer_folder = options.tokenizer.empty() ? options.folder : options.tokenizer;
   const auto tokenizer = load_tokenizer(tokenizer_folder);
   check_vocabulary(*loaded.model, static_cast<std::int64_t>(tokenizer->vocabulary_size()), tokenizer_folder);

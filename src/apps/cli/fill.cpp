@@ -7,6 +7,7 @@
 
 #include "application/models/batch.h"
 #include "application/models/pretrained.h"
+#include "application/peft/adapter_folder.h"
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
@@ -55,7 +56,7 @@ std::vector<std::vector<Guess>> guesses(const Pretrained& loaded, const Tokenize
 }
 
 void fill_lines(const FillOptions& options) {
-  const Pretrained loaded = load_pretrained(options.folder);
+  const Pretrained loaded = load_tuned(options.folder, {});
   if (loaded.model->head() != Head::kMaskedLm) {
     throw ConfigError(fmt::format("{}: filling gaps needs a masked language model, this one has a {} head",
                                   options.folder, name_of(loaded.model->head())));

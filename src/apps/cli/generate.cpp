@@ -8,6 +8,7 @@
 #include "application/models/batch.h"
 #include "application/models/generation.h"
 #include "application/models/pretrained.h"
+#include "application/peft/adapter_folder.h"
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "apps/cli/cli.h"
@@ -36,7 +37,7 @@ GenerationOptions resolve(const GenerateOptions& options, const ModelConfig& con
 
 void generate_lines(const GenerateOptions& options) {
   const at::Device device = device_named(options.device);
-  const Pretrained loaded = load_pretrained(options.folder, {.device = device});
+  const Pretrained loaded = load_tuned(options.folder, {.device = device});
   const auto* model = dynamic_cast<const GenerativeModel*>(loaded.model.get());
   if (model == nullptr || (model->head() != Head::kCausalLm && model->head() != Head::kSeq2Seq)) {
     throw ConfigError(fmt::format("{}: a {} model with a {} head cannot write text; use gpt2, bart, t5 or lstm",

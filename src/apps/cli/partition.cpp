@@ -17,6 +17,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "core/console/log.h"
 #include "core/console/terminal.h"
 #include "core/console/text_table.h"
 #include "core/files/files.h"
@@ -64,6 +65,15 @@ void add_data_options(CLI::App& command, DataChoice& choice) {
       ->allow_extra_args(false);
 }
 
+/// One object, or an array of several.
+void print_reports(const std::vector<std::string>& reports) {
+  if (reports.size() == 1) {
+    fmt::print("{}\n", reports.front());
+  } else {
+    fmt::print("[{}]\n", fmt::join(reports, ",\n"));
+  }
+}
+
 Partition make_one(const PartitionOptions& options, const DatasetPopulation& population,
                    std::vector<std::string> settings) {
   for (const auto& [key, value] : {std::pair<const char*, const std::string*>{"clusters", &options.clusters},
@@ -78,7 +88,7 @@ Partition make_one(const PartitionOptions& options, const DatasetPopulation& pop
   const TestMix mix = options.test_mix == "same" ? TestMix::kSame : TestMix::kIndependent;
   Partition partition = choice.make()->make(
       population.view(), {.clients = static_cast<std::size_t>(options.clients), .seed = options.seed, .test_mix = mix});
-  if (options.test_share > 0) {
+  if (options.test_share != 0) {
     const bool latest = options.hold_out == "latest";
     if (latest && population.view().times.empty()) throw DataError("--hold-out latest: the data has no time column");
     hold_out(partition, options.test_share, latest ? population.view().times : std::span<const std::int64_t>{},
@@ -109,16 +119,20 @@ void make(const PartitionOptions& options) {
     embeddings.emplace(options.encoder, EncoderFeatures::Texts{.count = data.size(), .text_at = feature_text(data)});
     population.use_features(*embeddings);
   }
+  std::vector<std::string> reports;
   for (const std::string& alpha : alphas) {
     for (const std::string& beta : betas) {
       std::vector<std::string> settings;
       if (!alpha.empty()) settings.push_back("alpha=" + alpha);
       if (!beta.empty()) settings.push_back("beta=" + beta);
       const Partition partition = make_one(options, population, settings);
+      if (const std::string warning = empty_clients_warning(partition); !warning.empty()) {
+        Log("partition").warning("{}: {}", partition.info.group, warning);
+      }
       write_partition(options.out, partition, options.force);
       const PartitionReport report = report_on(partition, {.population = &population.view(), .where = options.out});
       if (options.json) {
-        fmt::print("{}\n", report_json(report));
+        reports.push_back(report_json(report));
         continue;
       }
       fmt::print("{}: {}, {} clients, {} train and {} test examples{}\n", options.out, partition.info.group,
@@ -126,6 +140,7 @@ void make(const PartitionOptions& options) {
                  report.js ? fmt::format(", mean Jensen-Shannon divergence {:.4f}", report.js->mean_divergence) : "");
     }
   }
+  if (options.json) print_reports(reports);
 }
 
 std::string overview(const ShowOptions& options, const std::vector<Partition>& partitions,
@@ -212,22 +227,21 @@ void show(const ShowOptions& options) {
     fmt::print("{}", overview(options, partitions, known));
     if (options.svg.empty()) fmt::print("\nMore of one: chorus partition show {} --group NAME\n", options.file);
   } else {
-    std::string separator = partitions.size() > 1 ? "[" : "";
+    std::vector<std::string> reports;
     for (const Partition& partition : partitions) {
       const PartitionReport report =
           report_on(partition, {.population = known == nullptr ? nullptr : &known->view(),
                                 .text = known == nullptr || !options.words ? TextAt{} : known->full_text(),
                                 .where = fmt::format("{}, {}", options.file, partition.info.group)});
       if (options.json) {
-        fmt::print("{}{}\n", separator, report_json(report));
-        if (partitions.size() > 1) separator = ",";
+        reports.push_back(report_json(report));
       } else {
         fmt::print("{}\n", report_picture(report, {.width = terminal_columns(STDOUT_FILENO, 100),
                                                    .rows = options.rows,
                                                    .colour = wants_colour(STDOUT_FILENO)}));
       }
     }
-    if (options.json && partitions.size() > 1) fmt::print("]\n");
+    if (options.json) print_reports(reports);
   }
   if (!options.svg.empty()) {
     for (const Partition& partition : partitions) {
@@ -270,7 +284,8 @@ void add_make(CLI::App& parent) {
       ->capture_default_str();
   command->add_option("--name", options->name, "the partition's name in the file (default: FedNLP's)");
   command->add_flag("--force", options->force, "replace the partition of that name");
-  command->add_flag("--json", options->json, "print the partition's statistics as JSON");
+  command->add_flag("--json", options->json,
+                    "print statistics as JSON: one object, or an array when several partitions are made");
   command->callback([options] { make(*options); });
 }
 
@@ -283,7 +298,7 @@ void add_show(CLI::App& parent) {
   add_data_options(*command, options->data);
   command->add_option("--rows", options->rows, "clients in the picture")->capture_default_str();
   command->add_flag("--words", options->words, "with --data: vocabulary overlap between clients");
-  command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--json", options->json, "print JSON: one object, or an array when there are several partitions");
   command->add_option("--svg", options->svg, "write figures into this folder (several groups: side by side)");
   command->callback([options] { show(*options); });
 }

@@ -10,6 +10,7 @@
 #include "application/peft/adapter_folder.h"
 #include "application/tasks/encode_split.h"
 #include "application/tasks/evaluate.h"
+#include "application/tasks/task_file.h"
 #include "application/text/hugging_face.h"
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
@@ -76,9 +77,13 @@ nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dat
   return line;
 }
 
-/// The task with its default options, but for texts that the model can read.
-std::unique_ptr<Task> make_task(const std::string& name, const TaskInput& input, const Model& model) {
-  Choice<Tasks> choice(name);
+/// The task that the model was trained for, with its options; else one with default options, but for texts that the
+/// model can read.
+std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& input, const Model& model,
+                                const Dataset& data) {
+  const std::optional<Choice<Tasks>> trained = read_task(command.model);
+  if (trained && (command.task.empty() || command.task == trained->name())) return trained->make(input);
+  Choice<Tasks> choice(command.task.empty() ? task_for(*input.model, data) : command.task);
   ConfigVisitor visitor;
   choice.describe(visitor);
   ConfigField* field = visitor.find("max_length");
@@ -102,11 +107,10 @@ void predict(const PredictCommand& command) {
   TaskInput input{tokenizer, {}, config};
   const auto head = config.head();
   if (head == Head::kSequenceClassification || head == Head::kTokenClassification) input.labels = config.labels();
-  const std::string name = command.task.empty() ? task_for(config, data) : command.task;
   LoadOptions options;
   options.device = device_named(command.device);
   const Pretrained loaded = load_tuned(command.model, options, command.adapter);
-  const auto task = make_task(name, input, *loaded.model);
+  const auto task = make_task(command, input, *loaded.model, data);
   task->check_model(*loaded.model);
   const auto metric = task->metric();
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
@@ -141,7 +145,8 @@ void add_predict(CLI::App& app) {
   sub->add_option("files", command->paths, "data files or folders, as for: chorus data info");
   sub->add_option("-m,--model", command->model, "a model folder, such as runs/NAME/model")->required();
   sub->add_option("--adapter", command->adapter, "a PEFT folder to attach; one in the model folder itself is found");
-  sub->add_option("--task", command->task, "what is asked; default: by the model's head");
+  sub->add_option("--task", command->task,
+                  "what is asked; default: what the run trained for, else by the model's head");
   sub->add_option("--device", command->device, "cpu or cuda");
   sub->callback([command] { predict(*command); });
 }

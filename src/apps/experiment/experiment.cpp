@@ -13,6 +13,7 @@
 #include "application/data/readers/open_dataset.h"
 #include "application/models/pretrained.h"
 #include "application/peft/adapter_folder.h"
+#include "application/tasks/task_file.h"
 #include "application/text/hugging_face.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -112,18 +113,22 @@ void Experiment::make_network() {
   if (!config_.model.from.empty()) {
     LoadOptions options;
     options.head = task_->head();
-    if (!task_->labels().empty()) options.labels = task_->labels();
+    if (task_->outputs() > 0) options.labels = task_->head_labels();
     options.prepare = prepare;
     options.device = device_;
     options.seed = seed;
     Pretrained loaded = load_pretrained(config_.model.from, options);
     settle_new_frozen(loaded.report, loaded.params);
     fresh_head_ = loaded.report.initialised;
+    if (!fresh_head_.empty()) {
+      Log("model").info("{} has no such head: {} start from random values", config_.model.from,
+                        fmt::join(fresh_head_, ", "));
+    }
     model = std::move(loaded.model);
     params.emplace(std::move(loaded.params));
   } else {
     ModelConfig network = fresh_config(config_.model, *tokenizer_);
-    if (!task_->labels().empty()) network.set_labels(task_->labels());
+    if (task_->outputs() > 0) network.set_labels(task_->head_labels());
     model = make_model(network, task_->head());
     prepare(*model);
     params.emplace(model->layout(), Params::Options{.clients = 1, .gradients = false, .device = device_});
@@ -181,6 +186,9 @@ void Experiment::make_partition() {
         "clients: the partition trains on examples that are not in the training split; is it of other data?");
   }
   if (training.empty()) throw DataError("clients: the partition has no training examples");
+  if (const std::string warning = empty_clients_warning(partition_); !warning.empty()) {
+    Log("clients").warning("{}", warning);
+  }
 }
 
 void Experiment::make_segments() {
@@ -254,6 +262,7 @@ void Experiment::save_model(const std::filesystem::path& folder, const at::Tenso
     save_pretrained(folder, part.model, params, options);
   }
   if (!config_.model.tokenizer.empty()) save_tokenizer(*tokenizer_, folder.string());
+  save_task(folder, config_.task);
   if (!attached) return;
   const Variant whole = network_->whole();
   const Variant exact{variant.depth < 0 ? whole.depth : variant.depth, variant.width < 0 ? whole.width : variant.width};

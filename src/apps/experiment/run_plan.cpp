@@ -15,8 +15,7 @@
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/run_experiment.h"
 #include "core/base/error.h"
-#include "core/console/log.h"
-#include "core/console/progress.h"
+#include "core/console/quiet_console.h"
 #include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/tracking/metrics_log.h"
 
@@ -177,9 +176,7 @@ class Planner {
     std::string pattern = (fs::temp_directory_path() / "chorus_plan_XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw WorldError("no temporary folder can be made");
     const fs::path folder = pattern;
-    const LogLevel level = log_level();
-    set_log_level(std::max(level, LogLevel::kError));
-    set_progress_enabled(false);
+    const QuietConsole quiet;
     forget_peak_memory();
     RunRequest request;
     request.folder = folder / "run";
@@ -188,14 +185,10 @@ class Planner {
       plan_.peak_memory = kAllocatorSlack * peak_memory();
       read_trial(request.folder, typical);
     } catch (...) {
-      set_log_level(level);
-      set_progress_enabled(true);
       std::error_code ignored;
       fs::remove_all(folder, ignored);
       throw;
     }
-    set_log_level(level);
-    set_progress_enabled(true);
     std::error_code ignored;
     fs::remove_all(folder, ignored);
   }

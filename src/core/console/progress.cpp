@@ -56,6 +56,8 @@ std::string rate_text(double rate, const std::string& unit) {
 
 void set_progress_enabled(bool enabled) { enabled_now = enabled; }
 
+bool progress_enabled() { return enabled_now; }
+
 void write_above_progress(std::string_view text) {
   const std::lock_guard lock(screen().mutex);
   Progress* bar = screen().bars.empty() ? nullptr : screen().bars.back();

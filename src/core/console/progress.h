@@ -65,6 +65,7 @@ class Progress {
 
 /// Off: no bar and no line is shown any more (`--quiet`).
 void set_progress_enabled(bool enabled);
+bool progress_enabled();
 
 /// Writes whole lines to stderr without breaking a bar that is being drawn there.
 void write_above_progress(std::string_view text);

@@ -60,9 +60,20 @@ Coverage check_against_data(const Partition& partition, std::size_t examples, co
   return coverage;
 }
 
+std::string empty_clients_warning(const Partition& partition) {
+  std::size_t empty = 0;
+  for (std::size_t client = 0; client < partition.clients(); ++client) empty += partition.train[client].empty() ? 1 : 0;
+  if (empty == 0) return "";
+  return fmt::format(
+      "{} of {} clients have no training examples and will never train; ask for fewer clients, or choose another "
+      "partitioner (chorus list partitioner)",
+      empty, partition.clients());
+}
+
 void hold_out(Partition& partition, double share, std::span<const std::int64_t> times, std::uint64_t seed) {
-  if (!(share >= 0 && share <= 1)) {
-    throw ConfigError(fmt::format("the test share is {}; it must lie between 0 and 1", share));
+  if (!(share >= 0 && share < 1)) {
+    throw ConfigError(fmt::format(
+        "the test share is {}; it must be at least 0 and below 1, so that training examples remain", share));
   }
   if (partition.test.total() != 0) {
     throw ConfigError("the data has a test split of its own; leave the test share at 0");

@@ -76,8 +76,11 @@ struct Coverage {
 /// names the file and group in the message.
 Coverage check_against_data(const Partition& partition, std::size_t examples, const std::string& where);
 
-/// Moves a share of every client's training examples to its test list: for data that comes without a test split. With
-/// `times`, the latest ones (paper 002 tests on the last month); otherwise at random. floor(share * size) each.
+/// How many clients have no training examples, and what to do about it, as one sentence; empty when there are none.
+std::string empty_clients_warning(const Partition& partition);
+
+/// Moves a share of every client's training examples to its test list: for data without a test split. With `times` the
+/// latest ones, otherwise random ones; floor(share * size) per client. ConfigError unless 0 <= share < 1.
 void hold_out(Partition& partition, double share, std::span<const std::int64_t> times, std::uint64_t seed);
 
 }  // namespace chorus

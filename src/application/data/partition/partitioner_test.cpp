@@ -303,7 +303,23 @@ TEST(HoldOut, CutsEveryClientOnce) {
     }
   }
   Partition partition = whole;
-  EXPECT_THROW(hold_out(partition, 1.5, {}, 1), ConfigError);
+  for (const double share : {-0.1, 1.0, 1.5}) EXPECT_THROW(hold_out(partition, share, {}, 1), ConfigError) << share;
+  hold_out(partition, 0.999, {}, 1);
+  for (std::size_t c = 0; c < 20; ++c) EXPECT_GE(partition.train.size_of(c), 1u);
+}
+
+TEST(Partition, ClientsWithoutTrainingExamplesAreCounted) {
+  Partition partition;
+  const std::vector<ExampleId> some{0, 1, 2};
+  partition.train.append(some);
+  partition.test.append({});
+  EXPECT_EQ(empty_clients_warning(partition), "");
+  for (int i = 0; i < 49; ++i) {
+    partition.train.append({});
+    partition.test.append({});
+  }
+  EXPECT_THAT(empty_clients_warning(partition),
+              testing::AllOf(HasSubstr("49 of 50 clients have no training examples"), HasSubstr("fewer clients")));
 }
 
 TEST(Partition, OfOtherDataIsRefused) {
