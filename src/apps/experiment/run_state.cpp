@@ -98,6 +98,9 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.numbers["bytes_up"] = loop.bytes_up;
   checkpoint.numbers["bytes_down"] = loop.bytes_down;
   checkpoint.numbers["seconds"] = loop.seconds;
+  checkpoint.numbers["evaluation_seconds"] = loop.evaluation_seconds;
+  checkpoint.numbers["setup_seconds"] = state.setup_seconds;
+  checkpoint.numbers["checkpoint_seconds"] = state.checkpoint_seconds;
   for (const auto& [name, member] : kEmulated) {
     checkpoint.numbers[std::string("emulated/") + name] = loop.emulated.*member;
   }
@@ -154,6 +157,9 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.bytes_up = number(checkpoint, "bytes_up");
   loop.bytes_down = number(checkpoint, "bytes_down");
   loop.seconds = number(checkpoint, "seconds");
+  loop.evaluation_seconds = number(checkpoint, "evaluation_seconds");
+  state.setup_seconds = number(checkpoint, "setup_seconds");
+  state.checkpoint_seconds = number(checkpoint, "checkpoint_seconds");
   for (const auto& [name, member] : kEmulated) {
     loop.emulated.*member = number(checkpoint, std::string("emulated/") + name);
   }
