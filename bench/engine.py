@@ -7,6 +7,7 @@ W1  DistilBERT and BERT-base, all weights     W4  pfl-research's StackOverflow t
 W2  BERT-base, adapters in the top 2 layers   W5  LEAF's Shakespeare LSTM
 W3  BERT-base, LoRA of rank 8                 W6  the mean of 100 updates of 110 M parameters (bench/aggregation.cpp)
                                               W7  100,000 clients: overhead of a client, memory
+W8  whole runs as a user types them: start-up, data, rounds, an evaluation and a checkpoint each round (bench/whole_run.py)
 A rate is examples of a round / median seconds of the rounds after the first (median of one with --quick). `of peak` is
 6 x N x tokens / seconds (LoRA: 4 x N) over the measured FLOP/s of a matrix product of that precision; N: weights of the
 products every token passes, no embedding tables; tokens: real ones, no padding. Every side gets several settings; the
@@ -27,12 +28,13 @@ import subprocess
 import sys
 
 import chorus_side
+import whole_run
 import workloads
 
 PEERS = {"PyTorch + Hugging Face": ("torch_loop", ["torch", "transformers"]),
          "Flower simulation": ("flower_simulation", ["torch", "transformers", "flwr", "ray"]),
          "pfl-research": ("pfl_simulation", ["torch", "transformers", "pfl"])}
-KEYS = [*workloads.TRAINING, "W6", "W7"]
+KEYS = [*workloads.TRAINING, "W6", "W7", "W8"]
 
 
 def median_seconds(rounds):
@@ -177,8 +179,26 @@ class Bench:
             self.attempt(work, peer.NAME, setting, lambda: {
                 "value": overhead(rounds := peer.rounds(work, device, setting), clients), "unit": "ms a client", "rounds": rounds})
 
+    def whole_runs(self):
+        work = workloads.Workload("W8", whole_run.TITLE, {}, "", [], 0, "", 0, 0)
+        peer = "PyTorch + Hugging Face"
+        device = self.options.device
+
+        def measure(side, setting):
+            return side(self.options.chorus, whole_run.find(self.options, self.size), device, setting)
+
+        for setting in whole_run.settings(device, self.options.threads):
+            self.attempt(work, chorus_side.NAME, setting, lambda: measure(whole_run.chorus, setting))
+        for setting in whole_run.settings(device, self.options.threads):
+            if peer not in self.absent:
+                self.attempt(work, peer, setting, lambda: measure(whole_run.torch, setting))
+        for row in self.rows:
+            if row["workload"] == "W8" and "value" in row:
+                self.say(f"W8 {row['who']}, {setting_text(row['setting'])}: {whole_run.breakdown(row)}")
+
     def run(self):
-        self.measure_limits()
+        if any(key != "W8" for key in self.options.only):
+            self.measure_limits()
         for key in self.options.only:
             if key in workloads.TRAINING:
                 for work in workloads.TRAINING[key](self.size):
@@ -186,6 +206,8 @@ class Bench:
             elif key == "W6":
                 self.aggregation()
                 self.codecs()
+            elif key == "W8":
+                self.whole_runs()
             else:
                 self.scale()
 
@@ -263,6 +285,10 @@ def parse():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--only", default=",".join(KEYS), help="workloads, as W1,W4")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every side together")
+    parser.add_argument("--data", default=os.environ.get("DATA", "../shared/data"),
+                        help="W8: folder of data sets, or of 20 Newsgroups itself (or DATA in the environment)")
+    parser.add_argument("--model", default=os.environ.get("CHORUS_BENCH_MODEL"),
+                        help="W8: Hugging Face folder of MiniLM-L6 (or CHORUS_BENCH_MODEL in the environment)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
     parser.add_argument("--json", help="where the raw numbers go")
     options = parser.parse_args()
@@ -289,7 +315,8 @@ def report(bench, facts):
     options = bench.options
     print(bench.table())
     if options.json:
-        settings = {**vars(options), "chorus": pathlib.Path(options.chorus).name}
+        settings = {**vars(options), **{key: pathlib.Path(value).name for key, value in vars(options).items()
+                                        if key in ("chorus", "data", "model") and value}}
         everything = {"versions": versions(options.chorus), "machine": facts, "settings": settings,
                       "limits": bench.limits, "not_installed": bench.absent, "rows": bench.rows}
         pathlib.Path(options.json).write_text(json.dumps(everything, indent=1) + "\n")

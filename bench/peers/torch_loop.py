@@ -118,12 +118,12 @@ def make_optimizer(work, parameters):
 class Trainer:
     """One model that trains client after client."""
 
-    def __init__(self, work, device, setting):
+    def __init__(self, work, device, setting, model=None):
         torch.set_num_threads(setting["threads"])
         if device == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = setting["precision"] == "tf32"
         self.work, self.device, self.setting = work, device, setting
-        self.model = make_model(work).to(device).train()
+        self.model = (model or make_model(work)).to(device).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.clients = [[(np.asarray(ids, dtype=np.int64), label) for ids, label in rows] for rows in work.clients]
         self.draw = random.Random(1)
@@ -138,7 +138,8 @@ class Trainer:
             self.draw.shuffle(batches)
         return batches
 
-    def loss(self, rows):
+    def inputs(self, rows):
+        """A padded batch, as the model takes it."""
         longest = max(len(ids) for ids, _ in rows)
         ids = np.zeros((len(rows), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -149,7 +150,14 @@ class Trainer:
             inputs.update(attention_mask=self.tensor(mask), labels=self.tensor(np.array([label for _, label in rows])))
         else:  # what comes before a token cannot see it, so that a language model needs no mask
             inputs["labels"] = self.tensor(np.where(mask, ids, IGNORE))
-        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.setting["precision"] == "bfloat16"):
+        return inputs
+
+    def autocast(self):
+        return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.setting["precision"] == "bfloat16")
+
+    def loss(self, rows):
+        inputs = self.inputs(rows)
+        with self.autocast():
             output = self.model(**inputs)
         return output if torch.is_tensor(output) else output.loss
 

@@ -33,6 +33,63 @@ TEST_F(RunTest, LeavesEverythingInItsFolder) {
   EXPECT_EQ(resume("a"), 0) << output_;
 }
 
+TEST_F(RunTest, ScoresOfSingleClassesAreInTheSummaryAlone) {
+  ASSERT_EQ(run("a", {"rounds=2", "evaluation.per_client=true"}), 0) << output_;
+  int evaluations = 0;
+  std::ifstream file(folder_ / "a" / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const json event = json::parse(line);
+    if (event["kind"] != "evaluation") continue;
+    ++evaluations;
+    EXPECT_TRUE(event.contains("accuracy"));
+    for (const auto& [name, value] : event.items()) EXPECT_EQ(name.find('/'), std::string::npos) << line;
+  }
+  EXPECT_GE(evaluations, 6);
+  const json result = summary("a");
+  int classes = 0;
+  for (const auto& [name, value] : result.at("last").items()) classes += name.starts_with("f1/") ? 1 : 0;
+  EXPECT_EQ(classes, 4);
+  const Chorus compare({"compare", (folder_ / "a").string()}, folder_ / "compare.log");
+  EXPECT_EQ(compare.wait(), 0) << compare.output();
+  // Unless it is the score that decides.
+  ASSERT_EQ(run("b", {"rounds=1", "evaluation.metric=f1/sea"}), 0) << output_;
+  EXPECT_THAT(read(folder_ / "b" / "metrics.jsonl"), HasSubstr("\"f1/sea\":"));
+}
+
+TEST_F(RunTest, TellsWhereTheTimeWent) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run("a"), 0) << output_;
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_THAT(output_, HasSubstr("time: set-up "));
+  const json result = summary("a");
+  double sum = 0;
+  for (const char* part : {"setup", "train", "evaluation", "checkpoint", "save"}) {
+    const double seconds = result.at(std::string(part) + "_seconds").get<double>();
+    EXPECT_GT(seconds, 0) << part;
+    sum += seconds;
+  }
+  EXPECT_LT(sum, wall);
+  EXPECT_NEAR(result.at("train_seconds").get<double>() + result.at("evaluation_seconds").get<double>(),
+              result.at("seconds").get<double>(), 1e-9);
+  double evaluation = 0, checkpoints = 0;
+  std::ifstream file(folder_ / "a" / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const json event = json::parse(line);
+    if (event["kind"] == "evaluation") evaluation += event.at("seconds").get<double>();
+    if (event["kind"] == "checkpoint") checkpoints += event.at("seconds").get<double>();
+  }
+  EXPECT_LE(evaluation, result.at("evaluation_seconds").get<double>());
+  EXPECT_NEAR(checkpoints, result.at("checkpoint_seconds").get<double>(), 1e-9);
+}
+
+TEST_F(RunTest, Tf32IsFloat32OnACpu) {
+  ASSERT_EQ(run("a", {"rounds=2"}), 0) << output_;
+  ASSERT_EQ(run("b", {"rounds=2", "trainer.precision=tf32"}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("tf32 is float32 on a CPU"));
+  EXPECT_EQ(weights("a"), weights("b"));
+  EXPECT_EQ(scores("a"), scores("b"));
+}
+
 TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
   ASSERT_EQ(run("a"), 0) << output_;
   ASSERT_EQ(run("b", {"federation.workers=3"}), 0) << output_;

@@ -112,7 +112,7 @@ class RoundLoop {
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
       result = parts_.algorithm.round(input);
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     const Traffic after = parts_.federation.traffic();
     if (config_.emulation && cohort.empty()) result.emulated.totals.seconds = config_.emulation->idle_seconds;
     add(result.emulated.totals, selection_);
@@ -179,21 +179,41 @@ class RoundLoop {
     } else {
       state_.last = parts_.scorer.score(state_.model, parts_.algorithm.variant());
     }
-    Event event{"evaluation", state_.round, state_.last, {{"split", "test"}}};
+    const double scoring = seconds_since(begin);
+    Event event{"evaluation", state_.round, overall(state_.last), {{"split", "test"}}};
+    event.numbers["seconds"] = scoring;
     if (config_.emulation) event.numbers.merge(emulated_numbers(state_.emulated));
     parts_.tracker.record(event);
     if (config_.per_client) {
+      const auto asked = std::chrono::steady_clock::now();
       const Scorer::ClientTotals totals = ask_clients(false);
-      record("clients", parts_.scorer.pooled(totals));
+      Scores pooled = parts_.scorer.pooled(totals);
+      pooled["seconds"] = seconds_since(asked);
+      record("clients", pooled);
       state_.deciles = parts_.scorer.deciles(totals);
       for (const ClientGroupScores& decile : state_.deciles) record(decile.name, decile.scores);
     }
-    state_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
+    state_.seconds += seconds;
+    state_.evaluation_seconds += seconds;
     judge();
   }
 
+  static double seconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  // Scores of single classes ("f1/sport") are for the summary, not for every line of the log.
+  Scores overall(const Scores& scores) const {
+    Scores result = scores;
+    std::erase_if(result, [&](const auto& entry) {
+      return entry.first.find('/') != std::string::npos && entry.first != config_.metric;
+    });
+    return result;
+  }
+
   void record(const std::string& split, const Scores& scores) {
-    parts_.tracker.record({"evaluation", state_.round, scores, {{"split", split}}});
+    parts_.tracker.record({"evaluation", state_.round, overall(scores), {{"split", split}}});
   }
 
   Scorer::ClientTotals ask_clients(bool shared) {

@@ -49,6 +49,7 @@ struct RoundLoopState {
   Variant best_variant = {};
   std::optional<std::int64_t> rounds_to_target = {};
   double examples = 0, bytes_up = 0, bytes_down = 0, seconds = 0;
+  double evaluation_seconds = 0;  ///< of `seconds`; the rest is training
   EmulatedTotals emulated = {};
   std::vector<TargetReached> targets = {};        ///< those of the configuration
   std::optional<Milestone> last_evaluation = {};  ///< with a main score

@@ -53,17 +53,13 @@ class PoolBench final : public Workbench {
 
   std::vector<Message> evaluate(const at::Tensor& values, TestOn on) override {
     check(input_.test != nullptr, "there is nothing to evaluate on");
-    Params params = Params::cohort_of(version_.base, 1, false);
-    if (values.dim() == 1 && on == TestOn::kOwn) {
-      params.values().copy_(values.unsqueeze(0));
-      if (!rearranged()) return evaluate_together(params);
-    }
+    if (values.dim() == 1) return evaluate_one(params_of(1, values), on);
+    std::vector<EvaluationSet> sets;
+    for (std::size_t i = 0; i < ids_.size(); ++i) sets.push_back({input_.data, input_.test, examples(i, on)});
+    const auto scored = evaluate_cohort(version_.task, version_.model, params_of(ids_.size(), values), sets, options());
     std::vector<Message> answers;
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      if (values.dim() == 2) params.values().copy_(values.narrow(0, static_cast<std::int64_t>(i), 1));
-      if (values.dim() == 1) params.values().copy_(values.unsqueeze(0));
-      const auto examples = on == TestOn::kOwn ? own_test(i) : input_.shared_test;
-      answers.push_back(examples.empty() ? Message{} : to_message(score(params, examples).metric->totals()));
+      answers.push_back(sets[i].examples.empty() ? Message{} : to_message(scored[i].metric->totals()));
     }
     return answers;
   }
@@ -87,18 +83,45 @@ class PoolBench final : public Workbench {
   std::span<const std::uint32_t> own_test(std::size_t i) const {
     return input_.test_lists == nullptr ? std::span<const std::uint32_t>{} : (*input_.test_lists)[ids_[i]];
   }
+  std::span<const std::uint32_t> examples(std::size_t i, TestOn on) const {
+    return on == TestOn::kOwn ? own_test(i) : input_.shared_test;
+  }
+  Params params_of(std::size_t clients, const at::Tensor& values) const {
+    const Params params = Params::cohort_from(version_.base, static_cast<std::int64_t>(clients), false, values);
+    return input_.config.precision == TrainerConfig::Precision::kBFloat16 ? params.with_halves() : params;
+  }
+  EvaluateOptions options() const {
+    EvaluateOptions options;
+    options.workers = 1;  // the federation has workers already
+    options.seed = input_.seed;
+    options.cache = version_.cache;
+    return options;
+  }
+  Evaluation score(const Params& params, std::span<const std::uint32_t> examples, bool predictions) const {
+    EvaluateOptions how = options();
+    how.predictions = predictions;
+    return chorus::evaluate(version_.task, version_.model, params, {input_.data, input_.test, examples}, how);
+  }
+
+  // One model for all clients.
+  std::vector<Message> evaluate_one(const Params& params, TestOn on) const {
+    std::vector<Message> answers(ids_.size());
+    if (on == TestOn::kShared) {
+      if (input_.shared_test.empty()) return answers;
+      const Message same = to_message(score(params, input_.shared_test, false).metric->totals());
+      std::fill(answers.begin(), answers.end(), same);
+      return answers;
+    }
+    if (!rearranged()) return evaluate_together(params);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      if (!own_test(i).empty()) answers[i] = to_message(score(params, own_test(i), false).metric->totals());
+    }
+    return answers;
+  }
   // A language model that reads blocks answers for blocks, which mix the examples of whoever is evaluated together.
   bool rearranged() const { return input_.trainer.task.client_data(input_.test, {}).data != input_.test; }
 
-  Evaluation score(const Params& params, std::span<const std::uint32_t> examples, bool predictions = false) const {
-    EvaluateOptions options;
-    options.seed = input_.seed;
-    options.predictions = predictions;
-    options.cache = version_.cache;
-    return chorus::evaluate(version_.task, version_.model, params, {input_.data, input_.test, examples}, options);
-  }
-
-  // One model for all: everybody's examples in the same batches.
+  // Everybody's examples in the same batches.
   std::vector<Message> evaluate_together(const Params& params) const {
     std::vector<std::uint32_t> all;
     for (std::size_t i = 0; i < ids_.size(); ++i) all.insert(all.end(), own_test(i).begin(), own_test(i).end());

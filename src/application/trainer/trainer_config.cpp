@@ -14,8 +14,10 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("weight_decay", weight_decay, "of the optimiser").at_least(0);
   visitor.field("decay_matrices_only", decay_matrices_only, "biases and normalisation weights do not decay");
   visitor.field("dropout", dropout, "as the model's configuration says; false: none");
-  visitor.field("precision", precision, {{"float32", Precision::kFloat32}, {"bfloat16", Precision::kBFloat16}},
-                "bfloat16: products of rounded numbers; faster on a GPU or a processor that has it");
+  visitor.field(
+      "precision", precision,
+      {{"float32", Precision::kFloat32}, {"tf32", Precision::kTf32}, {"bfloat16", Precision::kBFloat16}},
+      "of matmuls' factors; bfloat16: fastest on a GPU or a CPU that has it; tf32: GPU only, closer to float32");
   visitor.field("cache", cache, "reuse what frozen bottom layers compute (paper 003, section 4)");
 }
 

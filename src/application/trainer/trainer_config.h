@@ -12,7 +12,7 @@ namespace chorus {
 
 /// How a client trains in one round.
 struct TrainerConfig {
-  enum class Precision { kFloat32, kBFloat16 };
+  enum class Precision { kFloat32, kTf32, kBFloat16 };
 
   std::int64_t epochs = 1;                    ///< passes over the client's data
   std::optional<std::int64_t> steps = {};     ///< so many optimiser steps instead of epochs
@@ -25,7 +25,7 @@ struct TrainerConfig {
   double weight_decay = 0;                    ///< of the optimiser
   bool decay_matrices_only = true;            ///< biases and normalisation weights do not decay
   bool dropout = true;                        ///< as the model's configuration says; off: none
-  Precision precision = Precision::kFloat32;  ///< bfloat16: of products' factors
+  Precision precision = Precision::kFloat32;  ///< of matmuls' factors; sums are float32
   ActivationCache::Config cache = {};         ///< of what frozen bottom layers compute
 
   void describe(ConfigVisitor& visitor);

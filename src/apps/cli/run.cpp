@@ -63,6 +63,9 @@ void print(const RunReport& report) {
   };
   fmt::print("{}: {} of {} after round {}, best {} in round {} ({:.0f} s of work)\n", summary.algorithm, summary.metric,
              value(summary.last), summary.rounds, value(summary.best), summary.best_round, summary.seconds);
+  const RunSeconds& parts = summary.parts;
+  fmt::print("time: set-up {:.1f} s, training {:.1f} s, evaluation {:.1f} s, checkpoints {:.1f} s, saving {:.1f} s\n",
+             parts.setup, parts.training, parts.evaluation, parts.checkpoints, parts.saving);
   if (summary.target) {
     fmt::print("{}\n", summary.rounds_to_target ? fmt::format("the target of {} was reached in round {}",
                                                               *summary.target, *summary.rounds_to_target)

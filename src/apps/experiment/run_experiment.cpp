@@ -20,6 +20,7 @@
 #include "core/console/log.h"
 #include "core/console/progress.h"
 #include "core/device/kernels.h"
+#include "core/device/tf32.h"
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
 #include "core/ports/link.h"
@@ -32,6 +33,12 @@ namespace chorus {
 namespace {
 
 constexpr double kAutoCheckpointSeconds = 30;
+
+using Moment = std::chrono::steady_clock::time_point;
+
+double seconds_since(Moment begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 // Checks made before the run folder exists.
 void check_plan(const Experiment& experiment) {
@@ -57,8 +64,9 @@ void check_plan(const Experiment& experiment) {
 /// One run from its first (or next) round to its end.
 class ExperimentRun {
  public:
-  ExperimentRun(const Experiment& experiment, RunFolder folder, const RunRequest& request)
-      : experiment_(experiment),
+  ExperimentRun(const Experiment& experiment, RunFolder folder, const RunRequest& request, Moment begun)
+      : begun_(begun),
+        experiment_(experiment),
         config_(experiment.config()),
         request_(request),
         folder_(std::move(folder)),
@@ -71,6 +79,10 @@ class ExperimentRun {
 
   RunReport run() {
     const TorchThreads one(1);  // this thread averages while the workers train
+    const bool wants_tf32 = config_.trainer.precision == TrainerConfig::Precision::kTf32;
+    const bool gpu = experiment_.params().device().is_cuda();
+    if (wants_tf32 && !gpu) Log("run").info("trainer.precision: tf32 is float32 on a CPU");
+    const Tf32Matmuls tf32(wants_tf32 && gpu);
     begin();
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
@@ -132,6 +144,7 @@ class ExperimentRun {
     options.unit = "rounds";
     options.initial = state_.loop.round;
     progress_.emplace(std::move(options));
+    state_.setup_seconds += seconds_since(begun_);
     saved_at_ = std::chrono::steady_clock::now();
   }
 
@@ -197,7 +210,9 @@ class ExperimentRun {
                        {experiment_.data(), experiment_.test(), experiment_.shared_test()},
                        pool.sizes(),
                        static_cast<std::uint64_t>(config_.seed),
-                       &cache_});
+                       &cache_,
+                       config_.trainer.precision,
+                       static_cast<int>(config_.federation.workers)});
     DeviceCoverage coverage(pool.sizes());
     if (!state_.coverage.empty()) coverage.restore(state_.coverage, state_.coverage_rounds);
 
@@ -309,13 +324,15 @@ class ExperimentRun {
 
   void save(const RoundLoopState& loop, bool last, const Remembered& parts) {
     const auto now = std::chrono::steady_clock::now();
-    const double since = std::chrono::duration<double>(now - saved_at_).count();
+    const double since = seconds_since(saved_at_);
     const std::int64_t every = config_.checkpoint.every;
     if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
     keep(parts);
-    tracker_->record({"checkpoint", loop.round, {}, {}});
     tracker_->flush();
     save_federation(checkpoints_, states_, to_checkpoint(state_));
+    const double seconds = seconds_since(now);
+    state_.checkpoint_seconds += seconds;
+    tracker_->record({"checkpoint", loop.round, {{"seconds", seconds}}, {}});
     state_.server.clear();
     state_.aggregation.clear();
     state_.filters.clear();
@@ -358,16 +375,23 @@ class ExperimentRun {
     for (const ClientGroupScores& decile : loop.deciles) {
       summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
     }
+    const auto saving = std::chrono::steady_clock::now();
     experiment_.save_model(folder_.model(), loop.model, state_.variant);
     if (loop.best_model.defined() && loop.best_round != loop.round) {
       experiment_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
     }
+    summary.parts = {.setup = state_.setup_seconds,
+                     .training = loop.seconds - loop.evaluation_seconds,
+                     .evaluation = loop.evaluation_seconds,
+                     .checkpoints = state_.checkpoint_seconds,
+                     .saving = seconds_since(saving)};
     tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
     tracker_->flush();
     folder_.write_summary(summary);
     return {folder_.path(), summary};
   }
 
+  Moment begun_;  // of this process's part of the run
   const Experiment& experiment_;
   const ExperimentConfig& config_;
   RunRequest request_;
@@ -380,12 +404,13 @@ class ExperimentRun {
   RunState state_;
   std::unique_ptr<Tracker> tracker_;
   std::optional<Progress> progress_;
-  std::chrono::steady_clock::time_point saved_at_;
+  Moment saved_at_;
 };
 
 }  // namespace
 
 RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
+  const Moment begun = std::chrono::steady_clock::now();
   const Experiment experiment(config);
   check_plan(experiment);
   NewRun run;
@@ -397,14 +422,15 @@ RunReport run_experiment(const ExperimentConfig& config, const RunRequest& reque
   run.info.chorus_version = request.version;
   run.info.torch_version = TORCH_VERSION;
   run.info.seed = static_cast<std::uint64_t>(config.seed);
-  return ExperimentRun(experiment, RunFolder::create(run), request).run();
+  return ExperimentRun(experiment, RunFolder::create(run), request, begun).run();
 }
 
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request) {
+  const Moment begun = std::chrono::steady_clock::now();
   RunFolder opened = RunFolder::open(folder);
   if (const auto summary = read_run_summary(folder)) return {folder, *summary};
   const Experiment experiment(ConfigDocument::read(opened.config()).load<ExperimentConfig>());
-  return ExperimentRun(experiment, std::move(opened), request).run();
+  return ExperimentRun(experiment, std::move(opened), request, begun).run();
 }
 
 }  // namespace chorus

@@ -168,6 +168,9 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.numbers["bytes_up"] = loop.bytes_up;
   checkpoint.numbers["bytes_down"] = loop.bytes_down;
   checkpoint.numbers["seconds"] = loop.seconds;
+  checkpoint.numbers["evaluation_seconds"] = loop.evaluation_seconds;
+  checkpoint.numbers["setup_seconds"] = state.setup_seconds;
+  checkpoint.numbers["checkpoint_seconds"] = state.checkpoint_seconds;
   for (const auto& [name, member] : kEmulated) {
     checkpoint.numbers[std::string("emulated/") + name] = loop.emulated.*member;
   }
@@ -219,6 +222,9 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.bytes_up = fields.number("bytes_up");
   loop.bytes_down = fields.number("bytes_down");
   loop.seconds = fields.number("seconds");
+  loop.evaluation_seconds = fields.number("evaluation_seconds");
+  state.setup_seconds = fields.number("setup_seconds");
+  state.checkpoint_seconds = fields.number("checkpoint_seconds");
   for (const auto& [name, member] : kEmulated) loop.emulated.*member = fields.number(std::string("emulated/") + name);
   state.coverage_rounds = static_cast<std::size_t>(fields.whole("coverage_rounds"));
   if (fields.has_number("rounds_to_target")) loop.rounds_to_target = fields.whole("rounds_to_target");

@@ -19,7 +19,8 @@ struct RunState {
   std::map<std::string, at::Tensor> server, aggregation, filters;
   std::vector<std::uint32_t> coverage;
   std::size_t coverage_rounds = 0;
-  std::string data;  ///< fingerprint of what is trained on
+  double setup_seconds = 0, checkpoint_seconds = 0;  ///< so far, all processes of the run together
+  std::string data;                                  ///< fingerprint of what is trained on
 };
 
 Checkpoint to_checkpoint(const RunState& state);

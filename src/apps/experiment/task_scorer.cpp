@@ -4,7 +4,6 @@
 
 #include "application/trainer/client_pool.h"
 #include "core/base/error.h"
-#include "core/device/torch_runtime.h"
 
 namespace chorus {
 namespace {
@@ -20,12 +19,12 @@ std::vector<ClientGroupScores> reports(const std::vector<GroupScores>& groups) {
 }  // namespace
 
 Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
-  const TorchThreads all(0);
   const TunedNetwork::Part part = input_.network.part(variant);
-  Params params = Params::cohort_of(part.params, 1, false);
-  params.values().copy_(input_.network.take(variant, model).unsqueeze(0));
+  Params params = Params::cohort_from(part.params, 1, false, input_.network.take(variant, model));
+  if (input_.precision == TrainerConfig::Precision::kBFloat16) params = params.with_halves();
   EvaluateOptions options;
   options.seed = input_.seed;
+  options.workers = input_.workers;
   options.cache = input_.cache;
   return evaluate(input_.task, part.model, params, input_.test, options).scores;
 }

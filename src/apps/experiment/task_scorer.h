@@ -7,6 +7,7 @@
 #include "application/metrics/breakdown.h"
 #include "application/peft/tuned_network.h"
 #include "application/tasks/evaluate.h"
+#include "application/trainer/trainer_config.h"
 #include "core/ports/scorer.h"
 
 namespace chorus {
@@ -21,6 +22,8 @@ class TaskScorer : public Scorer {
     std::span<const double> activity;  ///< of each client, for deciles: its training examples
     std::uint64_t seed = 0;
     ActivationCache* cache = nullptr;
+    TrainerConfig::Precision precision = TrainerConfig::Precision::kFloat32;  ///< of the run
+    int workers = 0;  ///< threads on a CPU; 0: one per core. Scores do not depend on it
   };
 
   explicit TaskScorer(const Input& input) : input_(input) {}

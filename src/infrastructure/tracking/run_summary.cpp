@@ -42,6 +42,13 @@ constexpr std::pair<const char*, double EmulatedTotals::*> kEmulatedNames[] = {
     {"client_bytes", &EmulatedTotals::client_bytes},
     {"client_memory", &EmulatedTotals::memory}};
 
+constexpr std::pair<const char*, double RunSeconds::*> kSecondsNames[] = {
+    {"setup_seconds", &RunSeconds::setup},
+    {"train_seconds", &RunSeconds::training},
+    {"evaluation_seconds", &RunSeconds::evaluation},
+    {"checkpoint_seconds", &RunSeconds::checkpoints},
+    {"save_seconds", &RunSeconds::saving}};
+
 void put_emulated(Json& json, const EmulatedTotals& totals) {
   for (const auto& [name, member] : kEmulatedNames) json[name] = totals.*member;
 }
@@ -85,6 +92,9 @@ RunSummary summary_of(const Json& json) {
   summary.bytes_up = json.at("bytes_up").get<double>();
   summary.bytes_down = json.at("bytes_down").get<double>();
   summary.seconds = json.at("seconds").get<double>();
+  for (const auto& [name, member] : kSecondsNames) {
+    if (json.contains(name)) summary.parts.*member = json[name].get<double>();
+  }
   summary.emulated = emulated_of(json);
   if (json.contains("targets")) {
     for (const Json& target : json["targets"]) {
@@ -126,6 +136,7 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_up"] = summary.bytes_up;
   json["bytes_down"] = summary.bytes_down;
   json["seconds"] = summary.seconds;
+  for (const auto& [name, member] : kSecondsNames) json[name] = summary.parts.*member;
   if (summary.emulated) put_emulated(json, *summary.emulated);
   if (!summary.targets.empty()) json["targets"] = Json::array();
   for (const TargetReached& target : summary.targets) {

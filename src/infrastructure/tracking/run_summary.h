@@ -27,6 +27,17 @@ struct DecileSummary {
   Scores scores{};
 };
 
+/// Where the wall-clock time of a run went, all its processes together.
+struct RunSeconds {
+  double setup = 0;        ///< data, tokens, partition and network
+  double training = 0;     ///< rounds: selection, local training, aggregation
+  double evaluation = 0;   ///< scores of the server's and the clients' test examples
+  double checkpoints = 0;  ///< written during the run
+  double saving = 0;       ///< the models at the end
+
+  double total() const { return setup + training + evaluation + checkpoints + saving; }
+};
+
 /// `summary.json`: what a run came to. `chorus compare` and `chorus sweep` read it; programs may.
 struct RunSummary {
   std::string status = "finished";  ///< finished, target_reached, or interrupted
@@ -39,7 +50,8 @@ struct RunSummary {
   std::int64_t best_round = 0;
   Scores last{}, best{};  ///< of the main test set; `best` are all scores of the round with the best main one
   double examples = 0, bytes_up = 0, bytes_down = 0;  ///< trained on, and moved, by all clients in all rounds
-  double seconds = 0;                                 ///< all processes of the run together, when it was resumed
+  double seconds = 0;                                 ///< of training and evaluation, all processes of the run together
+  RunSeconds parts{};                                 ///< of the whole run
   std::optional<EmulatedTotals> emulated{};           ///< on the clock and the batteries of emulated devices
   std::vector<TargetReached> targets{};               ///< what each score took
   std::vector<PhaseSummary> phases{};
