@@ -61,7 +61,7 @@ class PoolBench final : public Workbench {
       if (values.dim() == 2) params.values().copy_(values.narrow(0, static_cast<std::int64_t>(i), 1));
       if (values.dim() == 1) params.values().copy_(values.unsqueeze(0));
       const auto examples = on == TestOn::kOwn ? own_test(i) : input_.shared_test;
-      answers.push_back(examples.empty() ? Message{} : to_message(score(params, examples).metric->totals()));
+      answers.push_back(examples.empty() ? Message{} : answer_of(*score(params, examples).metric));
     }
     return answers;
   }
@@ -82,6 +82,12 @@ class PoolBench final : public Workbench {
     return chorus::evaluate(version_.task, version_.model, params, {input_.data, input_.test, examples}, options);
   }
 
+  // Examples without tokens are not answered; a client with no others has nothing to report.
+  static Message answer_of(const Metric& metric) {
+    const MetricTotals totals = metric.totals();
+    return totals.examples > 0 ? to_message(totals) : Message{};
+  }
+
   // One model for all: everybody's examples in the same batches.
   std::vector<Message> evaluate_together(const Params& params) const {
     std::vector<std::uint32_t> all;
@@ -95,7 +101,7 @@ class PoolBench final : public Workbench {
       for (std::size_t k = 0; k < own_test(i).size(); ++k) {
         input_.trainer.task.score(together.predictions[next++], input_.data, *metric);
       }
-      if (!own_test(i).empty()) answers[i] = to_message(metric->totals());
+      answers[i] = answer_of(*metric);
     }
     return answers;
   }

@@ -45,7 +45,7 @@ class ClientPool {
  public:
   explicit ClientPool(const ClientPoolInput& input);
 
-  /// Training examples of every client; 0 for one whose examples gave no rows.
+  /// Training examples of every client. One whose examples encode to no rows fails when it is asked to train.
   std::span<const double> sizes() const { return sizes_; }
   /// Bytes one more client of a cohort takes, at worst.
   double client_bytes() const;

@@ -23,6 +23,7 @@ namespace chorus {
 namespace {
 
 constexpr const char* kNotANumber = "the loss is not a number (try a lower learning rate, or clip the gradients)";
+constexpr const char* kNoRows = "it has no rows to train on: its texts are empty after tokenization";
 constexpr const char* kStatePrefix = "optimizer.";
 
 at::Tensor as_tensor(const std::vector<double>& numbers, at::Device device) {
@@ -43,6 +44,43 @@ std::vector<double> sum_of(const std::vector<at::Tensor>& losses, std::size_t cl
     for (std::size_t c = 0; c < static_cast<std::size_t>(batch.size(0)); ++c) sums[c] += all[at++];
   }
   return sums;
+}
+
+// Clients whose texts encode to nothing have the least work, so they come last.
+std::size_t with_rows(std::span<const TrainClient> clients) {
+  const auto empty = [](const TrainClient& client) { return client.data.rows.empty(); };
+  const auto first = std::find_if(clients.begin(), clients.end(), empty);
+  check(std::all_of(first, clients.end(), empty), "clients without rows come last");
+  return static_cast<std::size_t>(first - clients.begin());
+}
+
+// [from, C) of a start [P] or [C, P], as rows.
+at::Tensor rows_from(const at::Tensor& start, std::size_t from, std::size_t clients) {
+  const auto first = static_cast<std::int64_t>(from), count = static_cast<std::int64_t>(clients - from);
+  return start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start.narrow(0, first, count);
+}
+
+at::Tensor first_rows(const at::Tensor& start, std::size_t count) {
+  return start.dim() == 1 ? start : start.narrow(0, 0, static_cast<std::int64_t>(count));
+}
+
+at::Tensor joined(const at::Tensor& some, const at::Tensor& others) {
+  return some.defined() ? torch::cat({some, others}) : others.clone();
+}
+
+// The clients from `from` on did not train: their values are what they were.
+void add_untrained(TrainResult& result, std::span<const TrainClient> clients, std::size_t from, const at::Tensor& start,
+                   bool updates) {
+  const at::Tensor rest = rows_from(start, from, clients.size());
+  result.values = joined(result.values, updates ? torch::zeros_like(rest) : rest);
+  for (const TrainClient& client : clients.subspan(from)) {
+    result.examples.push_back(client.examples);
+    result.failures.emplace_back(kNoRows);
+    if (updates) result.finite.push_back(true);
+    for (auto* numbers : {&result.batches, &result.steps, &result.rate_sum, &result.normalizer, &result.loss}) {
+      numbers->push_back(0);
+    }
+  }
 }
 
 }  // namespace
@@ -281,8 +319,15 @@ bool CohortTrainer::steps_early(const TrainWish& wish, Keep keep) const {
 TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at::Tensor& start,
                                  const TrainMoment& moment, const TrainWish& wish,
                                  std::span<ClientState* const> states) const {
+  const std::size_t trained = with_rows(clients);
   try {
-    return train_cohort(clients, start, moment, wish, states);
+    TrainResult result;
+    if (trained > 0) {
+      result = train_cohort(clients.first(trained), first_rows(start, trained), moment, wish,
+                            states.empty() ? states : states.first(trained));
+    }
+    if (trained < clients.size()) add_untrained(result, clients, trained, start.to(input_.base.device()), wish.updates);
+    return result;
   } catch (const std::exception& error) {
     // What other cohorts recorded is in the way.
     if (input_.recorders != nullptr && is_out_of_memory(error)) input_.recorders->forget();
@@ -330,7 +375,8 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
     while (steps[static_cast<std::size_t>(count) - 1] <= step) --count;
     EarlyStep::Input how{.rates = {}, .last = step + 1 == steps.front() && !wish.keep_optimizer};
     for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
-      const SchedulePoint point{step, steps[c], static_cast<std::int64_t>(moment.round),
+      // The schedule counts rounds from 0, as it counts steps.
+      const SchedulePoint point{step, steps[c], std::max<std::int64_t>(static_cast<std::int64_t>(moment.round), 1) - 1,
                                 static_cast<std::int64_t>(moment.rounds)};
       how.rates.push_back(config_.learning_rate * schedule_factor(config_.schedule, point));
       rate_sum[c] += how.rates.back();
@@ -391,6 +437,24 @@ TrainResult CohortTrainer::train_cohort(std::span<const TrainClient> clients, co
 
 GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,
                                        const TrainMoment& moment, bool want_gradients) const {
+  const std::size_t trained = with_rows(clients);
+  GradientResult result;
+  if (trained > 0)
+    result = gradient_of_rows(clients.first(trained), first_rows(start, trained), moment, want_gradients);
+  if (want_gradients && trained < clients.size()) {
+    const at::Tensor rest = rows_from(start.to(input_.base.device()), trained, clients.size());
+    result.gradients = joined(result.gradients, torch::zeros_like(rest));
+  }
+  for (const TrainClient& client : clients.subspan(trained)) {
+    result.examples.push_back(client.examples);
+    result.loss.push_back(0);
+    result.failures.emplace_back(kNoRows);
+  }
+  return result;
+}
+
+GradientResult CohortTrainer::gradient_of_rows(std::span<const TrainClient> clients, const at::Tensor& start,
+                                               const TrainMoment& moment, bool want_gradients) const {
   Session session(*this, clients, start, moment, Keep::kAll);
   const Params& params = session.params();
   std::vector<std::int64_t> batches;

@@ -30,9 +30,9 @@ struct TrainClient {
   double examples = 0;
 };
 
-/// When and with what seed: enters every random draw, with the client's id.
+/// When and with what seed: enters every random draw, with the client's id. Rounds count from 1; `round` of `rounds`.
 struct TrainMoment {
-  std::uint64_t seed = 0, round = 0, rounds = 1;
+  std::uint64_t seed = 0, round = 1, rounds = 1;
 };
 
 /// Local training, as one process sees it (paper 000, appendix F.2): steps of an optimiser over shuffled batches. C
@@ -41,7 +41,8 @@ struct TrainMoment {
 ///
 ///     TrainResult result = CohortTrainer({*task, *model, params}, config).train(clients, start, {seed, round}, {});
 ///
-/// A client whose loss or values are no numbers is told as failed; the others are not touched by it.
+/// A client whose loss is not a number, or whose texts encode to no rows at all, is reported as failed; other clients
+/// are unaffected.
 class CohortTrainer {
  public:
   CohortTrainer(const TrainerInput& input, const TrainerConfig& config);
@@ -49,8 +50,8 @@ class CohortTrainer {
   /// How many optimiser steps a client with so many rows makes.
   std::int64_t steps(std::size_t rows) const;
 
-  /// `clients` in the order of falling `steps`; `start` [P] or [C, P]; `states`, one a client, are read and written
-  /// when the wish is to keep the optimiser.
+  /// `clients` in the order of falling `steps`, those without rows last; `start` [P] or [C, P]; `states`, one a client,
+  /// are read and written when the wish is to keep the optimiser.
   TrainResult train(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                     const TrainWish& wish, std::span<ClientState* const> states) const;
 
@@ -74,6 +75,8 @@ class CohortTrainer {
   bool steps_early(const TrainWish& wish, Keep keep) const;
   TrainResult train_cohort(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                            const TrainWish& wish, std::span<ClientState* const> states) const;
+  GradientResult gradient_of_rows(std::span<const TrainClient> clients, const at::Tensor& start,
+                                  const TrainMoment& moment, bool want_gradients) const;
 
   TrainerInput input_;
   TrainerConfig config_;

@@ -79,6 +79,24 @@ TEST(CohortTrainer, CountsStepsBatchesAndRates) {
   EXPECT_THAT(result.examples, testing::ElementsAre(40, 24, 9));
 }
 
+TEST(CohortTrainer, AScheduleOverTheRunEndsWithItsLastRound) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const auto rates = [&](const char* span, TrainMoment moment) {
+    const TrainerConfig config = config_of(fmt::format(
+        "{{batch_size: 8, learning_rate: 1, optimizer: sgd, schedule: {{shape: linear, span: {}, warmup: 0}}}}", span));
+    return CohortTrainer({*bench.task, *bench.model, bench.params}, config)
+        .train(std::span(clients).first(1), bench.params.values()[0], moment, {}, {})
+        .rate_sum[0];
+  };
+  // Client 0 makes 5 steps per round: rates 1, 4/5, ..., 1/5; or, over two rounds, 10/10, ..., 6/10 and 5/10, ...,
+  // 1/10.
+  EXPECT_NEAR(rates("round", {.seed = 1, .round = 1, .rounds = 1}), 3.0, 1e-12);
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 1, .rounds = 1}), 3.0, 1e-12) << "a run of one round learns";
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 1, .rounds = 2}), 4.0, 1e-12);
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 2, .rounds = 2}), 1.5, 1e-12) << "the last round learns";
+}
+
 TEST(CohortTrainer, AccumulatedBatchesEqualOneLargeBatch) {
   const Bench bench;
   const auto clients = bench.clients();
