@@ -49,6 +49,7 @@ struct LanguageWorld {
     input.test = test;
     input.train_lists = &train_lists;
     input.test_lists = &test_lists;
+    input.public_set = {test, {12, 13, 14}};
     pool = std::make_unique<ClientPool>(input);
     return pool->open(clients, 1);
   }
@@ -97,6 +98,34 @@ TEST(ClientPool, AClientWithoutRowsFailsAlone) {
       EXPECT_THAT(alone->gradient(start, false).failures, ElementsAre(HasSubstr("no rows")));
     }
   }
+}
+
+TEST(ClientPool, ClientsPredictAndFitRowsOfThePublicSet) {
+  LanguageWorld world;
+  const auto bench = world.open(ConfigDocument::parse("{batch_size: 2}", "test").load<TrainerConfig>(), {0, 1, 2});
+  EXPECT_EQ(&bench->layout(), &world.model->layout());
+  ASSERT_EQ(bench->public_rows(), 3U);
+  const at::Tensor start = world.params.values()[0].clone();
+  const std::vector<std::uint32_t> rows{2, 0};
+  const auto tokens = static_cast<std::int64_t>(world.test->length(2) + world.test->length(0) - 2);  // all but the last
+  const at::Tensor same = bench->predict(start, rows);
+  ASSERT_EQ(same.sizes(), (at::IntArrayRef{3, tokens, world.model->vocabulary()}));
+  EXPECT_TRUE(torch::allclose(bench->predict(start.repeat({3, 1}), rows), same, 1e-5, 1e-6));
+
+  const auto learner = bench->learner(start, {});
+  EXPECT_TRUE(learner->predict(rows).equal(bench->predict(start.repeat({3, 1}), rows)));
+  // Learning the answers of another network comes closer to them, a client without rows of its own included.
+  Params teacher(world.model->layout(), {});
+  teacher.initialise(9);
+  const at::Tensor answers = torch::softmax(bench->predict(teacher.values()[0], rows)[0] / 2, -1);
+  const LearnResult first = learner->fit(rows, {.probabilities = answers, .temperature = 2});
+  for (int step = 0; step < 20; ++step) {
+    learner->set_values(learner->values().clone());
+    learner->fit(rows, {.probabilities = answers, .temperature = 2});
+  }
+  const auto again = bench->learner(learner->values(), {});
+  const LearnResult last = again->fit(rows, {.probabilities = answers, .temperature = 2});
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_LT(last.loss[c], first.loss[c]);
 }
 
 }  // namespace
