@@ -5,12 +5,83 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/error.h"
+
 namespace chorus::quadratic {
 namespace {
+
+// a_k (w - b_k) of each client, [C, P].
+at::Tensor gradient_at(const World& world, std::span<const ClientId> ids, const at::Tensor& values) {
+  std::vector<at::Tensor> rows;
+  const at::Tensor offsets = torch::arange(world.parameters, at::kFloat) / 10;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Client& client = world.clients[ids[i]];
+    rows.push_back((values[static_cast<std::int64_t>(i)] - offsets - client.target) * client.curvature);
+  }
+  return torch::stack(rows);
+}
+
+// Sets back what a step may not change.
+void keep_frozen(const TrainWish& wish, const at::Tensor& gradients) {
+  for (const FlatRange& range : wish.frozen) gradients.narrow(1, range.begin, range.end - range.begin).zero_();
+}
+
+constexpr const char* kNoPublicSet = "quadratic clients have no data, so there is no public set";
+
+class QuadraticLearner final : public Learner {
+ public:
+  QuadraticLearner(const World& world, std::vector<ClientId> ids, const at::Tensor& start, TrainWish wish)
+      : world_(world), ids_(std::move(ids)), wish_(std::move(wish)) {
+    const auto count = static_cast<std::int64_t>(ids_.size());
+    values_ = (start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start).clone();
+    begun_ = values_.clone();
+  }
+
+  LearnResult train(std::int64_t steps) override {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const at::Tensor gradients = gradient_at(world_, ids_, values_);
+      gradients.add_(values_ - begun_, wish_.proximal);
+      if (wish_.adjust) wish_.adjust(values_, gradients);
+      keep_frozen(wish_, gradients);
+      values_.sub_(gradients, world_.learning_rate);
+    }
+    LearnResult result;
+    for (const ClientId id : ids_) {
+      const bool broken = world_.clients[id].broken;
+      result.loss.push_back(broken ? std::nan("") : 1.0);
+      result.steps.push_back(static_cast<double>(steps));
+      result.rate_sum.push_back(world_.learning_rate * static_cast<double>(steps));
+      result.failures.emplace_back(broken ? "the loss is not a number" : "");
+    }
+    return result;
+  }
+  LearnResult fit(std::span<const std::uint32_t>, const Targets&) override { throw InternalError(kNoPublicSet); }
+  at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  at::Tensor values() const override { return values_; }
+  void set_values(const at::Tensor& values) override { values_.copy_(values); }
+  void retain(std::span<const std::size_t> clients) override {
+    std::vector<ClientId> ids;
+    std::vector<std::int64_t> rows;
+    for (const std::size_t i : clients) {
+      ids.push_back(ids_[i]);
+      rows.push_back(static_cast<std::int64_t>(i));
+    }
+    ids_ = std::move(ids);
+    values_ = values_.index_select(0, torch::tensor(rows, at::kLong));
+    begun_ = begun_.index_select(0, torch::tensor(rows, at::kLong));
+  }
+
+ private:
+  const World& world_;
+  std::vector<ClientId> ids_;
+  TrainWish wish_;
+  at::Tensor values_, begun_;
+};
 
 class Bench final : public Workbench {
  public:
   Bench(World& world, std::span<const ClientId> ids) : world_(world), ids_(ids.begin(), ids.end()) {
+    layout_.add("w", {world.parameters}, Init::zeros());
     std::stable_sort(ids_.begin(), ids_.end(), [&](ClientId a, ClientId b) { return of(a).steps > of(b).steps; });
     states_.resize(ids_.size());
     loaded_.assign(ids_.size(), false);
@@ -18,6 +89,7 @@ class Bench final : public Workbench {
 
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return world_.parameters; }
+  const Layout& layout() const override { return layout_; }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);
     if (!loaded_[i]) states_[i] = world_.states[ids_[i]];
@@ -40,10 +112,11 @@ class Bench final : public Workbench {
       std::int64_t active = 0;
       while (active < count && of(ids_[static_cast<std::size_t>(active)]).steps > step) ++active;
       const at::Tensor now = values.narrow(0, 0, active);
-      const at::Tensor gradients = gradient_at(values).narrow(0, 0, active).clone();
+      const at::Tensor gradients = gradient_at(world_, ids_, values).narrow(0, 0, active).clone();
       const at::Tensor begun = start.dim() == 1 ? start : start.narrow(0, 0, active);
       if (wish.proximal != 0) gradients.add_(now, wish.proximal).sub_(begun, wish.proximal);
       if (wish.adjust) wish.adjust(now, gradients);
+      keep_frozen(wish, gradients);
       now.sub_(gradients, world_.learning_rate);
     }
     for (const ClientId id : ids_) {
@@ -62,10 +135,16 @@ class Bench final : public Workbench {
     return result;
   }
 
+  std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) override {
+    return std::make_unique<QuadraticLearner>(world_, ids_, start, wish.train);
+  }
+  std::size_t public_rows() const override { return 0; }
+  at::Tensor predict(const at::Tensor&, std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+
   GradientResult gradient(const at::Tensor& start, bool) override {
     GradientResult result;
     const auto count = static_cast<std::int64_t>(ids_.size());
-    result.gradients = gradient_at(start.unsqueeze(0).expand({count, -1}));
+    result.gradients = gradient_at(world_, ids_, start.unsqueeze(0).expand({count, -1}));
     for (const ClientId id : ids_) {
       result.examples.push_back(of(id).examples);
       result.loss.push_back(1);
@@ -92,17 +171,9 @@ class Bench final : public Workbench {
 
  private:
   const Client& of(ClientId id) const { return world_.clients[id]; }
-  at::Tensor gradient_at(const at::Tensor& values) const {
-    std::vector<at::Tensor> rows;
-    const at::Tensor offsets = torch::arange(world_.parameters, at::kFloat) / 10;
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-      const Client& client = of(ids_[i]);
-      rows.push_back((values[static_cast<std::int64_t>(i)] - offsets - client.target) * client.curvature);
-    }
-    return torch::stack(rows);
-  }
 
   World& world_;
+  Layout layout_;
   std::vector<ClientId> ids_;
   std::vector<ClientState> states_;
   std::vector<bool> loaded_;

@@ -41,9 +41,9 @@ void join(RoundResult& sum, RoundResult part) {
   all.totals.client_bytes = std::max(all.totals.client_bytes, totals.client_bytes);
 }
 
-LocalTraining train_from_model(const Request& request, Workbench& bench, TrainWish wish) {
+TrainedCohort train_from_model(const Request& request, Workbench& bench, TrainWish wish) {
   wish.updates = true;
-  LocalTraining local{bench.train(request.body.vector("model", bench.parameters()), wish), {}};
+  TrainedCohort local{bench.train(request.body.vector("model", bench.parameters()), wish), {}};
   const TrainResult& result = local.result;
   const double seconds = result.seconds / static_cast<double>(bench.clients().size());
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {

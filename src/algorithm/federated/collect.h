@@ -12,11 +12,11 @@ namespace chorus {
 
 /// What most client procedures do: trains from request.body's "model", and replies with "update" = trained - model and
 /// the numbers examples, batches, steps, reach (FedNova's |a|_1), rate_sum and loss.
-struct LocalTraining {
+struct TrainedCohort {
   TrainResult result;  ///< of updates
   std::vector<Answer> answers;
 };
-LocalTraining train_from_model(const Request& request, Workbench& bench, TrainWish wish = {});
+TrainedCohort train_from_model(const Request& request, Workbench& bench, TrainWish wish = {});
 
 /// A request that carries the model to a procedure.
 Request request_with_model(const RoundInput& input, std::string procedure);

@@ -57,7 +57,7 @@ class ScaffoldTrain : public Procedure {
     wish.adjust = [&](const at::Tensor&, const at::Tensor& gradients) {
       gradients.add_(correction.narrow(0, 0, gradients.size(0)));
     };
-    LocalTraining local = train_from_model(request, bench, wish);
+    TrainedCohort local = train_from_model(request, bench, wish);
     for (std::size_t i = 0; i < bench.clients().size(); ++i) {
       Answer& answer = local.answers[i];
       // c_k' - c_k = -c - update / sum of rates

@@ -121,6 +121,13 @@ at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& l
   return mean_where(chosen.neg(), counted);
 }
 
+at::Tensor soft_cross_entropy(const at::Tensor& logits, const at::Tensor& probabilities, double temperature) {
+  const at::Tensor wide = logits.to(at::kFloat);
+  const at::Tensor answers = torch::log_softmax(temperature == 1 ? wide : wide / temperature, -1);
+  const at::Tensor divergence = (torch::xlogy(probabilities, probabilities) - probabilities * answers).sum(-1);
+  return mean_where(divergence, probabilities.sum(-1).gt(0)) * (temperature * temperature);
+}
+
 at::Tensor squared_error(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& valid) {
   const at::Tensor error = (logits.squeeze(-1) - targets).pow(2);
   return mean_where(torch::where(valid, error, torch::zeros_like(error)), valid);

@@ -17,6 +17,10 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
 /// The same with tensor operations only.
 at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& labels);
 
+/// Distillation (Hinton et al. 2015): T^2 KL(p || softmax(logits / T)) of logits [C, M, K] with probabilities [C, M,
+/// K]. A row of zeros does not count. At T = 1 a row of one 1 gives the cross-entropy of that label.
+at::Tensor soft_cross_entropy(const at::Tensor& logits, const at::Tensor& probabilities, double temperature);
+
 /// Mean squared error of logits [C, B, 1] with targets [C, B] (float) where valid [C, B].
 at::Tensor squared_error(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& valid);
 

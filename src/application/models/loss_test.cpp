@@ -101,5 +101,24 @@ TEST(TableLoss, OfBfloat16IsCloseToThatOfFloat32) {
   }
 }
 
+TEST(Loss, SoftTargetsAreADivergenceAtATemperature) {
+  // softmax([0, ln 3]) is [1/4, 3/4]: KL([1/2, 1/2] || it) = ln 2 - ln 3 / 2, and 0 of itself.
+  const at::Tensor logits = torch::tensor({0.0F, std::log(3.0F)}).view({1, 1, 2}).repeat({2, 2, 1});
+  const at::Tensor targets =
+      torch::tensor({0.5F, 0.5F, 0.0F, 0.0F, 0.25F, 0.75F, 0.5F, 0.5F}).view({2, 2, 2});  // a row does not count
+  const at::Tensor loss = soft_cross_entropy(logits, targets, 1);
+  const double divergence = std::log(2.0) - std::log(3.0) / 2;
+  EXPECT_NEAR(loss[0].item<double>(), divergence, 1e-6);
+  EXPECT_NEAR(loss[1].item<double>(), divergence / 2, 1e-6);
+  // At T = 2 logits twice as large have the same probabilities, and the loss is 2^2 times as large.
+  EXPECT_NEAR(soft_cross_entropy(2 * logits, targets, 2)[0].item<double>(), 4 * divergence, 1e-6);
+}
+
+TEST(Loss, OneHotSoftTargetsAreHardLabels) {
+  const at::Tensor logits = torch::randn({2, 5, 7}), labels = torch::randint(0, 7, {2, 5}, at::kLong);
+  const at::Tensor soft = soft_cross_entropy(logits, torch::one_hot(labels, 7).to(at::kFloat), 1);
+  EXPECT_TRUE(torch::allclose(soft, cross_entropy(logits, labels), 1e-5, 1e-6));
+}
+
 }  // namespace
 }  // namespace chorus

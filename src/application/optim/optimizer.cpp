@@ -115,6 +115,18 @@ void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Ten
   steps_.at(static_cast<std::size_t>(client)) = found == state.end() ? 0 : found->second.item<double>();
 }
 
+void Optimizer::retain(std::span<const std::size_t> clients) {
+  for (std::size_t to = 0; to < clients.size(); ++to) {
+    const std::size_t from = clients[to];
+    check(from >= to && from < steps_.size(), "clients in ascending order");
+    if (from == to) continue;
+    steps_[to] = steps_[from];
+    for (auto& [name, rows] : buffers_) {
+      rows[static_cast<std::int64_t>(to)].copy_(rows[static_cast<std::int64_t>(from)]);
+    }
+  }
+}
+
 at::Tensor Optimizer::buffer(const std::string& name, std::int64_t size) { return empty_buffer(name, size).zero_(); }
 
 at::Tensor Optimizer::empty_buffer(const std::string& name, std::int64_t size) {

@@ -67,6 +67,8 @@ class Optimizer {
   /// The state of one client, to be kept between rounds; and back. An empty one starts anew.
   std::map<std::string, at::Tensor> state(std::int64_t client);
   void restore(std::int64_t client, const std::map<std::string, at::Tensor>& state);
+  /// Only the clients at these ascending indices go on, as the first ones.
+  void retain(std::span<const std::size_t> clients);
 
  protected:
   /// Rows [A, P], or [A, p]; `column` is [A, 1].

@@ -19,7 +19,7 @@ struct ScheduleConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Where a step stands: step of steps in round of rounds.
+/// Where a step stands: step of steps in round of rounds. Both count from 0.
 struct SchedulePoint {
   std::int64_t step = 0, steps = 1;
   std::int64_t round = 0, rounds = 1;

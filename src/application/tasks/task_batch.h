@@ -39,6 +39,22 @@ struct TaskBatch {
   std::vector<std::vector<std::uint32_t>> rows;
 };
 
+/// Calls on_tensor(tensor) for every tensor of a batch that lies on the device, and on_packing(packing) for its
+/// packings: the one list of what distinguishes two batches of the same shape. It names every member, so a new one does
+/// not compile before it has a place here. What lies in this machine's memory (ids_here, types_here, data, rows) is
+/// left out. `batch` is a TaskBatch, const or not.
+template <typename AnyTaskBatch, typename OnTensor, typename OnPacking>
+void visit_device_parts(AnyTaskBatch& batch, OnTensor on_tensor, OnPacking on_packing) {
+  auto& [input, labels, scores, starts, ends, counted, data, rows] = batch;
+  auto& [packing, ids, types, ids_here, types_here, wanted, answers, bottom, bottom_layers, target_packing,
+         target_ids] = input;
+  for (auto* tensor :
+       {&labels, &scores, &starts, &ends, &counted, &ids, &types, &wanted, &answers, &bottom, &target_ids}) {
+    on_tensor(*tensor);
+  }
+  for (auto* each : {&packing, &target_packing}) on_packing(*each);
+}
+
 /// What of its rows' tokens a batch reads.
 enum class Read {
   kAll,

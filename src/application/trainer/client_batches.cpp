@@ -67,4 +67,14 @@ void ClientBatches::shuffle(std::size_t epoch) {
   epoch_ = epoch;
 }
 
+std::vector<ClientBatches> batches_of(std::span<const TrainClient> clients, std::int64_t size,
+                                      const TrainMoment& moment) {
+  std::vector<ClientBatches> result;
+  for (const TrainClient& client : clients) {
+    if (client.data.rows.empty()) break;
+    result.emplace_back(ClientBatchesInput{client.data, client.id, size, moment.seed, moment.round});
+  }
+  return result;
+}
+
 }  // namespace chorus

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "application/tasks/encoded_dataset.h"
+#include "application/trainer/train_client.h"
 #include "core/base/client_id.h"
 
 namespace chorus {
 
 /// Whose batches, and what enters their random draws.
 struct ClientBatchesInput {
-  const ClientData& data;
+  ClientData data;
   ClientId client = 0;
   std::int64_t size = 1;  ///< rows of a batch
   std::uint64_t seed = 0, round = 0;
@@ -45,5 +46,9 @@ class ClientBatches {
   std::vector<Batch> batches_;
   std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
 };
+
+/// Those of each client that has rows; clients without rows come last.
+std::vector<ClientBatches> batches_of(std::span<const TrainClient> clients, std::int64_t size,
+                                      const TrainMoment& moment);
 
 }  // namespace chorus

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "application/tasks/evaluate.h"
+#include "application/trainer/public_rows.h"
 #include "core/base/error.h"
 
 namespace chorus {
@@ -16,10 +17,11 @@ namespace {
 class PoolBench final : public Workbench {
  public:
   PoolBench(const ClientPoolInput& input, const TrainerInput& version, std::vector<TrainClient> clients,
-            std::uint64_t round)
+            std::uint64_t round, std::shared_ptr<const ClientData> public_set)
       : input_(input),
         version_(version),
         trainer_(version, input.config),
+        public_set_(std::move(public_set)),
         clients_(std::move(clients)),
         round_(round),
         states_(clients_.size()) {
@@ -31,6 +33,8 @@ class PoolBench final : public Workbench {
 
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return version_.model.layout().trainable_size(); }
+
+  const Layout& layout() const override { return version_.model.layout(); }
 
   ClientState& state(std::size_t i) override {
     if (!states_[i]) states_[i] = input_.states.load ? input_.states.load(ids_[i]) : ClientState{};
@@ -47,6 +51,17 @@ class PoolBench final : public Workbench {
     for (std::size_t i = 0; wish.keep_optimizer && i < ids_.size(); ++i) states.push_back(&state(i));
     return trainer_.train(clients_, start, moment(), wish, states);
   }
+  std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) override {
+    return trainer_.learner(clients_, start, moment(), wish, public_set_);
+  }
+  std::size_t public_rows() const override { return public_set_ ? public_set_->rows.size() : 0; }
+  at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) override {
+    check(public_set_ != nullptr, "there is no public set");
+    const auto clients = static_cast<std::int64_t>(ids_.size());
+    const at::Tensor there = values.to(version_.base.device());
+    const Params params = Params::cohort_at(version_.base, values.dim() == 1 ? 1 : clients, there, false);
+    return predict_rows(version_, params, *public_set_, rows).expand({clients, -1, -1});
+  }
   GradientResult gradient(const at::Tensor& start, bool want_gradients) override {
     return trainer_.gradient(clients_, start, moment(), want_gradients);
   }
@@ -59,7 +74,7 @@ class PoolBench final : public Workbench {
     const auto scored = evaluate_cohort(version_.task, version_.model, params_of(ids_.size(), values), sets, options());
     std::vector<Message> answers;
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      answers.push_back(sets[i].examples.empty() ? Message{} : to_message(scored[i].metric->totals()));
+      answers.push_back(sets[i].examples.empty() ? Message{} : answer_of(*scored[i].metric));
     }
     return answers;
   }
@@ -121,6 +136,12 @@ class PoolBench final : public Workbench {
   // A language model that reads blocks answers for blocks, which mix the examples of whoever is evaluated together.
   bool rearranged() const { return input_.trainer.task.client_data(input_.test, {}).data != input_.test; }
 
+  // Examples without tokens are not answered; a client with no others has nothing to report.
+  static Message answer_of(const Metric& metric) {
+    const MetricTotals totals = metric.totals();
+    return totals.examples > 0 ? to_message(totals) : Message{};
+  }
+
   // Everybody's examples in the same batches.
   std::vector<Message> evaluate_together(const Params& params) const {
     std::vector<std::uint32_t> all;
@@ -134,7 +155,7 @@ class PoolBench final : public Workbench {
       for (std::size_t k = 0; k < own_test(i).size(); ++k) {
         input_.trainer.task.score(together.predictions[next++], input_.data, *metric);
       }
-      if (!own_test(i).empty()) answers[i] = to_message(metric->totals());
+      answers[i] = answer_of(*metric);
     }
     return answers;
   }
@@ -142,6 +163,7 @@ class PoolBench final : public Workbench {
   const ClientPoolInput& input_;
   TrainerInput version_;
   CohortTrainer trainer_;
+  std::shared_ptr<const ClientData> public_set_;
   std::vector<TrainClient> clients_;
   std::uint64_t round_;
   std::vector<ClientId> ids_;
@@ -153,6 +175,10 @@ class PoolBench final : public Workbench {
 ClientPool::ClientPool(const ClientPoolInput& input)
     : recorders_(std::make_unique<StepRecorders>()), input_(input), trainer_(input.trainer, input.config) {
   check(input.train_lists != nullptr && input.train != nullptr, "a pool needs training data");
+  if (input.public_set.encoded != nullptr) {
+    public_set_ = std::make_shared<ClientData>(
+        input.trainer.task.client_data(input.public_set.encoded, input.public_set.examples));
+  }
   for (std::size_t c = 0; c < input.train_lists->clients(); ++c) {
     sizes_.push_back(static_cast<double>(input.train_lists->size_of(c)));
   }
@@ -181,11 +207,11 @@ std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, s
   const TrainerInput& whole = input_.trainer;
   if (input_.network == nullptr) {
     const TrainerInput version{whole.task, whole.model, whole.base, whole.cache, recorders_.get()};
-    return std::make_unique<PoolBench>(input_, version, std::move(opened), round);
+    return std::make_unique<PoolBench>(input_, version, std::move(opened), round, public_set_);
   }
   const TunedNetwork::Part part = input_.network->part(variant);
   const TrainerInput version{whole.task, part.model, part.params, whole.cache, recorders_.get()};
-  return std::make_unique<PoolBench>(input_, version, std::move(opened), round);
+  return std::make_unique<PoolBench>(input_, version, std::move(opened), round, public_set_);
 }
 
 Message to_message(const MetricTotals& totals) {

@@ -21,6 +21,12 @@ struct StateShelf {
   std::function<void(ClientId, std::uint64_t round, ClientState)> store;
 };
 
+/// Examples that everybody knows: what models are compared and distilled on.
+struct PublicSet {
+  std::shared_ptr<const EncodedDataset> encoded;  ///< null: there is none
+  std::vector<std::uint32_t> examples = {};
+};
+
 /// What clients are made of. Everything is borrowed and must outlive the pool.
 struct ClientPoolInput {
   TrainerInput trainer;
@@ -32,6 +38,7 @@ struct ClientPoolInput {
   const ClientLists* train_lists = nullptr;
   const ClientLists* test_lists = nullptr;          ///< null: clients have no test examples of their own
   std::span<const std::uint32_t> shared_test = {};  ///< what everybody can be scored on
+  PublicSet public_set = {};
   StateShelf states = {};
   std::uint64_t seed = 0, rounds = 1;
 };
@@ -45,7 +52,7 @@ class ClientPool {
  public:
   explicit ClientPool(const ClientPoolInput& input);
 
-  /// Training examples of every client; 0 for one whose examples gave no rows.
+  /// Training examples of every client. One whose examples encode to no rows fails when it is asked to train.
   std::span<const double> sizes() const { return sizes_; }
   /// Bytes one more client of a cohort takes, at worst.
   double client_bytes() const;
@@ -57,6 +64,7 @@ class ClientPool {
   std::unique_ptr<StepRecorders> recorders_;
   ClientPoolInput input_;
   CohortTrainer trainer_;
+  std::shared_ptr<const ClientData> public_set_;  // or null
   std::vector<double> sizes_;
 };
 

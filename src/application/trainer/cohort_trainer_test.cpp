@@ -79,6 +79,24 @@ TEST(CohortTrainer, CountsStepsBatchesAndRates) {
   EXPECT_THAT(result.examples, testing::ElementsAre(40, 24, 9));
 }
 
+TEST(CohortTrainer, AScheduleOverTheRunEndsWithItsLastRound) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const auto rates = [&](const char* span, TrainMoment moment) {
+    const TrainerConfig config = config_of(fmt::format(
+        "{{batch_size: 8, learning_rate: 1, optimizer: sgd, schedule: {{shape: linear, span: {}, warmup: 0}}}}", span));
+    return CohortTrainer({*bench.task, *bench.model, bench.params}, config)
+        .train(std::span(clients).first(1), bench.params.values()[0], moment, {}, {})
+        .rate_sum[0];
+  };
+  // Client 0 makes 5 steps per round: rates 1, 4/5, ..., 1/5; or, over two rounds, 10/10, ..., 6/10 and 5/10, ...,
+  // 1/10.
+  EXPECT_NEAR(rates("round", {.seed = 1, .round = 1, .rounds = 1}), 3.0, 1e-12);
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 1, .rounds = 1}), 3.0, 1e-12) << "a run of one round learns";
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 1, .rounds = 2}), 4.0, 1e-12);
+  EXPECT_NEAR(rates("run", {.seed = 1, .round = 2, .rounds = 2}), 1.5, 1e-12) << "the last round learns";
+}
+
 TEST(CohortTrainer, AccumulatedBatchesEqualOneLargeBatch) {
   const Bench bench;
   const auto clients = bench.clients();
@@ -101,6 +119,45 @@ TEST(CohortTrainer, ADivergingClientIsToldAndTouchesNobody) {
   EXPECT_EQ(result.failures[1], "");
   const TrainResult alone = bench.train(config, std::span(clients).subspan(1, 1));
   EXPECT_LT((alone.values[0] - result.values[1]).abs().mean().item<double>(), 1e-7);
+}
+
+// On a CPU the first two change something; on a GPU all of them.
+TEST(CohortTrainer, EveryPieceCanBeSwitchedOff) {
+  Bench bench;
+  const bool gpu = at::globalContext().hasCUDA();
+  if (gpu) {
+    Params there(bench.model->layout(), {.device = at::kCUDA});
+    there.values().copy_(bench.params.values());
+    bench.params = there;
+  }
+  const auto clients = bench.clients();
+  const at::Tensor start = bench.params.values()[0];
+  const std::vector<std::pair<const char*, TrainerPieces>> without{{"all on", {}},
+                                                                   {"used_words", {.used_words = false}},
+                                                                   {"borrowed_start", {.borrowed_start = false}},
+                                                                   {"recording", {.recording = false}},
+                                                                   {"early_steps", {.early_steps = false}},
+                                                                   {"read_ahead", {.read_ahead = false}}};
+  constexpr TrainerPieces kNone{false, false, false, false, false};
+  for (const char* yaml : {"clip: 0", "clip: 0, accumulate: 3, precision: bfloat16", "clip: 0, weight_decay: 0.1"}) {
+    const TrainerConfig config = config_of(fmt::format("{{batch_size: 8, epochs: 2, learning_rate: 1e-3, {}}}", yaml));
+    const auto train = [&](const TrainerPieces& pieces) {
+      StepRecorders recorders;
+      const CohortTrainer trainer({*bench.task, *bench.model, bench.params, nullptr, &recorders}, config, pieces);
+      trainer.train(clients, start, {.seed = 1, .round = 2}, {.updates = true}, {});  // records, where that is done
+      return trainer.train(clients, start, {.seed = 1, .round = 2}, {.updates = true}, {});
+    };
+    const TrainResult plain = train(kNone);
+    const double moved = plain.values.norm().item<double>();
+    EXPECT_GT(moved, 0);
+    for (const auto& [name, pieces] : without) {
+      const TrainResult result = train(pieces);
+      const double error = (result.values - plain.values).norm().item<double>();
+      // A GPU adds in another order each time.
+      EXPECT_LE(error, gpu ? 0.1 * moved : 0) << name << ' ' << yaml;
+      for (std::size_t c = 0; c < clients.size(); ++c) EXPECT_NEAR(result.loss[c], plain.loss[c], gpu ? 5e-3 : 0);
+    }
+  }
 }
 
 TEST(CohortTrainer, LeavingOutWordsThatAClientDoesNotHaveChangesNothing) {

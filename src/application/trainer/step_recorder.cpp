@@ -15,19 +15,20 @@ constexpr std::size_t kMostIdle = 4;
 // A thread's first products make things that cannot be made while work is recorded.
 constexpr int kMostFailures = 2;
 
-// What a model or a loss reads on the GPU, but for the packings and seeds. Of an input, const or not.
+// What a pass reads on the GPU but for the packings and seeds. Of an input, const or not.
 template <typename Input>
 auto tensors_of(Input& input) {
-  auto& task = input.batch;
-  auto& batch = task.batch;
-  return std::vector{&task.labels, &task.scores,  &task.starts,   &task.ends,    &task.counted,     &batch.ids,
-                     &batch.types, &batch.wanted, &batch.answers, &batch.bottom, &batch.target_ids, &input.factors};
+  std::vector<decltype(&input.factors)> result{&input.factors};
+  visit_device_parts(
+      input.batch, [&](auto& tensor) { result.push_back(&tensor); }, [](auto&) {});
+  return result;
 }
 
-std::shared_ptr<Packing> held(std::shared_ptr<const Packing>& packing) {
-  if (!packing) return nullptr;
-  const auto result = std::make_shared<Packing>(packing->held());
-  packing = result;
+template <typename Input>
+auto packings_of(Input& input) {
+  std::vector<decltype(&input.batch.batch.packing)> result;
+  visit_device_parts(
+      input.batch, [](auto&) {}, [&](auto& packing) { result.push_back(&packing); });
   return result;
 }
 
@@ -41,9 +42,10 @@ std::vector<std::int64_t> PassInput::shape() const {
     result.push_back(tensor->dim());
     result.insert(result.end(), tensor->sizes().begin(), tensor->sizes().end());
   }
-  for (const auto& packing : {batch.batch.packing, batch.batch.target_packing}) {
-    if (!packing) continue;
-    const std::vector<std::int64_t> shape = packing->shape();
+  for (const std::shared_ptr<const Packing>* packing : packings_of(*this)) {
+    result.push_back(*packing ? 1 : 0);
+    if (!*packing) continue;
+    const std::vector<std::int64_t> shape = (*packing)->shape();
     result.insert(result.end(), shape.begin(), shape.end());
   }
   return result;
@@ -53,8 +55,11 @@ HeldInput::HeldInput(const PassInput& like) : input_(like) {
   for (at::Tensor* tensor : tensors_of(input_)) {
     if (tensor->defined()) *tensor = tensor->clone(at::MemoryFormat::Contiguous);
   }
-  packing_ = held(input_.batch.batch.packing);
-  target_packing_ = held(input_.batch.batch.target_packing);
+  for (std::shared_ptr<const Packing>* packing : packings_of(input_)) {
+    const auto own = *packing ? std::make_shared<Packing>((*packing)->held()) : nullptr;
+    packings_.push_back(own);
+    *packing = own;
+  }
   if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.seeds_there().clone());
   // What lies in this machine's memory is of one batch only.
   input_.batch.batch.ids_here = input_.batch.batch.types_here = at::Tensor();
@@ -69,8 +74,10 @@ void HeldInput::take(const PassInput& other) {
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (mine[i]->defined()) mine[i]->copy_(*theirs[i]);
   }
-  if (packing_) packing_->take(*other.batch.batch.packing);
-  if (target_packing_) target_packing_->take(*other.batch.batch.target_packing);
+  const auto packings = packings_of(other);
+  for (std::size_t i = 0; i < packings.size(); ++i) {
+    if (packings_[i]) packings_[i]->take(**packings[i]);
+  }
   if (other.dropout.active()) at::Tensor(input_.dropout.seeds_there()).copy_(other.dropout.seeds_there());
 }
 

@@ -13,7 +13,7 @@
 
 namespace chorus {
 
-/// What one pass over a batch, there and back, reads beside the parameters.
+/// What one forward and backward pass over a batch reads besides the parameters.
 struct PassInput {
   TaskBatch batch;
   Dropout dropout;     ///< off, or with its seeds sent
@@ -33,7 +33,7 @@ class HeldInput {
 
  private:
   PassInput input_;
-  std::shared_ptr<Packing> packing_, target_packing_;  // the input's
+  std::vector<std::shared_ptr<Packing>> packings_;  // the input's, writable; null where it has none
 };
 
 /// Forward and backward passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched

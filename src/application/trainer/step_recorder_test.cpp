@@ -23,6 +23,19 @@ struct World : tiny::Classifier {
   }
 };
 
+// A tensor of a batch that is not listed would be replayed with the numbers of an old batch.
+TEST(VisitDeviceParts, ListsEveryTensorOfABatch) {
+  TaskBatch batch;
+  int tensors = 0, packings = 0;
+  visit_device_parts(
+      batch, [&](at::Tensor&) { ++tensors; }, [&](std::shared_ptr<const Packing>&) { ++packings; });
+  EXPECT_EQ(packings, 2);
+  // What else is in there: an int with its padding, lists of where the rows come from, ids_here and types_here.
+  const std::size_t others = sizeof(void*) + sizeof(batch.data) + sizeof(batch.rows) + 2 * sizeof(at::Tensor) +
+                             static_cast<std::size_t>(packings) * sizeof(batch.batch.packing);
+  EXPECT_EQ(sizeof(TaskBatch), others + static_cast<std::size_t>(tensors) * sizeof(at::Tensor));
+}
+
 TEST(HeldInput, TakesTheNumbersOfAnotherPassOfTheSameShape) {
   const World world;
   Params params(world.model->layout(), {.clients = 2});

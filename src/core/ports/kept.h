@@ -5,12 +5,11 @@
 
 namespace chorus {
 
-/// Something a procedure keeps on its workbench between the asks of a session: a Learner, activations, predictions.
-/// It holds one row per client of the workbench.
+/// Something a procedure keeps for its clients between two asks of one session (Workbench).
 class Kept {
  public:
   virtual ~Kept() = default;
-  /// Only the clients at these indices (ascending) remain.
+  /// Only the clients at these indices, in ascending order, remain.
   virtual void retain(std::span<const std::size_t> clients) = 0;
 };
 

@@ -6,18 +6,26 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/client_id.h"
 #include "core/ports/kept.h"
+#include "core/ports/learner.h"
 #include "core/ports/message.h"
+#include "core/tensor/layout.h"
 
 namespace chorus {
 
 /// What a client's procedure keeps between rounds: SCAFFOLD's control variates, an optimiser, a personal model.
 using ClientState = std::map<std::string, at::Tensor>;
+
+/// Elements [begin, end) of the flat vector of what trains (Layout: a parameter has `count` of them from `offset` on).
+struct FlatRange {
+  std::int64_t begin = 0, end = 0;
+};
 
 /// How a procedure wants its clients to train, beyond the trainer's own configuration.
 struct TrainWish {
@@ -30,6 +38,16 @@ struct TrainWish {
   bool keep_optimizer = false;
   /// The result is what training changed: values less the start.
   bool updates = false;
+  /// What must stay as it is, bit for bit: local parameters (FedPer, FedRep). Its gradients are 0 when they are
+  /// clipped.
+  std::vector<FlatRange> frozen = {};
+};
+
+/// How a Learner trains.
+struct LearnerWish {
+  TrainWish train = {};  ///< without keep_optimizer and updates, which a learner has no use for
+  /// Optimizer steps the learning-rate schedule spans. Default: those that each client would make in train().
+  std::optional<std::int64_t> steps = {};
 };
 
 /// What came of it; one entry a client.
@@ -65,6 +83,8 @@ class Workbench {
 
   virtual std::span<const ClientId> clients() const = 0;
   virtual std::int64_t parameters() const = 0;  ///< P, what trains
+  /// Names, shapes and offsets of the parameters; what trains lies in the vectors [P] at its offset.
+  virtual const Layout& layout() const = 0;
   /// Loaded when first asked for. A procedure replaces tensors and never writes into them: what is stored stays as it
   /// is until the reply is accepted.
   virtual ClientState& state(std::size_t i) = 0;
@@ -88,6 +108,13 @@ class Workbench {
   /// Trains from `start`, [P] for all or [C, P].
   virtual TrainResult train(const at::Tensor& start, const TrainWish& wish) = 0;
   TrainResult train(const at::Tensor& start) { return train(start, {}); }
+
+  /// Training that goes on over several calls, from `start`, [P] for all or [C, P].
+  virtual std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) = 0;
+  /// Rows of the public set, which everybody knows; 0 without one.
+  virtual std::size_t public_rows() const = 0;
+  /// As Learner::predict, for given values, [P] for all or [C, P].
+  virtual at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) = 0;
 
   /// Over all training examples, without dropout.
   virtual GradientResult gradient(const at::Tensor& start, bool want_gradients) = 0;

@@ -94,11 +94,12 @@ Params Params::cohort_from(const Params& base, std::int64_t clients, bool gradie
                 base.frozen_half_, base.frozen_leaves_);
 }
 
-Params Params::cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start) {
+Params Params::cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start, bool gradients) {
   const std::int64_t size = base.layout().trainable_size();
   check(start.size(-1) == size, "the start is of another model");
   return Params(base.layout_, (start.dim() == 1 ? start.unsqueeze(0) : start).expand({clients, size}),
-                empty_rows(clients, size, base.device()), base.frozen_, base.frozen_half_, base.frozen_leaves_);
+                gradients ? empty_rows(clients, size, base.device()) : at::Tensor(), base.frozen_, base.frozen_half_,
+                base.frozen_leaves_);
 }
 
 Params Params::with_own_values() const {

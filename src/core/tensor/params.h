@@ -40,7 +40,7 @@ class Params {
   static Params cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
 
   /// The same whose values are `start` itself, to be read and not written, [P] for all or [C, P].
-  static Params cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start);
+  static Params cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start, bool gradients = true);
   /// The same layout, gradients and frozen vector with values in another memory, not set yet.
   Params with_own_values() const;
 

@@ -1,0 +1,64 @@
+#include "application/trainer/batch_reader.h"
+
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/device/torch_runtime.h"
+
+namespace chorus {
+
+BatchReader::BatchReader(const Input& input, std::vector<ClientBatches>& batches, const ValueStore& store)
+    : input_(input), batches_(batches), store_(store) {
+  input_.read_ahead = input.read_ahead && store.params().device().is_cuda();
+}
+
+Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
+  if (!ahead_.valid()) return read(clients, number);
+  Reading reading = ahead_.get();
+  check(reading.clients == clients && reading.number == number, "another batch was read ahead");
+  return reading;
+}
+
+void BatchReader::begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes) {
+  if (!input_.read_ahead) return;
+  if (when == When::kNow) {
+    std::promise<Reading> done;
+    done.set_value(read(clients, number));
+    ahead_ = done.get_future();
+    return;
+  }
+  ahead_ = std::async(std::launch::async, [this, clients, number, lanes] {
+    const TorchThreads one(1);
+    const auto lane = lanes != nullptr ? lanes->enter() : nullptr;
+    return read(clients, number);
+  });
+}
+
+Reading BatchReader::read(std::int64_t clients, std::int64_t number) const {
+  std::vector<ClientRows> cohort;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(clients); ++c) {
+    cohort.push_back({input_.clients[c].data.data.get(), batches_[c].at(number), input_.clients[c].id});
+  }
+  return read_rows(cohort, number, "dropout");
+}
+
+Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const {
+  const TrainerInput& trainer = input_.trainer;
+  const TrainMoment& moment = input_.moment;
+  const auto step = static_cast<std::uint64_t>(number);
+  const at::Device device = store_.params().device();
+  std::vector<std::uint64_t> seeds;
+  for (const ClientRows& client : cohort) {
+    seeds.push_back(RandomStream({moment.seed, purpose, moment.round, client.client, step}).fingerprint());
+  }
+  TaskBatch batch =
+      trainer.task.collate(cohort, {.seed = moment.seed, .round = moment.round, .epoch = step, .device = device});
+  const Head head = trainer.model.head();
+  if (head == Head::kCausalLm || head == Head::kMaskedLm) batch.batch.answers = batch.labels;
+  store_.adapt(batch.batch);
+  if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, store_.params(), batch.batch);
+  Dropout dropout(std::move(seeds));
+  dropout.send(device);
+  return {static_cast<std::int64_t>(cohort.size()), number, std::move(batch), std::move(dropout)};
+}
+
+}  // namespace chorus

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "application/tasks/task.h"
+#include "application/trainer/client_batches.h"
+#include "application/trainer/train_client.h"
+#include "application/trainer/value_store.h"
+#include "core/device/gpu_lanes.h"
+
+namespace chorus {
+
+/// Batch `number` of the first `clients` clients, on the device, and its dropout.
+struct Reading {
+  std::int64_t clients = 0, number = 0;
+  TaskBatch batch;
+  Dropout dropout;
+};
+
+/// Reads what a cohort trains on: rows are collated, activations of frozen layers looked up, dropout seeds drawn. Every
+/// draw depends on (seed, round, client, number) alone.
+///
+///     BatchReader reader({trainer, clients, moment}, batches, store);
+///     Reading first = reader.take(3, 0);
+///     reader.begin(3, 1, BatchReader::When::kBeside);     // while a GPU works on the first
+///     Reading second = reader.take(3, 1);
+class BatchReader {
+ public:
+  struct Input {
+    const TrainerInput& trainer;
+    std::span<const TrainClient> clients;
+    TrainMoment moment = {};
+    bool read_ahead = false;  ///< whether `begin` does anything; only with a GPU
+  };
+  /// `batches`, one per client that has rows, and `store` must outlive it.
+  BatchReader(const Input& input, std::vector<ClientBatches>& batches, const ValueStore& store);
+
+  Reading take(std::int64_t clients, std::int64_t number);
+
+  /// Reads a batch that `take` will ask for next: on a thread of its own, whose GPU work goes to the main stream of
+  /// `lanes`, if any; or now, because the GPU is still busy.
+  enum class When { kBeside, kNow };
+  void begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes = nullptr);
+
+  /// The given rows for each of the first `clients`; `purpose` and `number` enter the draws.
+  Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;
+
+ private:
+  Reading read(std::int64_t clients, std::int64_t number) const;
+
+  Input input_;
+  std::vector<ClientBatches>& batches_;
+  const ValueStore& store_;
+  std::future<Reading> ahead_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,73 @@
+#include "application/trainer/cohort_learner.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "application/trainer/losses.h"
+#include "core/base/error.h"
+#include "core/tensor/bfloat16.h"
+
+namespace chorus {
+namespace {
+
+LearnResult result_of(const LocalTraining::Record& record, std::size_t trained, std::size_t clients,
+                      std::chrono::steady_clock::time_point begin, double steps) {
+  LearnResult result;
+  result.loss = mean_losses(record.losses, clients);  // waits for a GPU
+  result.rate_sum = record.rate_sum;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (std::size_t c = 0; c < clients; ++c) {
+    result.steps.push_back(c < trained ? steps : 0);
+    result.failures.emplace_back(c >= trained ? kNoRows : std::isfinite(result.loss[c]) ? "" : kNotANumber);
+  }
+  return result;
+}
+
+}  // namespace
+
+CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set)
+    : training_(std::move(training)), public_set_(std::move(public_set)) {
+  check(training_->store().owned(), "a learner has values of its own");
+  // An optimizer may count on everybody making the first step, which those without rows do not.
+  for (std::size_t c = training_->input().plan.batches.size(); c < clients().size(); ++c) {
+    training_->optimizer().restore(static_cast<std::int64_t>(c), {});
+  }
+}
+
+LearnResult CohortLearner::train(std::int64_t steps) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::size_t trained = training_->input().plan.batches.size();
+  return result_of(training_->train(steps), trained, clients().size(), begin, static_cast<double>(steps));
+}
+
+LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Targets& targets) {
+  const auto begin = std::chrono::steady_clock::now();
+  const TrainerInput& trainer = training_->input().trainer;
+  check_targets(trainer, targets);
+  check(public_set_ != nullptr, "there is no public set");
+  std::vector<std::uint32_t> chosen;
+  Reading reading =
+      training_->reader().read_rows(public_cohort(*public_set_, rows, clients(), chosen), fits_++, "public-dropout");
+  if (targets.labels.defined() || targets.probabilities.defined()) reading.batch.batch.answers = at::Tensor();
+  const auto record = training_->step_on(std::move(reading), [&](const Output& output, const TaskBatch& batch) {
+    return target_loss(trainer, output, batch, targets);
+  });
+  return result_of(record, clients().size(), clients().size(), begin, 1);
+}
+
+at::Tensor CohortLearner::predict(std::span<const std::uint32_t> rows) {
+  check(public_set_ != nullptr, "there is no public set");
+  const auto count = static_cast<std::int64_t>(clients().size());
+  return predict_rows(training_->input().trainer, training_->store().active(count), *public_set_, rows);
+}
+
+void CohortLearner::set_values(const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  const Params& params = training_->store().params();
+  params.values().copy_(values.dim() == 1 ? values.unsqueeze(0) : values);
+  if (params.halves().defined()) put_as_bfloat16(params.halves(), params.values());
+}
+
+void CohortLearner::retain(std::span<const std::size_t> remaining) { training_->retain(remaining); }
+
+}  // namespace chorus

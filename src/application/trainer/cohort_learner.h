@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "application/trainer/local_training.h"
+#include "application/trainer/public_rows.h"
+#include "core/ports/learner.h"
+
+namespace chorus {
+
+/// The Learner of a cohort: local training without an end, and steps on rows of the public set beside it.
+///
+///     CohortLearner learner(std::move(training), public_set);
+class CohortLearner final : public Learner {
+ public:
+  /// The training's store must own its values. Without a public set it may be null.
+  CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set);
+
+  LearnResult train(std::int64_t steps) override;
+  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override;
+  at::Tensor predict(std::span<const std::uint32_t> rows) override;
+  at::Tensor values() const override { return training_->store().params().values(); }
+  void set_values(const at::Tensor& values) override;
+  void retain(std::span<const std::size_t> clients) override;
+
+ private:
+  std::span<const TrainClient> clients() const { return training_->input().clients; }
+
+  std::unique_ptr<LocalTraining> training_;
+  std::shared_ptr<const ClientData> public_set_;
+  std::int64_t fits_ = 0;
+};
+
+}  // namespace chorus

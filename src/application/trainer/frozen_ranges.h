@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <span>
+#include <vector>
+
+#include "core/ports/workbench.h"
+#include "core/tensor/params.h"
+
+namespace chorus {
+
+/// Keeps some elements of every client as they are over one optimizer step: their gradients become 0, and whatever the
+/// optimizer does to the values (weight decay, an old momentum) is undone.
+///
+///     const FrozenRanges frozen(ranges, params);
+///     ...                        // clip, step
+///     frozen.restore(params);
+class FrozenRanges {
+ public:
+  FrozenRanges(std::span<const FlatRange> ranges, const Params& params);
+  /// `params` may be others of the same layout and clients.
+  void restore(const Params& params) const;
+
+ private:
+  struct Saved {
+    FlatRange range;
+    at::Tensor values, shadow;  // [A, n]
+  };
+  std::vector<Saved> saved_;
+};
+
+}  // namespace chorus

@@ -1,0 +1,136 @@
+#include "application/trainer/local_training.h"
+
+#include <torch/autograd.h>
+
+#include <algorithm>
+
+#include "application/trainer/early_step.h"
+#include "application/trainer/frozen_ranges.h"
+#include "core/base/error.h"
+#include "core/device/torch_runtime.h"
+
+namespace chorus {
+
+LocalTraining::LocalTraining(LocalTrainingInput input, std::vector<ClientBatches> batches,
+                             std::unique_ptr<ValueStore> store)
+    : input_(std::move(input)),
+      batches_(std::move(batches)),
+      store_(std::move(store)),
+      reader_({input_.trainer, input_.clients, input_.moment, input_.read_ahead}, batches_, *store_),
+      optimizer_(input_.config.optimizer.make(
+          OptimizerInput{store_->params().shared_layout(), store_->params().clients(), store_->params().device(),
+                         input_.config.weight_decay, input_.config.decay_matrices_only})) {
+  check(std::is_sorted(input_.plan.batches.rbegin(), input_.plan.batches.rend()),
+        "clients come in the order of falling work");
+}
+
+LocalTraining::Record LocalTraining::train(std::int64_t steps, const How& how) {
+  Record record{.rate_sum = std::vector<double>(input_.clients.size(), 0.0)};
+  const TrainingPlan& plan = input_.plan;
+  const std::int64_t accumulate = input_.config.accumulate, end = next_batch_ + steps * accumulate;
+  for (std::int64_t first = next_batch_; first < end && plan.readers(first) > 0; first += accumulate) {
+    const std::int64_t clients = plan.readers(first), used = store_->used_until(first + accumulate - 1);
+    const std::vector<double> rates = next_rates(clients, record);
+    const bool last = how.last && (first + accumulate >= end || plan.readers(first + accumulate) == 0);
+    std::optional<EarlyStep> early;
+    if (how.lanes != nullptr && store_->owned()) {
+      early.emplace(*how.lanes, *optimizer_, store_->active(clients), EarlyStep::Input{rates, last});
+    }
+    for (std::int64_t number = first; number < first + accumulate && plan.readers(number) > 0; ++number) {
+      record.losses.push_back(
+          run_pass(reader_.take(plan.readers(number), number),
+                   {number == first, used, early ? early->taker() : Params::Taker(), how.lanes, end - 1}));
+    }
+    if (early) {
+      early->finish(used);
+    } else {
+      finish_step({clients, used, rates, {}, last});
+    }
+    next_batch_ = first + accumulate;
+  }
+  return record;
+}
+
+at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
+  const std::int64_t next = reading.number + 1, next_clients = input_.plan.readers(next);
+  const bool more = next <= pass.last_batch && next_clients > 0;
+  PassInput input{std::move(reading.batch), input_.config.dropout ? std::move(reading.dropout) : Dropout(),
+                  factors(reading.clients, reading.number), pass.begins};
+  const at::Tensor losses = store_->run(reading.clients, input, [&](Params& params, PassInput& in) {
+    if (in.begins) params.begin_grads(pass.used, pass.taker);
+    Dropout dropout = in.dropout;
+    const at::Tensor loss =
+        input_.trainer.task.loss(input_.trainer.model.forward(params, in.batch.batch, dropout), in.batch);
+    if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.lanes);
+    torch::autograd::backward({loss}, {in.factors});
+    if (in.begins) params.end_grads();
+    return loss.detach();
+  });
+  if (more && store_->records()) reader_.begin(next_clients, next, BatchReader::When::kNow);
+  return losses;
+}
+
+LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) {
+  Record record{.rate_sum = std::vector<double>(input_.clients.size(), 0.0)};
+  Params& params = store_->active(reading.clients);
+  const std::int64_t all = params.values().size(1);
+  params.begin_grads(all);
+  Dropout dropout = input_.config.dropout ? std::move(reading.dropout) : Dropout();
+  const at::Tensor losses = loss(input_.trainer.model.forward(params, reading.batch.batch, dropout), reading.batch);
+  losses.sum().backward();
+  params.end_grads();
+  finish_step({reading.clients, all, next_rates(reading.clients, record), {}, false});
+  record.losses.push_back(losses.detach());
+  return record;
+}
+
+// What is left of a step once the gradients are there.
+void LocalTraining::finish_step(const ValueStore::Step& step) {
+  const TrainWish& wish = input_.wish;
+  const Params& now = store_->active(step.clients);
+  const at::Tensor values = now.values().narrow(1, 0, step.used), gradients = now.grads().narrow(1, 0, step.used);
+  if (wish.proximal != 0) {
+    const at::Tensor start = store_->start();
+    const at::Tensor begun = start.size(0) == 1 ? start : start.narrow(0, 0, step.clients);
+    gradients.add_(values, wish.proximal).sub_(begun.narrow(1, 0, step.used), wish.proximal);
+  }
+  if (wish.adjust) wish.adjust(now.values(), now.grads());
+  const FrozenRanges frozen(wish.frozen, now);
+  const double clip = input_.config.clip;
+  ValueStore::Step scaled = step;
+  if (clip > 0) scaled.scale = clip_scales(gradients, clip);
+  store_->step(*optimizer_, scaled);
+  frozen.restore(store_->active(step.clients));
+}
+
+// The learning rates of the next optimizer step, which is counted.
+std::vector<double> LocalTraining::next_rates(std::int64_t clients, Record& record) {
+  std::vector<double> rates = input_.plan.rates(input_.config, input_.moment, clients, step_++);
+  for (std::size_t c = 0; c < rates.size(); ++c) record.rate_sum[c] += rates[c];
+  return rates;
+}
+
+// Of the losses of batch `number`, in the gradient.
+at::Tensor LocalTraining::factors(std::int64_t clients, std::int64_t number) {
+  const std::int64_t accumulate = input_.config.accumulate;
+  if (accumulate > 1 || !factors_.defined() || factors_.size(0) != clients) {
+    const std::vector<double> shares = input_.plan.shares(accumulate, clients, number - number % accumulate);
+    factors_ = sent_to(store_->params().device(), torch::tensor(shares, at::kDouble).to(at::kFloat));
+  }
+  return factors_;
+}
+
+void LocalTraining::retain(std::span<const std::size_t> clients) {
+  store_->retain(clients);
+  optimizer_->retain(clients);
+  for (std::size_t to = 0; to < clients.size(); ++to) {
+    if (clients[to] == to) continue;
+    input_.clients[to] = std::move(input_.clients[clients[to]]);
+    if (clients[to] < batches_.size()) batches_[to] = std::move(batches_[clients[to]]);
+  }
+  input_.plan.retain(clients);
+  input_.clients.resize(clients.size());
+  batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(input_.plan.batches.size()), batches_.end());
+}
+
+}  // namespace chorus

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace chorus {
+
+/// Why a client fails.
+inline constexpr const char* kNotANumber =
+    "the loss is not a number (try a lower learning rate, or clip the gradients)";
+inline constexpr const char* kNoRows = "it has no rows to train on: its texts are empty after tokenization";
+
+/// A vector of doubles in this machine's memory. Waits for a GPU.
+std::vector<double> as_doubles(const at::Tensor& numbers);
+
+/// Each client's mean loss over the batches it read; batch i has the losses [A] of the first A clients. 0 for one that
+/// read none. One copy from a GPU.
+std::vector<double> mean_losses(const std::vector<at::Tensor>& losses, std::size_t clients);
+
+}  // namespace chorus

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "application/trainer/train_client.h"
+#include "application/trainer/trainer_config.h"
+
+namespace chorus {
+
+/// How much each client of a cohort trains, and at which learning rates.
+struct TrainingPlan {
+  std::vector<std::int64_t> batches = {};   ///< that each client with rows reads in all, falling
+  std::vector<std::int64_t> schedule = {};  ///< optimizer steps that each client's learning-rate schedule spans
+
+  /// How many clients, the first ones, read batch `number`.
+  std::int64_t readers(std::int64_t number) const;
+  /// The learning rates of the first `clients` in optimizer step `step`.
+  std::vector<double> rates(const TrainerConfig& config, const TrainMoment& moment, std::int64_t clients,
+                            std::int64_t step) const;
+  /// One by the number of batches that a step which begins at batch `first` has of each client.
+  std::vector<double> shares(std::int64_t accumulate, std::int64_t clients, std::int64_t first) const;
+  /// Only the clients at these ascending indices go on.
+  void retain(std::span<const std::size_t> clients);
+};
+
+}  // namespace chorus

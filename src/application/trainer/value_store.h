@@ -1,0 +1,98 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "application/models/model.h"
+#include "application/optim/optimizer.h"
+#include "application/trainer/gpu_values.h"
+#include "application/trainer/step_recorder.h"
+#include "core/tensor/params.h"
+
+namespace chorus {
+
+class ClientBatches;
+
+/// Where the values and gradients of a cohort live while it trains. This one has a copy of the start per client; those
+/// that the functions below make save memory or time in other ways.
+class ValueStore {
+ public:
+  /// Of `clients` clients that share the frozen vector of `base`, from `start`, [P] for all or [C, P] on base's device.
+  struct Input {
+    const Params& base;
+    std::int64_t clients = 1;
+    at::Tensor start;
+    bool bfloat16 = false;  ///< with a bfloat16 shadow copy of the values
+  };
+
+  explicit ValueStore(const Input& input);
+  ValueStore(const ValueStore&) = delete;
+  ValueStore& operator=(const ValueStore&) = delete;
+  virtual ~ValueStore() = default;
+
+  const Params& params() const { return params_; }
+  /// The first `clients` alone, on the same memory.
+  Params& active(std::int64_t clients);
+
+  /// How many of each client's first elements can have a gradient by the end of batch `number`.
+  virtual std::int64_t used_until(std::int64_t /*number*/) const { return params_.values().size(1); }
+  /// Makes a batch of the first clients fit the stored parameters.
+  virtual void adapt(Batch& /*batch*/) const {}
+  /// Whether the values are the store's own memory by now.
+  virtual bool owned() const { return true; }
+  /// Whether passes are recorded, and so return before a GPU has done them.
+  virtual bool records() const { return false; }
+
+  /// One forward and backward pass of the first `clients`; returns their losses.
+  using Pass = std::function<at::Tensor(Params& params, PassInput& input)>;
+  virtual at::Tensor run(std::int64_t clients, PassInput& input, const Pass& pass);
+
+  /// The optimizer step of the first `clients` on each one's first `used` elements.
+  struct Step {
+    std::int64_t clients = 1, used = 0;
+    std::span<const double> rates;
+    at::Tensor scale = {};  ///< of the gradients (clip_scales)
+    bool last = false;      ///< no step follows
+  };
+  virtual void step(Optimizer& optimizer, const Step& step);
+
+  /// The start as the stored parameters have it, [1 or C, P'].
+  virtual at::Tensor start() const;
+  /// Keeps only the clients at these ascending indices.
+  void retain(std::span<const std::size_t> clients);
+
+  /// The values of all parameters, [C, P], without a copy where that is possible; or how they differ from the start.
+  /// Either ends the use of the store.
+  virtual at::Tensor take_values() { return params_.values(); }
+  virtual Changes take_changes();
+
+ protected:
+  ValueStore(Params params, at::Tensor start) : start_(std::move(start)), params_(std::move(params)) {}
+
+  /// After params_ was replaced.
+  void forget_active() { active_.reset(); }
+
+  at::Tensor start_;  // as it was given
+  Params params_;
+
+ private:
+  std::optional<Params> active_;
+};
+
+/// Reads the start itself until the first step, which saves the copy. All clients must make the first step.
+std::unique_ptr<ValueStore> borrowed_start_store(const ValueStore::Input& input);
+
+/// Holds of the word table only the rows that the clients' batches use (used_words.h); null where the model does not
+/// allow it.
+std::unique_ptr<ValueStore> used_words_store(const ValueStore::Input& input, const Model& model,
+                                             std::span<ClientBatches> batches);
+
+/// Lives in memory that recorded passes know (step_recorder.h).
+std::unique_ptr<ValueStore> recorded_store(const ValueStore::Input& input, StepRecorders& recorders);
+
+}  // namespace chorus

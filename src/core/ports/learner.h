@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/ports/kept.h"
+
+namespace chorus {
+
+/// What the clients should answer for some rows of the public set. With neither labels nor probabilities, the rows' own
+/// labels. n is the number of answers, as in Learner::predict; a first dimension C gives each client its own targets.
+struct Targets {
+  at::Tensor labels = {};         ///< int64 [n] or [C, n]; -100 where nothing is asked
+  at::Tensor probabilities = {};  ///< float [n, K] or [C, n, K]; a row of zeros where nothing is asked
+  double temperature = 1;         ///< T of the soft loss, T^2 KL(p || softmax(logits / T)) (Hinton et al. 2015)
+};
+
+/// What some optimizer steps did; one entry per client.
+struct LearnResult {
+  std::vector<double> loss;           ///< mean over the batches
+  std::vector<double> steps;          ///< optimizer steps made
+  std::vector<double> rate_sum;       ///< of the learning rates of those steps
+  std::vector<std::string> failures;  ///< empty strings, or what went wrong
+  double seconds = 0;                 ///< all clients together
+};
+
+/// Training that goes on over several calls: C clients with values [C, P], an optimizer, a position in the
+/// learning-rate schedule and one in each client's data. Making one copies the values once; a later call costs its own
+/// forward passes, backward passes and optimizer steps and nothing else. Clients come in the order of
+/// Workbench::clients().
+///
+///     std::unique_ptr<Learner> learner = bench.learner(global, {});
+///     learner->train(1);                                           // one optimizer step on the clients' own data
+///     at::Tensor logits = learner->predict(rows);                  // [C, n, K] on rows of the public set
+///     learner->fit(rows, {.probabilities = mean, .temperature = 2});
+///
+/// Not thread-safe.
+class Learner : public Kept {
+ public:
+  /// The next `steps` optimizer steps of every client on its own data, epoch after epoch. A client without rows fails
+  /// and keeps its values.
+  virtual LearnResult train(std::int64_t steps) = 0;
+
+  /// One optimizer step of every client on these rows of the public set. ConfigError where the task's answers have no
+  /// such targets.
+  virtual LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) = 0;
+
+  /// Logits [C, n, K] for these rows of the public set, without dropout. n is the number of rows for one answer per
+  /// sequence, and the number of tokens the model reads, row after row, for one answer per token.
+  virtual at::Tensor predict(std::span<const std::uint32_t> rows) = 0;
+
+  /// [C, P]: the learner's own memory, to be read; it changes with the next step.
+  virtual at::Tensor values() const = 0;
+  /// [P] for all clients or [C, P]. The optimizer's state and all positions stay.
+  virtual void set_values(const at::Tensor& values) = 0;
+};
+
+}  // namespace chorus
