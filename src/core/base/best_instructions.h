@@ -1,9 +1,9 @@
 #pragma once
 
-/// For loops over plain memory that must be fast. Before a function: it is compiled for several instruction sets, the
-/// best of which is taken at run time. Between FAST_LOOPS and END_OF_FAST_LOOPS loops become vector code when they have
-/// no calls but to what stands there, too (and to __builtin_sqrtf and its like, not std::sqrt), and no sums over
-/// neighbours: those go over an array of partial sums.
+/// For hot loops over plain memory. CHORUS_BEST_INSTRUCTIONS before a function compiles it for several instruction sets
+/// and picks the best at run time. Loops between CHORUS_FAST_LOOPS and CHORUS_END_OF_FAST_LOOPS are vectorized when
+/// they call only functions defined there (or builtins: __builtin_sqrtf, not std::sqrt) and reduce into an array of
+/// partial sums instead of one scalar.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define CHORUS_BEST_INSTRUCTIONS __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #define CHORUS_FAST_LOOPS _Pragma("GCC push_options") _Pragma("GCC optimize(\"O3\")")

@@ -4,7 +4,7 @@
 
 namespace chorus {
 
-/// A client of a federation: 0 .. clients - 1.
+/// Identifies a client of a federation: 0 .. clients - 1.
 using ClientId = std::uint32_t;
 
 }  // namespace chorus

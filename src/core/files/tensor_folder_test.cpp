@@ -189,7 +189,7 @@ TEST_F(TensorFolderTest, RunsNothingThatAPickleAsksFor) {
   for (const char* fixture : {"bad_attack.bin", "bad_attack_protocol4.bin"}) {
     const std::string sentence = complaint_about_bin(fixture);
     EXPECT_THAT(sentence,
-                HasSubstr("pytorch_model.bin: the file wants to use the Python object 'posix.system', and Chorus "
+                HasSubstr("pytorch_model.bin: the file uses the Python object 'posix.system', but Chorus "
                           "reads only tensors; it may be malicious"));
     EXPECT_THAT(sentence, HasSubstr("save_pretrained, which makes a model.safetensors"));
   }
@@ -207,10 +207,10 @@ TEST_F(TensorFolderTest, RefusesPicklesThatLieAboutTheirNumbers) {
   EXPECT_THAT(complaint_about_bin("bad_strides.bin"), HasSubstr("impossible strides"));
   EXPECT_THAT(complaint_about_bin("bad_expanded.bin"), HasSubstr("impossible shape [1099511627776]"));
   EXPECT_THAT(complaint_about_bin("bad_negative.bin"), HasSubstr("no sizes"));
-  EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is no tensor"));
-  EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is no dictionary of tensors"));
+  EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is not a tensor"));
+  EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is not a dictionary of tensors"));
   EXPECT_THAT(complaint_about_bin("bad_old_format.bin"), HasSubstr("PyTorch before 1.6"));
-  EXPECT_THAT(complaint_about_bin("every_type.safetensors"), HasSubstr("not a whole zip file"));
+  EXPECT_THAT(complaint_about_bin("every_type.safetensors"), HasSubstr("not a complete zip file"));
 }
 
 TEST(TorchPickle, EveryTruncationIsRefused) {
