@@ -69,8 +69,8 @@ TEST_F(CliTest, MistypedCommandsAndOptions) {
   EXPECT_THAT(command.output, HasSubstr("chorus: unknown command 'valdate'; did you mean 'validate'?"));
   const Outcome option = chorus("list --jsn");
   EXPECT_EQ(option.status, 2);
-  EXPECT_THAT(option.output, AllOf(HasSubstr("unknown option --jsn; did you mean '--json'?"),
-                                   HasSubstr("Try 'chorus list --help'")));
+  EXPECT_THAT(option.output,
+              AllOf(HasSubstr("unknown option --jsn; did you mean '--json'?"), HasSubstr("Try 'chorus list --help'")));
   EXPECT_EQ(chorus("validate").status, 2);
   EXPECT_EQ(chorus("--verbose").status, 2);
   EXPECT_EQ(chorus("list --quiet --verbose").status, 2);

@@ -87,14 +87,17 @@ void add_reading(CLI::App& command, DataOptions& options) {
                   "Files or folders; train, dev/val or test in a name sets the split, other files are training data")
       ->required();
   command.add_option("--format", options.format, "File format; see 'chorus list reader'")->capture_default_str();
-  command.add_option("--formulation", options.formulation, "The kind of problem; auto: from the data")->capture_default_str();
+  command.add_option("--formulation", options.formulation, "The kind of problem; auto: from the data")
+      ->capture_default_str();
   command
       .add_option("--column", options.columns,
                   "Column or field of a role, for example --column text=title+body --column label=class")
       ->allow_extra_args(false);
   command.add_option("--header", options.header, "CSV, TSV: whether the first row names the columns: yes, no, auto")
       ->capture_default_str();
-  command.add_option("--misaligned", options.misaligned, "What to do with answers that are not at their offset: realign, skip, error")
+  command
+      .add_option("--misaligned", options.misaligned,
+                  "What to do with answers that are not at their offset: realign, skip, error")
       ->check(CLI::IsMember({"realign", "skip", "error"}))
       ->capture_default_str();
   command.add_option("--limit", options.limit, "Read at most this many examples per split (0: all)");
@@ -113,7 +116,8 @@ void add_data(CLI::App& app) {
 
   CLI::App* show = data->add_subcommand("info", "Show sizes, labels, lengths, clients and times of a dataset");
   add_reading(*show, *options);
-  show->add_option("--labels", options->labels, "Show at most this many labels, tags and sources")->capture_default_str();
+  show->add_option("--labels", options->labels, "Show at most this many labels, tags and sources")
+      ->capture_default_str();
   show->callback([options] { info(*options); });
 
   CLI::App* draw = data->add_subcommand("sample", "Print examples of a dataset");

@@ -113,11 +113,9 @@ void add_data_encode(CLI::App& app) {
   command->add_option("--task", options->task, "See 'chorus list task' (default: from the data)");
   command->add_option("--max-length", options->max_length, "Tokens per row (default: the task's)")
       ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 20));
-  command
-      ->add_option("--cache", options->config.cache, "Cache folder; auto: ~/.cache/chorus; none: no cache")
+  command->add_option("--cache", options->config.cache, "Cache folder; auto: ~/.cache/chorus; none: no cache")
       ->capture_default_str();
-  command->add_option("--threads", options->config.threads, "Threads; 0: one per core")
-      ->check(CLI::Range(0, 1024));
+  command->add_option("--threads", options->config.threads, "Threads; 0: one per core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { encode(*options); });
 }

@@ -137,15 +137,15 @@ void add_data_shares(CLI::App& app) {
       "  chorus data shares messages.jsonl.gz                             each month against all earlier ones\n"
       "  chorus data shares messages.jsonl.gz --train-until 2005-06-01    what follows against what came before\n"
       "  chorus data shares train.jsonl test.jsonl                        the test file against the training file\n\n"
-      "Shares of a device's distinct utterances of a period: own (it said them before), others' (only others said them\n"
+      "Shares of a device's distinct utterances of a period: own (it said them before), others' (only others said "
+      "them\n"
       "before) and new. Deciles group devices from least to most active and show mean shares.");
   command->add_option("path", options->paths, "Files or folders, as for 'chorus data info'")->required();
   command
       ->add_option("--data-set", options->data_settings,
                    "How to read them, for example --data-set columns.client=author")
       ->allow_extra_args(false);
-  command->add_option("--partition", options->partition,
-                      "A partition file to use instead of the data's clients");
+  command->add_option("--partition", options->partition, "A partition file to use instead of the data's clients");
   command->add_option("-g,--group", options->group, "The partition in that file");
   command->add_option("--train-until", options->train_until, "Start of the (last) period: 2005-06-01, or seconds");
   command->add_option("--test-until", options->test_until, "End of that period");

@@ -51,7 +51,8 @@ void profile(ProfileArguments& arguments) {
 }  // namespace
 
 void add_profile(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("profile", "Time training on this machine by depth and write a device profile");
+  CLI::App* command =
+      app.add_subcommand("profile", "Time training on this machine by depth and write a device profile");
   auto arguments = std::make_shared<ProfileArguments>();
   MeasureProfileRequest& request = arguments->request;
   command->group(kRuns);

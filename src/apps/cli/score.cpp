@@ -78,7 +78,8 @@ void add_score(CLI::App& app) {
       ->check(CLI::IsMember({"client", "decile", "group"}));
   command->add_option("--bootstrap", arguments->resamples, "Confidence intervals from this many resamples")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
-  command->add_option("--confidence", arguments->bootstrap.confidence, "Confidence level of the intervals")->capture_default_str();
+  command->add_option("--confidence", arguments->bootstrap.confidence, "Confidence level of the intervals")
+      ->capture_default_str();
   command->add_option("--seed", arguments->bootstrap.seed, "Seed of the resampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -67,9 +67,9 @@ void sweep(SweepArguments& arguments) {
   const auto failed =
       std::count_if(result.runs.begin(), result.runs.end(), [](const SweepRun& run) { return !run.failure.empty(); });
   if (failed > 0) {
-    throw Error(ExitCode::kCheckFailed,
-                fmt::format("{} of {} runs failed; fix the cause and run the same command again",
-                            failed, result.runs.size()));
+    throw Error(
+        ExitCode::kCheckFailed,
+        fmt::format("{} of {} runs failed; fix the cause and run the same command again", failed, result.runs.size()));
   }
   if (!arguments.json)
     fmt::print("\nThe runs are in {0}; see their curves with 'chorus compare {0}/*/'.\n", options.folder.string());
@@ -85,7 +85,9 @@ void add_sweep(CLI::App& app) {
   command->footer(kSweepExamples);
   command->add_option("CONFIG", options.config, "The configuration file")->required();
   command->add_option("settings", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
-  command->add_option("--case", arguments->cases, "NAME: key=value; key=value: settings that belong together; may be repeated")
+  command
+      ->add_option("--case", arguments->cases,
+                   "NAME: key=value; key=value: settings that belong together; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--seeds", options.seeds, "Seeds per combination")
@@ -97,7 +99,8 @@ void add_sweep(CLI::App& app) {
   command->add_option("--jobs", options.jobs, "Concurrent runs, which share the processor cores")
       ->check(CLI::Range(std::size_t{1}, std::size_t{256}))
       ->capture_default_str();
-  command->add_option("--name", arguments->name, "Folder of the sweep under runs/ (default: the file's name and -sweep)");
+  command->add_option("--name", arguments->name,
+                      "Folder of the sweep under runs/ (default: the file's name and -sweep)");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { sweep(*arguments); });
 }

@@ -161,7 +161,8 @@ void add_tokenize(CLI::App& app) {
       ->required();
   command->add_flag("--pair", options->pair, "Each line is two texts separated by a tab");
   command->add_flag("--words", options->words, "Each line is words separated by spaces, encoded one by one (tagging)");
-  command->add_option("--max-length", options->encode.max_length, "Truncate to this many tokens, including special ones")
+  command
+      ->add_option("--max-length", options->encode.max_length, "Truncate to this many tokens, including special ones")
       ->check(CLI::PositiveNumber);
   const std::map<std::string, Truncation> truncations{{"longest_first", Truncation::kLongestFirst},
                                                       {"only_first", Truncation::kOnlyFirst},

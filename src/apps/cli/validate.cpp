@@ -26,9 +26,8 @@ void validate(const ValidateOptions& options) {
   const std::string kind = document.kind(kDefaultKind);
   const std::string mistake = RegistryIndex::global().mistake("config", kind);
   if (!mistake.empty()) {
-    throw ConfigError(
-        fmt::format("{}: kind: {}; the top-level key 'kind' names what a file configures (default: '{}')",
-                    options.config, mistake, kDefaultKind));
+    throw ConfigError(fmt::format("{}: kind: {}; the top-level key 'kind' names what a file configures (default: '{}')",
+                                  options.config, mistake, kDefaultKind));
   }
   const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
   const auto describe = [&](ConfigVisitor& visitor) { config->describe(visitor); };
@@ -47,8 +46,7 @@ void add_validate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("validate", "Check a configuration and report all mistakes at once");
   command->group(kLookAround);
   command->add_option("config", options->config, "A YAML file")->required();
-  command->add_option("overrides", options->overrides,
-                      "Replace values of the file: key.sub=value, list.0.key=value");
+  command->add_option("overrides", options->overrides, "Replace values of the file: key.sub=value, list.0.key=value");
   command->add_flag("--print", options->print, "Print the resolved configuration, defaults and overrides included");
   command->footer(
       "Examples:\n  chorus validate configs/demo.yaml\n"

@@ -225,8 +225,7 @@ count: 9223372036854775808
   EXPECT_THAT(text, HasSubstr("f.yaml:6: inner.depth: '0' is out of range; allowed: a whole number, at least 1, at"));
   EXPECT_THAT(text, HasSubstr("f.yaml:7: inner.label: '' is empty"));
   EXPECT_THAT(text, HasSubstr("f.yaml:8: sizes.1: 'x' is not a whole number"));
-  EXPECT_THAT(text,
-              HasSubstr("f.yaml:9: shape: unknown test-shape 'cirle'; did you mean 'circle'? (known: circle"));
+  EXPECT_THAT(text, HasSubstr("f.yaml:9: shape: unknown test-shape 'cirle'; did you mean 'circle'? (known: circle"));
   EXPECT_THAT(text, HasSubstr("f.yaml:11: layers.0.dpeth: unknown key; did you mean 'depth'?"));
   EXPECT_THAT(text, HasSubstr("f.yaml:12: scores: '5' is not a map"));
   EXPECT_THAT(text, HasSubstr("f.yaml:13: count: '9223372036854775808' is not a whole number that fits 64 bits"));

@@ -37,8 +37,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end())
-      throw ConfigError(place(mark) + ": an alias refers to a node that contains it");
+    if (found == anchors_.end()) throw ConfigError(place(mark) + ": an alias refers to a node that contains it");
     place_value(found->second);
   }
 

@@ -90,8 +90,8 @@ LogLevel parse_log_level(std::string_view name) {
     if (kLevels[i].first == name) return static_cast<LogLevel>(i);
     names.emplace_back(kLevels[i].first);
   }
-  throw ConfigError(fmt::format("'{}' is not a log level{} (known: debug, info, warning, error, off)", shortened(name, 40),
-                                did_you_mean(name, names)));
+  throw ConfigError(fmt::format("'{}' is not a log level{} (known: debug, info, warning, error, off)",
+                                shortened(name, 40), did_you_mean(name, names)));
 }
 
 void Log::write(LogLevel level, fmt::string_view format, fmt::format_args args) const {

@@ -48,8 +48,9 @@ double steady_seconds() {
 std::string rate_text(double rate, const std::string& unit) {
   if (rate >= 100) return fmt::format("{:.0f} {}/s", rate, unit);
   if (rate >= 1) return fmt::format("{:.1f} {}/s", rate, unit);
-  return rate > 0 ? fmt::format("{:.1f} s per {}", 1 / rate, unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit)
-                  : fmt::format("0 {}/s", unit);
+  return rate > 0
+             ? fmt::format("{:.1f} s per {}", 1 / rate, unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit)
+             : fmt::format("0 {}/s", unit);
 }
 
 }  // namespace

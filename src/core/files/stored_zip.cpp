@@ -115,7 +115,8 @@ std::optional<Bytes> contents(Bytes file, const Member& member) {
 std::map<std::string, Bytes, std::less<>> read_stored_zip(Bytes file, const std::string& where) {
   const auto directory = find_directory(file);
   if (!directory || directory->offset > file.size() || directory->size > file.size() - directory->offset)
-    throw DataError(fmt::format("{}: not a complete zip file; it is truncated or of another kind, fetch it again", where));
+    throw DataError(
+        fmt::format("{}: not a complete zip file; it is truncated or of another kind, fetch it again", where));
 
   std::map<std::string, Bytes, std::less<>> members;
   ByteReader reader(file.subspan(directory->offset, directory->size));

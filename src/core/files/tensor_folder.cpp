@@ -34,16 +34,15 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
     throw DataError(fmt::format("{}: not valid JSON ({})", path.string(), e.what()));
   }
   if (!document.is_object() || !document.contains("weight_map") || !document["weight_map"].is_object())
-    throw DataError(
-        fmt::format("{}: \"weight_map\", which maps tensors to files, is missing", path.string()));
+    throw DataError(fmt::format("{}: \"weight_map\", which maps tensors to files, is missing", path.string()));
   std::map<std::string, std::string> out;
   for (const auto& [name, shard] : document["weight_map"].items()) {
     if (!shard.is_string())
       throw DataError(fmt::format("{}: weight_map '{}' does not give the name of a file", path.string(), name));
     const auto& file = shard.get_ref<const std::string&>();
     if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos)
-      throw DataError(fmt::format("{}: weight_map '{}' names the file {}, which is not in this folder",
-                                  path.string(), name, shard.dump()));
+      throw DataError(fmt::format("{}: weight_map '{}' names the file {}, which is not in this folder", path.string(),
+                                  name, shard.dump()));
     out[name] = file;
   }
   if (out.empty()) throw DataError(fmt::format("{}: the weight_map is empty", path.string()));

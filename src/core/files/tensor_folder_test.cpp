@@ -188,9 +188,8 @@ TEST_F(TensorFolderTest, ReadsShardedPytorchFilesAndPrefersSafetensors) {
 TEST_F(TensorFolderTest, RunsNothingThatAPickleAsksFor) {
   for (const char* fixture : {"bad_attack.bin", "bad_attack_protocol4.bin"}) {
     const std::string sentence = complaint_about_bin(fixture);
-    EXPECT_THAT(sentence,
-                HasSubstr("pytorch_model.bin: the file uses the Python object 'posix.system', but Chorus "
-                          "reads only tensors; it may be malicious"));
+    EXPECT_THAT(sentence, HasSubstr("pytorch_model.bin: the file uses the Python object 'posix.system', but Chorus "
+                                    "reads only tensors; it may be malicious"));
     EXPECT_THAT(sentence, HasSubstr("save_pretrained, which makes a model.safetensors"));
   }
   EXPECT_FALSE(fs::exists("/tmp/chorus_was_attacked"));

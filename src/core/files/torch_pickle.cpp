@@ -63,7 +63,8 @@ class Checkpoint {
     pickle_ = parse_pickle(bytes, allowed, where_);
     const Value& root = pickle_[pickle_.root];
     const Value& dict = is_call(root, kTypeTag) ? pickle_[arguments(root, 1, "(all)")[0]] : root;
-    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict)) throw damaged("is not a dictionary of tensors");
+    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict))
+      throw damaged("is not a dictionary of tensors");
     std::vector<PickledTensor> out;
     std::set<std::string_view> seen;
     for (size_t i = 0; i < dict.items.size(); i += 2) {
@@ -144,7 +145,8 @@ class Checkpoint {
     const auto& parts = arguments(call, 4, name);
     const Storage from = storage(pickle_[parts[0]], name);
     const Value& offset = pickle_[parts[1]];
-    if (offset.kind != Value::Kind::kInt || offset.number < 0) throw damaged(name, "has no valid offset into its storage");
+    if (offset.kind != Value::Kind::kInt || offset.number < 0)
+      throw damaged(name, "has no valid offset into its storage");
 
     PickledTensor out;
     out.name = name;

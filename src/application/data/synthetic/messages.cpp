@@ -109,7 +109,7 @@ std::size_t draw_topic(const World& world, const Author& author, RandomStream& s
   return stream.categorical(std::span(weight.data(), count));
 }
 
-/// The user's own ranking of a word list: everybody has favourite words, but not the same.
+/// The user's own ranking of a word list: everybody has different favourite words.
 std::string_view favourite(const Words& words, const World& world, const Author& author, RandomStream& stream) {
   const std::size_t turn = stream.uniform() < world.config().skew ? author.client * 7 % words.size() : 0;
   std::uint64_t rank = stream.below(words.size());

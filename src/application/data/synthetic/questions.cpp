@@ -12,9 +12,8 @@ namespace {
 
 enum AnswerType { kTown, kYear, kJob, kFirm, kPerson, kCount, kPrice, kThing };
 
-/// One kind of fact: how it is told and how it is asked. {S} is the person (name or pronoun), {A} the answer, {B} a
-/// second value of another type that stands in the same sentence, {his} and {he} agree with the person. In questions
-/// {S} is always a name.
+/// One kind of fact: its statement and its question. {S} is the person (name or pronoun), {A} the answer, {B} a second
+/// value of another type in the same sentence; {his} and {he} agree with the person. In questions {S} is always a name.
 struct Relation {
   AnswerType answer;
   AnswerType beside;
@@ -177,7 +176,7 @@ class Passage {
   std::vector<std::string> values_;
 };
 
-/// Writes one told fact and returns the byte where the answer begins.
+/// Writes one fact and returns the byte offset of the answer.
 std::size_t tell(std::string_view pattern, std::string_view subject, const std::string& answer,
                  const std::string& beside, std::string& out) {
   std::size_t at = 0;

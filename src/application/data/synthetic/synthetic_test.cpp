@@ -456,12 +456,12 @@ TEST(Synthetic, ParsesItsShortForm) {
     }
     return "";
   };
-  EXPECT_THAT(complaint("exmaples=3"), HasSubstr("there is no 'exmaples'; did you mean 'examples'?"));
+  EXPECT_THAT(complaint("exmaples=3"), HasSubstr("unknown name 'exmaples'; did you mean 'examples'?"));
   EXPECT_THAT(complaint("examples"), HasSubstr("is not NAME=VALUE"));
   EXPECT_THAT(complaint("examples=-3"), HasSubstr("whole number"));
   EXPECT_THAT(complaint("examples=3x"), HasSubstr("'3x'"));
   EXPECT_THAT(complaint("skew=high"), HasSubstr("must be a number"));
-  EXPECT_THAT(complaint("formulation=poetry"), HasSubstr("no formulation 'poetry'"));
+  EXPECT_THAT(complaint("formulation=poetry"), HasSubstr("unknown formulation 'poetry'"));
   EXPECT_THAT(complaint("skew=7"), HasSubstr("skew is 7"));
 }
 

@@ -161,8 +161,8 @@ TEST_F(H5Partitions, RefusesWhatIsWrong) {
     EXPECT_THAT([&] { read_partition(path); }, ThrowsMessage<DataError>(HasSubstr(reason)));
   };
   fails(train(H5T_NATIVE_INT64, {1}, &negative), "partition_data/1: train holds -4");
-  fails(train(H5T_NATIVE_INT64, {1}, &large), "no example id");
-  fails(train(H5T_NATIVE_DOUBLE, {1}, &half), "does not hold whole numbers");
+  fails(train(H5T_NATIVE_INT64, {1}, &large), "not an example id");
+  fails(train(H5T_NATIVE_DOUBLE, {1}, &half), "does not hold integers");
   fails(train(H5T_NATIVE_INT64, {}, &three), "not a list");
   fails(train(H5T_NATIVE_INT64, {1, 1}, &three), "not a list");
   fails([](hid_t group) { H5Ldelete(group, "partition_data/1/train", H5P_DEFAULT); }, "cannot open train");
