@@ -109,7 +109,7 @@ TEST_F(Available, TakesAllThatAreThereWhenTheyAreFew) {
   EXPECT_TRUE(selector->select(context).empty());
   context.count = 6;  // can never be
   EXPECT_THAT([&] { selector->select(context); },
-              ThrowsMessage<ConfigError>(HasSubstr("6 clients a round are asked for, but there are 5")));
+              ThrowsMessage<ConfigError>(HasSubstr("clients_per_round is 6, but there are 5")));
   const std::vector<double> fewer(3, 1);
   EXPECT_THAT([&] { selector->select({.sizes = fewer, .count = 1}); },
               ThrowsMessage<DataError>(AllOf(HasSubstr("trace.csv:5"), HasSubstr("client 4 is unknown"))));
@@ -128,7 +128,7 @@ TEST_F(Available, CountsSecondsOfTheEmulatedClock) {
   const auto selector = configured("{trace: " + trace + ", unit: seconds, period: 120}");
   const std::vector<double> sizes(2, 1);
   SelectionContext context{.sizes = sizes, .count = 1, .round = 70};
-  EXPECT_THAT([&] { selector->select(context); }, ThrowsMessage<ConfigError>(HasSubstr("keeps no emulated clock")));
+  EXPECT_THAT([&] { selector->select(context); }, ThrowsMessage<ConfigError>(HasSubstr("has no emulated clock")));
   context.seconds = 59.5;
   EXPECT_THAT(selector->select(context), ElementsAre(0));
   context.seconds = 60;

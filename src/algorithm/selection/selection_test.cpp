@@ -121,7 +121,7 @@ TEST_P(EverySelector, CanTakeAllThatItMayAndSaysWhenThatIsNotEnough) {
 
   context.count = most + 1;
   EXPECT_THAT([&] { chosen->select(context); },
-              ThrowsMessage<ConfigError>(testing::AllOf(HasSubstr(std::to_string(most + 1) + " clients a round"),
+              ThrowsMessage<ConfigError>(testing::AllOf(HasSubstr("clients_per_round is " + std::to_string(most + 1)),
                                                         HasSubstr("there are " + std::to_string(most)),
                                                         HasSubstr("at most " + std::to_string(most)))));
   context.count = 0;
