@@ -99,7 +99,7 @@ TEST_F(FleetTest, ADepthThatIsMissingIsNamed) {
   const DeviceProfile profile = find_profile(profile_file());
   EXPECT_THAT(message([&] { profile.at(kWhole, 3, 4); }),
               AllOf(HasSubstr("slowpoke"), HasSubstr("depth 3"), HasSubstr("0, 2, 4")));
-  EXPECT_THAT(message([&] { profile.at(kWholeCached, 2, 4); }), HasSubstr("no numbers for full, cached"));
+  EXPECT_THAT(message([&] { profile.at(kWholeCached, 2, 4); }), HasSubstr("no values for full, cached"));
   EXPECT_THAT(message([&] { profile.at(kWhole, 5, 4); }), HasSubstr("depth 5"));
   EXPECT_THAT(message([&] { profile.at(kWhole, 1, 2); }), AllOf(HasSubstr("4 layers"), HasSubstr("scale_depth")));
   EXPECT_THROW(profile.at(kWhole, 3, 4), ConfigError);
@@ -121,7 +121,7 @@ TEST_F(FleetTest, MistakesInAProfileAreNamed) {
   EXPECT_THAT(message([&] { find_profile(file("c.yaml", "name: x\nfull: {depths: [0, 1], seconds: [1]}\n")); }),
               HasSubstr("2 depths, but 1 seconds"));
   EXPECT_THAT(message([&] { find_profile(file("d.yaml", "name: x\nfull: {depths: [2, 1], seconds: [1, 2]}\n")); }),
-              HasSubstr("rise"));
+              HasSubstr("ascend"));
   EXPECT_THAT(message([&] { find_profile(file("e.yaml", "name: x\nfull: {seconds: [1, -2]}\n")); }), HasSubstr("-2"));
   EXPECT_THAT(message([&] { find_profile(file("f.yaml", "name: x\nlayers: 2\nfull: {seconds: [1, 2, 3, 4]}\n")); }),
               HasSubstr("depth 3 of a model with 2 layers"));
@@ -222,15 +222,15 @@ TEST_F(FleetTest, DamagedTracesAreNamedByLine) {
     EXPECT_THROW(BandwidthTrace::read(path), DataError);
     return message([&] { BandwidthTrace::read(path); });
   };
-  EXPECT_THAT(read(""), HasSubstr("no line"));
-  EXPECT_THAT(read("seconds,mbps\n"), HasSubstr("no line"));
+  EXPECT_THAT(read(""), HasSubstr("has no lines"));
+  EXPECT_THAT(read("seconds,mbps\n"), HasSubstr("has no lines"));
   EXPECT_THAT(read("0,1\n"), HasSubstr("bad.csv:1"));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n10"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("cut off")));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n10,"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("cut off")));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n10"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("truncated")));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n10,"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("truncated")));
   EXPECT_THAT(read("seconds,mbps\n0,-1\n"), AllOf(HasSubstr("bad.csv:2"), HasSubstr("negative")));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n0,2\n"), HasSubstr("rise"));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n0,2\n"), HasSubstr("ascend"));
   EXPECT_THAT(read("seconds,mbps\n5,1\n"), HasSubstr("second 0"));
-  EXPECT_THAT(read("seconds,mbps\n0,0\n9,0\n"), HasSubstr("nothing ever moves"));
+  EXPECT_THAT(read("seconds,mbps\n0,0\n9,0\n"), HasSubstr("all speeds are 0"));
   EXPECT_THAT(read("seconds,mbps\n0,nan\n"), HasSubstr("bad.csv:2"));
   EXPECT_THROW(BandwidthTrace::read(folder_ / "nowhere.csv"), DataError);
 }
