@@ -148,8 +148,8 @@ bool AvailabilityTrace::reachable(ClientId client, double t, double period) cons
 void AvailabilityTrace::check_clients(std::size_t clients) const {
   if (offsets_.size() > clients + 1) {
     throw DataError(fmt::format(
-        "{}:{}: client {} is unknown: the federation has {} clients, 0 to {}; use the trace of this partition",
-        path_, last_line_, offsets_.size() - 2, clients, static_cast<std::int64_t>(clients) - 1));
+        "{}:{}: client {} is unknown: the federation has {} clients, 0 to {}; use the trace of this partition", path_,
+        last_line_, offsets_.size() - 2, clients, static_cast<std::int64_t>(clients) - 1));
   }
 }
 

@@ -37,8 +37,8 @@ std::size_t ExtremesSelector::most(const SelectionContext& context) const { retu
 std::vector<ClientId> ExtremesSelector::select(const SelectionContext& context) const {
   std::vector<ClientId> clients = members(context);
   check_count(context, clients.size(),
-              fmt::format("reachable {} clients, the {:g} % with {} data (share: {:g})",
-                          heavy_ ? "heavy" : "light", 100 * config_.share, heavy_ ? "most" : "least", config_.share));
+              fmt::format("reachable {} clients, the {:g} % with {} data (share: {:g})", heavy_ ? "heavy" : "light",
+                          100 * config_.share, heavy_ ? "most" : "least", config_.share));
   RandomStream stream(
       {.seed = context.seed, .purpose = heavy_ ? "selection.heavy" : "selection.light", .round = context.round});
   return sample_uniform(std::move(clients), context.count, stream);

@@ -32,7 +32,8 @@ std::vector<ClientId> FednlpChoice::select(const SelectionContext& context) cons
   check_count(context, clients.size(), "reachable clients with data");
   if (context.count == clients.size()) return clients;
   if (context.round > std::numeric_limits<std::uint32_t>::max()) {
-    throw ConfigError("selection: fednlp uses the round as NumPy's seed, which is at most 4294967295; choose another selector");
+    throw ConfigError(
+        "selection: fednlp uses the round as NumPy's seed, which is at most 4294967295; choose another selector");
   }
   const std::vector<std::uint32_t> order = numpy_permutation(static_cast<std::uint32_t>(context.round), clients.size());
   std::vector<ClientId> cohort(context.count);
@@ -42,8 +43,7 @@ std::vector<ClientId> FednlpChoice::select(const SelectionContext& context) cons
 
 namespace {
 
-const Registration<Selectors> kRegisteredFednlp{"fednlp",
-                                                "exactly FedNLP's selection (NumPy seeded with the round)",
+const Registration<Selectors> kRegisteredFednlp{"fednlp", "exactly FedNLP's selection (NumPy seeded with the round)",
                                                 [] { return std::make_unique<FednlpChoice>(); }};
 
 }  // namespace

@@ -28,9 +28,9 @@ std::vector<ClientId> PowerOfChoiceSelector::select(const SelectionContext& cont
   check_count(context, clients.size(), "reachable clients with data");
   const std::size_t wanted = config_.candidates > 0 ? static_cast<std::size_t>(config_.candidates) : 2 * context.count;
   if (wanted < context.count) {
-    throw ConfigError(fmt::format(
-        "power_of_choice draws {} candidates for {} clients per round; set candidates to at least {}",
-        wanted, context.count, context.count));
+    throw ConfigError(
+        fmt::format("power_of_choice draws {} candidates for {} clients per round; set candidates to at least {}",
+                    wanted, context.count, context.count));
   }
   std::vector<double> sizes(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) sizes[i] = context.sizes[clients[i]];

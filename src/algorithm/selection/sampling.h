@@ -28,11 +28,11 @@ std::vector<std::size_t> sample_with_replacement(std::span<const double> weights
 ///
 ///     pi_i = integral over t > 0 of  w_i exp(-w_i t) P(fewer than `count` of the others have T_j < t)  dt
 ///
-/// where that number is Poisson-binomial. The integral uses Gauss-Legendre quadrature in log t (error below 1e-10 in all
-/// tests); the Poisson-binomial is computed exactly while n count log2(distinct weights) stays below about
-/// 1e8 (n = 10,000, count = 800: exact, seconds), beyond that by a normal approximation with its skewness term, whose
-/// error in pi_i is below 1e-5 when count and n - count are at least 100. `force_normal` always uses the
-/// approximation. Entries of weight 0 get 0; a count of at least the number of positive weights gives 1.
+/// where that number is Poisson-binomial. The integral uses Gauss-Legendre quadrature in log t (error below 1e-10 in
+/// all tests); the Poisson-binomial is computed exactly while n count log2(distinct weights) stays below about 1e8 (n =
+/// 10,000, count = 800: exact, seconds), beyond that by a normal approximation with its skewness term, whose error in
+/// pi_i is below 1e-5 when count and n - count are at least 100. `force_normal` always uses the approximation. Entries
+/// of weight 0 get 0; a count of at least the number of positive weights gives 1.
 ///
 /// pi_i is NOT proportional to w_i unless count is 1: heavy clients saturate. We read "P[m in S_t] proportional to
 /// f(n_m)" of Dupuy et al. 2022 as the probability of each draw.

@@ -20,7 +20,8 @@ struct SelectionContext {
   std::uint64_t seed = 0, round = 0;  ///< keys of all random draws
   /// The current losses of the given clients, in order (for power_of_choice); may be empty.
   std::function<std::vector<double>(std::span<const ClientId>)> losses{};
-  /// The emulated clock at the start of the round, in seconds, if there is one (for `available` with a trace in seconds).
+  /// The emulated clock at the start of the round, in seconds, if there is one (for `available` with a trace in
+  /// seconds).
   std::optional<double> seconds{};
   /// One entry per client, 0 for unreachable ones. Empty: all are reachable.
   std::span<const std::uint8_t> reachable{};

@@ -11,8 +11,9 @@ enum class SizeFunction { kOne, kLog, kSqrt, kLinear, kInverseLog };
 double apply(SizeFunction f, double n);
 
 struct WeightedConfig {
-  SizeFunction f = SizeFunction::kInverseLog;  ///< Dupuy et al. 2022: 1 / log(n + 1) is best for FedAvg over long periods
-  bool replacement = false;                    ///< whether a client can be drawn twice in a round
+  SizeFunction f =
+      SizeFunction::kInverseLog;  ///< Dupuy et al. 2022: 1 / log(n + 1) is best for FedAvg over long periods
+  bool replacement = false;       ///< whether a client can be drawn twice in a round
 
   void describe(ConfigVisitor& v);
 };

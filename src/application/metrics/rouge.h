@@ -24,8 +24,8 @@ struct RougeScores {
   RougeScore rouge_lsum;  ///< sentences are lines; union of the longest common subsequences (Lin 2004, section 3.2)
 };
 
-/// Words for ROUGE: lower case, split at everything except a-z and 0-9. With `stem`, words of more than three letters are
-/// stemmed (porter_stemmer.h).
+/// Words for ROUGE: lower case, split at everything except a-z and 0-9. With `stem`, words of more than three letters
+/// are stemmed (porter_stemmer.h).
 std::vector<std::string> rouge_tokens(std::string_view text, bool stem);
 
 /// ROUGE-1, -2, -L and -Lsum of a prediction. Of several references the one with the highest F counts, separately

@@ -61,8 +61,9 @@ void check_sentence(const ScoreItem& prediction, const ScoreItem& reference) {
   if (prediction.words.size() != prediction.texts.size() || reference.words.size() != reference.texts.size()) return;
   for (std::size_t i = 0; i < prediction.words.size(); ++i)
     if (prediction.words[i] != reference.words[i])
-      throw DataError(fmt::format("{}: word {} of the sentence is '{}', but '{}' at {}; the files must hold the same sentences",
-                                  prediction.place, i + 1, prediction.words[i], reference.words[i], reference.place));
+      throw DataError(
+          fmt::format("{}: word {} of the sentence is '{}', but '{}' at {}; the files must hold the same sentences",
+                      prediction.place, i + 1, prediction.words[i], reference.words[i], reference.place));
 }
 
 using OnPair = std::function<void(const ScoreItem* prediction, ScoreItem& reference)>;
@@ -184,13 +185,12 @@ ScoreReport score_files(const ScoreOptions& options) {
     // Files also write "no answer" as an empty text.
     if (options.no_answer) std::erase(reference.texts, "");
     if (names && !names->next(reference.client))
-      throw DataError(
-          fmt::format("{}: fewer names than examples; {} has none", options.clients, reference.place));
+      throw DataError(fmt::format("{}: fewer names than examples; {} has none", options.clients, reference.place));
     add_pair(options.task, *all, prediction, reference);
     if (needs_clients) {
       if (reference.client.empty())
-        throw DataError(fmt::format("{}: the example has no client; give --clients, or \"client\" in JSON lines",
-                                    reference.place));
+        throw DataError(
+            fmt::format("{}: the example has no client; give --clients, or \"client\" in JSON lines", reference.place));
       add_pair(options.task, clients.client(reference.client), prediction, reference);
     }
     if (options.by_group) {

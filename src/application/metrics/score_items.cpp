@@ -40,8 +40,8 @@ double number_in(std::string_view text, const std::string& place, const char* wh
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    throw DataError(fmt::format("{}: '{}' is not a finite number; expected {}", place,
-                                shortened(printable(text), 40), what));
+    throw DataError(
+        fmt::format("{}: '{}' is not a finite number; expected {}", place, shortened(printable(text), 40), what));
   return value;
 }
 

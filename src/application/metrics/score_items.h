@@ -12,7 +12,8 @@ namespace chorus {
 /// What `chorus score` can score.
 enum class ScoreTask { kClassification, kRegression, kTagging, kQuestionAnswering, kGeneration, kLanguageModel };
 
-/// "classification", "regression", "tagging", "qa", "generation" (or "seq2seq"), "lm". ConfigError with the known names for any other.
+/// "classification", "regression", "tagging", "qa", "generation" (or "seq2seq"), "lm". ConfigError with the known names
+/// for any other.
 ScoreTask score_task_named(const std::string& name);
 const char* name_of(ScoreTask task);
 

@@ -170,8 +170,7 @@ class WholeJsonReader : public ScoreReader {
   }
 
   void read_predictions(const json& root, const std::string& path) {
-    if (!root.is_object())
-      throw DataError(fmt::format("{}: expected an object from question id to answer text", path));
+    if (!root.is_object()) throw DataError(fmt::format("{}: expected an object from question id to answer text", path));
     for (const auto& [id, answer] : root.items()) {
       ScoreItem item;
       item.id = id;

@@ -29,8 +29,7 @@ struct ScoreLines::File {
 ScoreLines::ScoreLines(const std::string& path) : path_(path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) throw DataError(fmt::format("{}: no such file", path));
-  if (std::filesystem::is_directory(path, ignored))
-    throw DataError(fmt::format("{}: is a folder; name a file", path));
+  if (std::filesystem::is_directory(path, ignored)) throw DataError(fmt::format("{}: is a folder; name a file", path));
   file_ = std::make_unique<File>(path);
   if (!file_->handle) throw DataError(fmt::format("{}: cannot be opened; check its permissions", path));
 }

@@ -146,7 +146,8 @@ TEST_F(ScoreFiles, IdsMustMatch) {
   const std::string squad =
       R"({"data": [{"title": "T", "paragraphs": [{"qas": [{"id": "1", "answers": [{"text": "x"}]}, {"id": "2", "answers": []}]}]}]})";
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", squad), HasSubstr("the id '2' has no prediction"));
-  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x", "2": "", "3": ""})", squad), HasSubstr("the id '3' is not in the references"));
+  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x", "2": "", "3": ""})", squad),
+              HasSubstr("the id '3' is not in the references"));
   EXPECT_THAT(complaint(kQuestionAnswering, "{\n\"1\": \"x\",\n", squad), HasSubstr("p:2: not valid JSON"));
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": 1.5})", squad), HasSubstr("question '1'"));
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", "[]"), HasSubstr("not SQuAD JSON"));

@@ -22,8 +22,8 @@ struct Span {
 enum class SpanScheme {
   kLenient,  ///< seqeval's default, which is conlleval's: B, I, E and S tags in any mixture; an I- after O or after
              ///< another type begins an entity; a tag without type has type "_"
-  kIob2      ///< seqeval's mode='strict', scheme=IOB2: an entity is a B- and the directly following I- of the same type;
-             ///< an I- without its B- is ignored; prefixes other than B, I and O are an error
+  kIob2  ///< seqeval's mode='strict', scheme=IOB2: an entity is a B- and the directly following I- of the same type;
+         ///< an I- without its B- is ignored; prefixes other than B, I and O are an error
 };
 
 /// The entities of one sentence, in order. DataError for an empty tag, and for a prefix that the strict scheme forbids.

@@ -4,7 +4,8 @@
 #include <string>
 #include <string_view>
 
-/// RFC 4648 with padding, the encoding of SentencePiece's compiled rules in tokenizer.json. (None of our libraries has it.)
+/// RFC 4648 with padding, the encoding of SentencePiece's compiled rules in tokenizer.json. (None of our libraries has
+/// it.)
 namespace chorus::text {
 
 std::string to_base64(std::string_view bytes);

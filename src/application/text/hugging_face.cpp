@@ -135,8 +135,8 @@ void apply_added(const Settings& settings, TokenizerSpec& spec) {
       token.lstrip = entry.value("lstrip", false);
       token.rstrip = entry.value("rstrip", false);
     } catch (const std::exception&) {
-      throw DataError(fmt::format("{}: the added token '{}' is malformed",
-                                  in(settings.folder, "tokenizer_config.json"), id));
+      throw DataError(
+          fmt::format("{}: the added token '{}' is malformed", in(settings.folder, "tokenizer_config.json"), id));
     }
     put(token);
   }

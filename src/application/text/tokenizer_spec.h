@@ -112,7 +112,7 @@ struct TokenizerSpec {
   SpecialNames special;
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< model_max_length
   std::string tokenizer_class;                                       ///< for tokenizer_config.json
-  std::string sentencepiece;  ///< the bytes of spiece.model, if read from one
+  std::string sentencepiece;                                         ///< the bytes of spiece.model, if read from one
 };
 
 /// Limits of a vocabulary in tokens and bytes, so that a damaged file cannot exhaust memory.

@@ -353,7 +353,8 @@ TEST(TokenizerBadInput, KindsThatAreNotSupported) {
   EXPECT_THAT(with(open + R"(, "normalizer": {"type": "NFC"}})"), HasSubstr("the normalizer 'NFC' is not"));
   EXPECT_THAT(with(open + R"(, "pre_tokenizer": {"type": "Split"}})"), HasSubstr("the pre_tokenizer 'Split'"));
   EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": -3}]})"), HasSubstr("id -3"));
-  EXPECT_THAT(with(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})"), HasSubstr("not a valid tokenizer.json"));
+  EXPECT_THAT(with(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})"),
+              HasSubstr("not a valid tokenizer.json"));
   EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": 9}],
                            "post_processor": {"type": "BertProcessing", "cls": ["x", 9], "sep": ["y", 4]}})"),
               HasSubstr("adds token 4, which is not in the vocabulary"));

@@ -140,8 +140,7 @@ TuningWay way_named(const std::string& key) {
     const std::string plain = name_of({method, false});
     if (key == plain || key == plain + "_cached") return {method, key != plain};
   }
-  throw ConfigError(
-      fmt::format("unknown training method '{}'; use full, full_cached, adapter or adapter_cached", key));
+  throw ConfigError(fmt::format("unknown training method '{}'; use full, full_cached, adapter or adapter_cached", key));
 }
 
 namespace {

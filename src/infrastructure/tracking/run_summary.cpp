@@ -150,7 +150,8 @@ std::string to_json(const RunSummary& summary) {
 
 RunSummary parse_run_summary(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("format")) throw DataError(fmt::format("{}: is not a summary of a run", where));
+  if (!json.is_object() || !json.contains("format"))
+    throw DataError(fmt::format("{}: is not a summary of a run", where));
   if (json["format"] != kSummaryFormat) {
     throw DataError(
         fmt::format("{}: has format {}, but this program reads {}", where, json["format"].dump(), kSummaryFormat));

@@ -67,10 +67,12 @@ TEST_F(Tracking, RefusesNamesThatAreTaken) {
 TEST_F(Tracking, LinesThatAreNoEventsAreRefusedWithTheirPlace) {
   for (const char* line : {"", "{", "[]", "3", R"({"kind":"a"})", R"({"round":1})", R"({"kind":1,"round":1})",
                            R"({"kind":"a","round":1.5})", R"({"kind":"a","round":1,"x":[1]})", "\xff\xfe"}) {
-    EXPECT_THAT(message_of<DataError>([&] { (void)parse_event(line, "m.jsonl:7"); }), HasSubstr("m.jsonl:7: is not an event"));
+    EXPECT_THAT(message_of<DataError>([&] { (void)parse_event(line, "m.jsonl:7"); }),
+                HasSubstr("m.jsonl:7: is not an event"));
   }
   append("{\"kind\":\"a\",\"round\":1}\nnonsense\n{\"kind\":\"a\",\"round\":2}\n");
-  EXPECT_THAT(message_of<DataError>([&] { (void)read_events(metrics_); }), HasSubstr("metrics.jsonl:2: is not an event"));
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_events(metrics_); }),
+              HasSubstr("metrics.jsonl:2: is not an event"));
   EXPECT_THROW(cut_events_after(metrics_, 1), DataError);
 }
 

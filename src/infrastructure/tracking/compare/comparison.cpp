@@ -56,8 +56,7 @@ std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string&
     }
     metric = run.metric;
   }
-  if (metric.empty())
-    throw ConfigError("none of these runs has been evaluated yet; wait for the first evaluation");
+  if (metric.empty()) throw ConfigError("none of these runs has been evaluated yet; wait for the first evaluation");
   return metric;
 }
 
@@ -176,9 +175,10 @@ Comparison compare_runs(const CompareOptions& options) {
     double longest = 0;
     for (const RunRecord& run : runs) {
       if (!run.emulated_seconds) {
-        throw ConfigError(fmt::format(
-            "{}: this run has no emulated time; give its configuration the key `emulation` (docs/how-to/emulate_devices.md)",
-            run.folder.string()));
+        throw ConfigError(
+            fmt::format("{}: this run has no emulated time; give its configuration the key `emulation` "
+                        "(docs/how-to/emulate_devices.md)",
+                        run.folder.string()));
       }
       longest = std::max(longest, *run.emulated_seconds);
     }

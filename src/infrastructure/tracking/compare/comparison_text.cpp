@@ -87,8 +87,9 @@ std::string notes(const Comparison& comparison) {
     const RunRecord& run = compared.run;
     if (run.summary && run.summary->status != "interrupted") continue;
     const std::string of = run.planned_rounds > 0 ? fmt::format(" of {}", run.planned_rounds) : "";
-    text += fmt::format("{} is not finished (round {}{}): these are its results so far. 'chorus resume {}' continues it.\n",
-                        run.label, run.rounds, of, run.folder.string());
+    text +=
+        fmt::format("{} is not finished (round {}{}): these are its results so far. 'chorus resume {}' continues it.\n",
+                    run.label, run.rounds, of, run.folder.string());
   }
   return text;
 }

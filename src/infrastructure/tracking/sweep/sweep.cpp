@@ -31,9 +31,9 @@ void prepare_folder(const SweepOptions& options, const std::string& config) {
       throw ConfigError(fmt::format("{}: exists and is not a sweep; use another --name", options.folder.string()));
     write_file(copy, config);
   } else if (read_file(copy, std::uint64_t{1} << 20) != config) {
-    throw ConfigError(
-        fmt::format("{}: is a sweep of another configuration than the current {}; use another --name, or remove the folder",
-                    options.folder.string(), options.config.string()));
+    throw ConfigError(fmt::format(
+        "{}: is a sweep of another configuration than the current {}; use another --name, or remove the folder",
+        options.folder.string(), options.config.string()));
   }
 }
 
