@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured in the run: FLOP/s of a large matrix product and bytes/s of a copy.
+"""Measures the limits of the machine: FLOP/s of a large matmul and bytes/s of a copy.
 
     python bench/limits.py --device cpu --threads 2
 
