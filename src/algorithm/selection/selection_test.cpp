@@ -31,7 +31,7 @@ std::unique_ptr<Selector> configured(const std::string& name, const std::vector<
   return choice.make();
 }
 
-/// Log-normal sizes over four decades, as paper 002 describes them, every `empty`-th client without data.
+/// Log-normal sizes over four decades, as Dupuy et al. 2022 describes them, every `empty`-th client without data.
 std::vector<double> device_sizes(std::size_t clients, std::size_t empty = 0, double sigma = 2) {
   RandomStream stream({.seed = 5, .purpose = "test.sizes"});
   std::vector<double> sizes(clients);

@@ -46,8 +46,8 @@ class Breakdown {
   GroupScores overall(const std::optional<BootstrapOptions>& options = {}) const;
   /// Each client, by name.
   std::vector<GroupScores> by_client(const std::optional<BootstrapOptions>& options = {}) const;
-  /// Tenths of the clients from least to most active (paper 002, section 4: devices by number of utterances). Of n
-  /// clients in that order, decile d has those from n d / 10 to n (d + 1) / 10; equal activity is ordered by name.
+  /// Tenths of the clients from least to most active (Dupuy et al. 2022, section 4: devices by number of utterances).
+  /// Of n clients in that order, decile d has those from n d / 10 to n (d + 1) / 10; equal activity is ordered by name.
   /// Fewer than ten clients leave some deciles empty, and these are left out. Names: "decile 1" to "decile 10".
   std::vector<GroupScores> by_decile(const std::optional<BootstrapOptions>& options = {}) const;
   /// Clients put together by any function of their name, sorted by the group's name.

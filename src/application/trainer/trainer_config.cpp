@@ -16,7 +16,7 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("dropout", dropout, "as the model's configuration says; false: none");
   visitor.field("precision", precision, {{"float32", Precision::kFloat32}, {"bfloat16", Precision::kBFloat16}},
                 "bfloat16: products of rounded numbers; faster on a GPU or a processor that has it");
-  visitor.field("cache", cache, "reuse what frozen bottom layers compute (paper 003, section 4)");
+  visitor.field("cache", cache, "reuse what frozen bottom layers compute (Cai et al. 2023, section 4)");
 }
 
 }  // namespace chorus

@@ -58,8 +58,9 @@ void check_algorithm(const Experiment& experiment) {
                                   config.algorithm.name(), "pfeiffer, houlsby, lora or prefix"));
   }
   if (algorithm->needs_clock() && !config.emulation) {
-    throw ConfigError(fmt::format("algorithm: {} goes by the emulated clock; give `emulation` (docs/emulation.md)",
-                                  config.algorithm.name()));
+    throw ConfigError(
+        fmt::format("algorithm: {} goes by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)",
+                    config.algorithm.name()));
   }
 }
 

@@ -55,13 +55,14 @@ class BuiltIn : Registration<DeviceProfiles> {
             name, summary, [name, make, factor] { return std::make_unique<DeviceProfile>(make(name, factor)); }) {}
 };
 
-const BuiltIn kTx2{"jetson_tx2", "NVIDIA Jetson TX2 training BERT-base (paper 003)", bert_base, 1};
-const BuiltIn kNano{"jetson_nano", "NVIDIA Jetson Nano training BERT-base (paper 003)", bert_base, 2};
-const BuiltIn kPi{"rpi_4b", "Raspberry Pi 4B training BERT-base (paper 003)", bert_base, 20};
-const BuiltIn kTx2Small{"jetson_tx2_distilbert", "NVIDIA Jetson TX2 training DistilBERT (paper 003)", distilbert, 20};
-const BuiltIn kNanoSmall{"jetson_nano_distilbert", "NVIDIA Jetson Nano training DistilBERT (paper 003)", distilbert,
-                         10};
-const BuiltIn kPiSmall{"rpi_4b_distilbert", "Raspberry Pi 4B training DistilBERT (paper 003)", distilbert, 1};
+const BuiltIn kTx2{"jetson_tx2", "NVIDIA Jetson TX2 training BERT-base (Cai et al. 2023)", bert_base, 1};
+const BuiltIn kNano{"jetson_nano", "NVIDIA Jetson Nano training BERT-base (Cai et al. 2023)", bert_base, 2};
+const BuiltIn kPi{"rpi_4b", "Raspberry Pi 4B training BERT-base (Cai et al. 2023)", bert_base, 20};
+const BuiltIn kTx2Small{"jetson_tx2_distilbert", "NVIDIA Jetson TX2 training DistilBERT (Cai et al. 2023)", distilbert,
+                        20};
+const BuiltIn kNanoSmall{"jetson_nano_distilbert", "NVIDIA Jetson Nano training DistilBERT (Cai et al. 2023)",
+                         distilbert, 10};
+const BuiltIn kPiSmall{"rpi_4b_distilbert", "Raspberry Pi 4B training DistilBERT (Cai et al. 2023)", distilbert, 1};
 
 }  // namespace
 }  // namespace chorus

@@ -1,4 +1,4 @@
-// The numbers of paper 003 and of REFERENCE 4.4 and 7.4, to the last printed digit, out of the emulator.
+// The emulator reproduces the values of Cai et al. 2023 and its notebooks to the last printed digit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ constexpr TuningWay kFullWay{TuningWay::Method::kFull, false};
 constexpr TuningWay kAdapterWay{TuningWay::Method::kAdapter, false};
 constexpr TuningWay kCachedWay{TuningWay::Method::kAdapter, true};
 
-// Trainable parameters of BERT-base in millions, by depth (REFERENCE 4.4). The last one includes the embeddings.
+// Trainable parameters of BERT-base in millions, by depth. The last one includes the embeddings.
 constexpr double kMillions[] = {.6, 7.7, 14.8, 21.9, 29.0, 36.0, 43.1, 50.2, 57.3, 64.4, 71.5, 78.6, 109.5};
-// Adapters and head (REFERENCE 4.4): 0.02 + d * 0.0125 * w / 8, the stack having at most 64 / 8 units (4.3).
+// Adapters and head: 0.02 + d * 0.0125 * w / 8, with a stack of at most 64 / 8 units.
 double adapter_millions(int depth, int width) { return 0.02 + depth * 0.0125 * std::min(width, 64) / 8; }
 
 struct DataSet {
   const char* name;
-  double batches;       // of a round (4.3)
+  double batches;       // per round
   std::int64_t length;  // tokens (4.5)
   int freeze_depth;     // of LF and LFQ: the oracle's
 };
@@ -95,7 +95,7 @@ TEST(PaperNumbers, SecondsPerRound) {
   }
 }
 
-// Rounds to 99 % of the target (REFERENCE 4.4) times the seconds of a round are the hours of the paper's Table 5.
+// Rounds to 99 % of the target times the seconds of a round are the hours of the paper's Table 5.
 TEST(PaperNumbers, HoursToTheTarget) {
   struct Row {
     DataSet data;
@@ -115,7 +115,7 @@ TEST(PaperNumbers, HoursToTheTarget) {
   }
 }
 
-// AdaFL's run: the configurations that won and the round each ended in (REFERENCE 4.3). The round in which the target
+// AdaFL's run: the configurations that won and the round each ended in. The round in which the target
 // was met is in no table; there is exactly one that gives the paper's hours, and it gives traffic, energy, devices and
 // bandwidths as well.
 struct Winners {
@@ -157,7 +157,7 @@ TEST(PaperNumbers, AdaFlsHoursAndSpeedUps) {
   check(kAgNews, adafl_until(kAgNewsWinners, 578, kAgNews), 126, "0.2408", 4, "129.2");
   check(kSemEval, adafl_until(kSemEvalWinners, 2099, kSemEval), 506, "2.332", 3, "53.3");
   // Table 5 has AdaFL's batches of OntoNotes at a quarter of their length, FT's at their full one. The device notebook
-  // has both at the full length, and comes to 10.40 hours (REFERENCE 7.4, "inconsistency"): it is the same round.
+  // has both at the full length, and comes to 10.40 hours: it is the same round.
   DataSet short_onto = kOnto;
   short_onto.length = 64;
   const Cost onto = adafl_until(kOntoWinners, 2754, short_onto);
@@ -229,7 +229,7 @@ TEST(PaperNumbers, SpeedUpByBandwidth) {
   EXPECT_EQ(speed_up(kSemEval, 506, kSemEvalWinners, 2099, 0.1), "112.5");
 }
 
-// What the activation cache saves of a batch (REFERENCE 4.4, last row; 7.4).
+// What the activation cache saves of a batch.
 TEST(PaperNumbers, CacheSpeedUpByDepth) {
   const DeviceProfile tx2 = find_profile("jetson_tx2");
   const char* ratios[] = {"28.50", "6.33", "3.50", "2.44", "1.97", "1.67", "1.46",
@@ -240,7 +240,7 @@ TEST(PaperNumbers, CacheSpeedUpByDepth) {
   }
 }
 
-// Table 1 of the paper: adapters of width 32 in every layer, 2mn + n + m numbers each, and a head for 20 labels.
+// Table 1 of the paper: adapters of width 32 in every layer, 2mn + n + m parameters each, and a head for 20 labels.
 TEST(PaperNumbers, ParametersOfAdapters) {
   const auto count = [](int layers, int width) { return layers * (2 * width * 768 + 768 + width) + 768 * 20; };
   EXPECT_EQ(count(12, 32), 614784);
