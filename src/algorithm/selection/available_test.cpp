@@ -107,7 +107,7 @@ TEST_F(Available, TakesAllThatAreThereWhenTheyAreFew) {
   EXPECT_EQ(selector->select(context).size(), 1u);
   context.round = 2;
   EXPECT_TRUE(selector->select(context).empty());
-  context.count = 6;  // can never be
+  context.count = 6;  // impossible
   EXPECT_THAT([&] { selector->select(context); },
               ThrowsMessage<ConfigError>(HasSubstr("clients_per_round is 6, but there are 5")));
   const std::vector<double> fewer(3, 1);
@@ -145,7 +145,7 @@ TEST_F(Available, HasADay) {
   AvailableConfig config;
   config.rounds_per_day = 10;
   config.share = 0.3;
-  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // every day the same
+  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // the same every day
   EXPECT_NE(reachable(config, 3), reachable(config, 4));
   std::vector<int> days(sizes.size(), 0);
   for (std::uint64_t round = 0; round < 10; ++round) {
@@ -162,7 +162,7 @@ TEST_F(Available, HasADay) {
   config.spread = 0;
   EXPECT_EQ(reachable(config, 2), std::vector<std::uint8_t>(4000, 1));
   EXPECT_EQ(reachable(config, 3), std::vector<std::uint8_t>(4000, 0));
-  config.spread = 0.1;  // one time zone: at night nobody is there
+  config.spread = 0.1;  // one time zone: no client at night
   EXPECT_EQ(reachable(config, 8), std::vector<std::uint8_t>(4000, 0));
   EXPECT_EQ(reachable(config, 1), std::vector<std::uint8_t>(4000, 1));
 }

@@ -13,7 +13,7 @@ namespace chorus::text {
 
 namespace {
 
-/// The fields of one protobuf message, in the order they stand.
+/// The fields of one protobuf message, in file order.
 class Fields {
  public:
   Fields(std::string_view bytes, const std::string& file) : bytes_(bytes), file_(file) {}

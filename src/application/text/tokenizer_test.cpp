@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 const std::string kShared = CHORUS_SOURCE_DIR "/../shared";
 const std::string kGolden = CHORUS_SOURCE_DIR "/tests/golden/tokenizers";
 
-/// A folder of its own for each test, gone afterwards.
+/// A folder per test, removed afterwards.
 class Folder {
  public:
   Folder() {
@@ -104,8 +104,8 @@ TEST(TokenizerParity, EqualsHuggingFaceOnTheSharedVocabularies) {
     const auto b = bert->encode(text);
     EXPECT_EQ(Json(b.ids), row["bert"]["ids"]);
     EXPECT_EQ(offsets_json(b), row["bert"]["offsets"]);
-    // The gpt2 and t5 references were made of the bare model, without the special tokens that transformers adds; and
-    // sentencepiece normalises by longest match where the Hugging Face library goes by grapheme.
+    // The gpt2 and t5 references come from the bare model, without the special tokens of transformers, and
+    // sentencepiece normalizes by longest match where the Hugging Face library goes by grapheme.
     const bool special = text.find("<|endoftext|>") != std::string::npos;
     if (!special) {
       const auto g = gpt2->encode(text);

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A kind of its own for this test, with three names.
+/// A registry for this test, with three names.
 class Shape {
  public:
   static constexpr std::string_view kKind = "test-shape";
@@ -332,7 +332,7 @@ TEST(Config, HostileYamlNeitherHangsNorCrashes) {
     while (text.size() < 200000) text += part;
     EXPECT_NE(mistake(text), "no mistake") << part;
   }
-  // Nested a little less deep than the limit: refused by the fields, not by the parser.
+  // Just below the nesting limit: rejected by the fields, not by the parser.
   EXPECT_THAT(mistake("text: " + std::string(60, '[') + std::string(60, ']')), HasSubstr("one value is expected"));
   EXPECT_THAT(mistake("text: " + std::string(70, '[') + std::string(70, ']')), HasSubstr("deeper than 64"));
   EXPECT_THAT(mistake("text: &a [*a]"), HasSubstr("an alias refers to a node that contains it"));
@@ -383,7 +383,7 @@ TEST(Config, ADescriptionThatCannotWorkIsABug) {
 }
 
 TEST(Registry, FindsListsAndRefuses) {
-  EXPECT_THAT(Shapes::names(), ElementsAre("circle", "point"));  // sorted, without the one that is unavailable
+  EXPECT_THAT(Shapes::names(), ElementsAre("circle", "point"));  // sorted, available names only
   EXPECT_EQ(RegistryIndex::global().entries("test-shape").size(), 3U);
   EXPECT_EQ(Shapes::make("circle", 1.0)->area(5.0), 5.0);
   EXPECT_THROW(Shapes::make("cicle", 1.0), ConfigError);

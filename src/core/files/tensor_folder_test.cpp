@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 const fs::path kCheckpoints = CHORUS_SOURCE_DIR "/tests/fixtures/checkpoints";
 const fs::path kModels = CHORUS_SOURCE_DIR "/../shared/models";
 
-/// An empty folder that is gone after the test.
+/// An empty folder, removed after the test.
 class TensorFolderTest : public testing::Test {
  protected:
   TensorFolderTest() { fs::create_directories(folder_); }

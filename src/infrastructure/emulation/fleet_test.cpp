@@ -81,7 +81,7 @@ TEST_F(FleetTest, AProfileIsAFileOfItsOwn) {
   EXPECT_DOUBLE_EQ(cost.seconds, 68);
   EXPECT_DOUBLE_EQ(cost.joules, 5 * 60 + 8);
   EXPECT_DOUBLE_EQ(cost.memory, 2e9);
-  // It comes back as it was written.
+  // Round trip.
   const DeviceProfile again = find_profile(file("again.yaml", config_to_yaml(profile, "device_profile")));
   EXPECT_EQ(config_to_yaml(again), config_to_yaml(profile));
 }
@@ -103,7 +103,7 @@ TEST_F(FleetTest, ADepthThatIsMissingIsNamed) {
   EXPECT_THAT(message([&] { profile.at(kWhole, 5, 4); }), HasSubstr("depth 5"));
   EXPECT_THAT(message([&] { profile.at(kWhole, 1, 2); }), AllOf(HasSubstr("4 layers"), HasSubstr("scale_depth")));
   EXPECT_THROW(profile.at(kWhole, 3, 4), ConfigError);
-  // The same share of the layers, where the user wants that: 1 of 2 is 2 of 4, 3 of 8 lies between 0 and 2.
+  // scale_depth uses the relative depth: 1 of 2 is 2 of 4, 3 of 8 is between 0 and 2.
   EXPECT_DOUBLE_EQ(profile.at(kWhole, 1, 2, true).seconds, 2);
   EXPECT_DOUBLE_EQ(profile.at(kWhole, 3, 8, true).seconds, 1.75);
   EXPECT_DOUBLE_EQ(*profile.at(kWhole, 6, 8, true).memory, 1.5e9);
@@ -208,7 +208,7 @@ TEST_F(FleetTest, BandwidthFromATrace) {
   EXPECT_DOUBLE_EQ(trace.transfer(5e6, 60), 5);
   EXPECT_DOUBLE_EQ(trace.transfer(0, 15), 0);
   const Fleet fleet(config("{bandwidth: {kind: trace, shift: false, trace: '" + path + "'}}"), 3);
-  // Down from second 8 on, up behind it.
+  // Download from second 8 on, then upload.
   const Cost cost = fleet.cost({1, 1, 8}, {}, {.batches = 0, .bytes_down = 5e6, .bytes_up = 4e6});
   EXPECT_DOUBLE_EQ(cost.seconds, 12.75 + 1);
   const Fleet shifted(config("{bandwidth: {kind: trace, trace: '" + path + "'}}"), 3);

@@ -23,8 +23,8 @@ double adapter_millions(int depth, int width) { return 0.02 + depth * 0.0125 * s
 struct DataSet {
   const char* name;
   double batches;       // per round
-  std::int64_t length;  // tokens (4.5)
-  int freeze_depth;     // of LF and LFQ: the oracle's
+  std::int64_t length;  // tokens
+  int freeze_depth;     // of LF and LFQ: from the paper's oracle
 };
 const DataSet k20News{"20news", 29, 256, 2}, kAgNews{"agnews", 30, 64, 2}, kSemEval{"semeval", 20, 64, 6},
     kOnto{"onto", 20, 256, 6};
@@ -33,7 +33,7 @@ struct Method {
   TuningWay way;
   int depth;
   double millions;  // of parameters that travel, each 4 bytes
-  double packed;    // how many times smaller quantisation makes them (4.4: FTQ 4; LFQ 8 up to depth 2, else 4)
+  double packed;    // compression ratio of quantization (FTQ 4; LFQ 8 up to depth 2, else 4)
 };
 Method fine_tuning() { return {kFullWay, 12, kMillions[12], 1}; }
 Method fine_tuning_quantised() { return {kFullWay, 12, kMillions[12], 4}; }
@@ -53,7 +53,7 @@ Cost round_cost(const Method& method, const DataSet& data, const std::string& de
   return cost_of({.profile = profile, .work = work, .load = {data.batches, bytes, bytes}, .link = link});
 }
 
-// Many rounds alike, or one after the other.
+// Identical rounds, or a sequence of rounds.
 Cost operator*(double rounds, Cost cost) {
   for (double* number :
        {&cost.seconds, &cost.compute_seconds, &cost.network_seconds, &cost.joules, &cost.bytes_down, &cost.bytes_up}) {
@@ -71,7 +71,7 @@ Cost operator+(Cost a, const Cost& b) {
   return a;
 }
 
-// 88.445 is no binary number; as in the tables, such a tie goes up.
+// 88.445 is not exact in binary; as in the tables, such a tie rounds up.
 std::string digits(double value, int places) { return fmt::format("{:.{}f}", value * (1 + 1e-12), places); }
 std::string hours(const Cost& cost, int places) { return digits(cost.seconds / 3600, places); }
 std::string gigabytes(const Cost& cost, int places) {  // the notebooks divide megabytes by 1024
@@ -101,7 +101,7 @@ TEST(PaperNumbers, HoursToTheTarget) {
     DataSet data;
     double ft, ftq, lf, lfq;                                  // rounds
     const char *ft_hours, *ftq_hours, *lf_hours, *lfq_hours;  // Table 5, 99 %
-    const char* exact_ft;                                     // 4.4, "unrounded"
+    const char* exact_ft;                                     // unrounded
   };
   for (const Row& row : {Row{k20News, 171, 171, 481, 531, "44.0", "12.7", "18.5", "5.2", "43.952"},
                          Row{kAgNews, 126, 141, 281, 281, "31.1", "9.1", "9.6", "1.6", "31.106"},
@@ -229,7 +229,7 @@ TEST(PaperNumbers, SpeedUpByBandwidth) {
   EXPECT_EQ(speed_up(kSemEval, 506, kSemEvalWinners, 2099, 0.1), "112.5");
 }
 
-// What the activation cache saves of a batch.
+// The share of a batch that the activation cache saves.
 TEST(PaperNumbers, CacheSpeedUpByDepth) {
   const DeviceProfile tx2 = find_profile("jetson_tx2");
   const char* ratios[] = {"28.50", "6.33", "3.50", "2.44", "1.97", "1.67", "1.46",

@@ -94,7 +94,7 @@ TEST_F(Tracking, CutsWhatCameAfterTheCheckpointAndMendsATornLine) {
   EXPECT_TRUE(read_events(folder_ / "none").empty());
 }
 
-// A writer that is killed leaves whole lines and at most one torn one, whatever the moment.
+// A writer killed at any moment leaves complete lines and at most one partial line.
 TEST_F(Tracking, SurvivesSigkill) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const pid_t child = ::fork();

@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 
 std::int64_t at(const std::string& text) { return parse_time(text, "test"); }
 
-/// A year of one message a day, dealt to three clients in turn; client 2 writes from July only.
+/// A year of one message per day, dealt to three clients in turn; client 2 writes from July only.
 class Year : public testing::Test {
  protected:
   void SetUp() override {

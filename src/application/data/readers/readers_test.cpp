@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 const std::string kFixtures = std::string(CHORUS_SOURCE_DIR) + "/tests/fixtures/data/";
 
-/// A folder that goes away with the test.
+/// A folder, removed after the test.
 class Readers : public testing::Test {
  protected:
   void SetUp() override {
@@ -426,7 +426,7 @@ TEST_F(Readers, Times) {
   }
 }
 
-/// ../shared/data, when it is there: every set loads, and has as many records as its README says.
+/// ../shared/data, if it exists: every dataset loads with the number of records of its README.
 struct RealSet {
   const char* path;
   std::size_t train, validation, test;

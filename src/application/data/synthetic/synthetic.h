@@ -45,7 +45,7 @@ void validate(const SyntheticConfig& config);
 ///    almost nothing, their comparison everything;
 ///  - pair regression: the same, scored 0 to 5 by how much of the event is shared;
 ///  - tagging: PER, ORG, LOC, PROD, DATE in IOB2, with names that only their context decides ("Ford", "May", "York");
-///  - span extraction: facts about two or three people, told with pronouns; exact spans in code points;
+///  - span extraction: facts about two or three people, with pronouns; exact spans in code points;
 ///  - seq2seq: a report with asides, and its headline;
 ///  - language model: short messages in the user's dialect, with words and subjects that drift over the year.
 ///

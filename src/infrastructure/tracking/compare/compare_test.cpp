@@ -143,7 +143,7 @@ class Compare : public testing::Test {
     std::vector<double> scores{};
     bool finished = true;
     std::vector<DecileSummary> deciles{};
-    double emulated = 0;  // seconds a round; 0: none
+    double emulated = 0;  // seconds per round; 0: none
   };
 
   fs::path make(const Run& run) const {

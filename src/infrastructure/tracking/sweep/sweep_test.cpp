@@ -78,8 +78,8 @@ TEST(MeanDeviation, IsTheSamples) {
   EXPECT_EQ(mean_deviation({}).count, 0U);
 }
 
-/// The sweeps below start a shell script in place of the program: it writes the run folder that the arguments ask for,
-/// with the score mu * 0.1 + seed * 0.01, notes every call, and fails for mu=9.
+/// The sweeps below start a shell script instead of the program: it writes the requested run folder with the score
+/// mu * 0.1 + seed * 0.01, records every call, and fails for mu=9.
 class SweepTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -35,7 +35,7 @@ class H5Partitions : public testing::Test {
   }
   ~H5Partitions() override { std::filesystem::remove_all(folder_); }
 
-  /// A file with one group "g" of two clients, after `change` had its way with the group.
+  /// A file with one group "g" of two clients, modified by `change`.
   template <typename Change>
   std::filesystem::path crafted(Change change) const {
     const auto path = folder_ / "crafted.h5";
@@ -119,7 +119,7 @@ TEST_F(H5Partitions, RoundTripAndAdd) {
   write_partition(path, again, true);
   EXPECT_EQ(read_partition(path, label.info.group).train, again.train);
   EXPECT_EQ(read_partition(path, quantity.info.group).train, quantity.train);
-  // Nothing of the work is left behind.
+  // No temporary file is left.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator{}), 1);
 }
 
