@@ -2,7 +2,7 @@
 
     python bench/limits.py --device cpu --threads 2
 
-A product of n x n matrices is 2 n^3 FLOP; a copy reads and writes, so it moves twice its bytes. The best of several tries.
+A matmul of n x n matrices is 2 n^3 FLOP; a copy reads and writes, so it moves twice its bytes. The best of several tries.
 """
 import argparse
 import json
