@@ -10,6 +10,7 @@ build: bootstrap ## build everything; the program is build/chorus
 	cmake --build --preset $(PRESET)
 
 test: build check ## build, check the sources, run all tests
+	tools/make_reference --check
 	ctest --preset $(PRESET)
 
 test-gpu: ## on a machine with a GPU: build there, and test everything a GPU can break

@@ -1,5 +1,5 @@
-"""How much faster training is once frozen layers are remembered: adapters in the top 2 of 12 layers of a BERT-base-shaped
-network with random weights, one client, an epoch a round, the same texts with and without the activation cache.
+"""Measures the speed-up of the activation cache: adapters in the top 2 of 12 layers of a BERT-base-shaped network with
+random weights, one client, one epoch per round, the same texts with and without the cache.
 
     python3 bench/activation_cache.py --chorus build/chorus
 
@@ -31,7 +31,7 @@ federation: {threads: 2, workers: 1}
 
 
 def write_texts(path, count):
-    """Texts of more than 128 tokens, all different."""
+    """Distinct texts of more than 128 tokens."""
     words = "the house of time a man who came from another town and said nothing but went on to see".split()
     draw = random.Random(path[-10:])
     with open(path, "w") as file:
@@ -61,7 +61,7 @@ def main():
         anew, anew_losses = rounds(arguments.chorus, folder, "recompute", "recompute")
         kept, kept_losses = rounds(arguments.chorus, folder, "keep", "keep")
     assert kept_losses == anew_losses, "a cached run must give the same losses"
-    print(f"{'seconds of an epoch':32}" + "".join(f"{i + 1:>9}" for i in range(len(plain))))
+    print(f"{'seconds per epoch':32}" + "".join(f"{i + 1:>9}" for i in range(len(plain))))
     for name, seconds in (("batched, no cache", plain), ("one by one, nothing kept", anew), ("kept", kept)):
         print(f"{name:32}" + "".join(f"{value:9.2f}" for value in seconds))
     later = statistics.median(kept[1:])

@@ -1,9 +1,9 @@
-// How fast the server averages: the weighted mean of many updates, beside a parallel copy of the same memory.
+// Speed of aggregation: the weighted mean of many updates, beside a parallel copy of the same memory.
 //
 //     build/aggregation [--updates 100] [--size 110000000] [--threads 2] [--device cpu|cuda] [--tries 3]
 //
 // prints one JSON object: `bytes_per_second` of updates read and `copy_bytes_per_second` (read and written), the best
-// of the tries. Four update buffers are fed again and again, so memory stays small; the mean is checked.
+// of the tries. Four update buffers are reused to save memory; the mean is checked.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>

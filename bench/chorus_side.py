@@ -1,7 +1,7 @@
 """Chorus's side of bench/engine.py: the program itself, on files in a temporary folder. Not called by hand.
 
 A workload becomes a folder (vocabulary, JSON lines, configuration); `chorus run` trains; the rounds are read from
-metrics.jsonl (docs/formats.md). A round is select, send, train, average: `seconds`; `training_seconds` is the training.
+metrics.jsonl (docs/reference/formats.md). A round is select, send, train, average: `seconds`; `training_seconds` is the training.
 """
 import json
 import os
@@ -23,7 +23,7 @@ class ChorusFailed(Exception):
 
 
 def settings(device, threads):
-    """What is tried; the best counts."""
+    """The settings to try; the best one counts."""
     if device == "cuda":
         return [{"precision": precision} for precision in ("float32", "bfloat16")]
     shapes = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
@@ -82,7 +82,7 @@ def check_ids(chorus, folder, row, words, classified):
 
 
 def run(chorus, arguments, folder):
-    """Runs the program and returns the events of its run and its peak of resident memory in bytes."""
+    """Runs the program and returns the events of its run and its peak resident memory in bytes."""
     command = [chorus, "run", *arguments, "--run-folder", f"{folder}/run"]
     environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "TERM": "dumb"}
     peak = 0
@@ -92,7 +92,7 @@ def run(chorus, arguments, folder):
             while child.poll() is None:
                 peak = max(peak, resident_peak(child.pid))
                 time.sleep(0.05)
-        finally:  # interrupted, its folder goes
+        finally:  # also when interrupted: remove its folder
             child.kill()
             child.wait()
         log.seek(0)
@@ -104,7 +104,7 @@ def run(chorus, arguments, folder):
 
 
 def resident_peak(process):
-    """VmHWM: the kernel's own record, so looking seldom loses little."""
+    """VmHWM, the kernel's own peak, so rare polling loses little."""
     try:
         with open(f"/proc/{process}/status") as status:
             return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
@@ -127,7 +127,7 @@ def rounds(chorus, work, device, setting):
 
 
 def scale(chorus, device, count):
-    """configs/scale/100k_clients.yaml for some rounds. One worker: then what is not training is overhead."""
+    """configs/scale/100k_clients.yaml for some rounds. With one worker, everything but training is overhead."""
     with tempfile.TemporaryDirectory(prefix="chorus-bench-") as folder:
         overrides = [f"rounds={count}", f"device={device}", "evaluation.every=0", "federation.workers=1", "federation.threads=1",
                      "checkpoint.every=1000000"]

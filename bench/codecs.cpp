@@ -1,9 +1,9 @@
-// How fast updates become the bytes that travel, and back: filters, one thread, beside a copy of the same numbers.
+// Speed of the filters: encoding and decoding of updates with one thread, beside a copy of the same elements.
 //
 //     build/codecs [--size 20000000] [--tries 3] [--filters 'top_k, fp16']
 //
-// prints one JSON object: of each list of filters the float32 bytes a second that it encodes (which includes decoding
-// them once, to know what was lost) and decodes, the best of the tries, and how much smaller they are.
+// prints one JSON object: for each list of filters the float32 bytes per second of encoding (which includes decoding
+// once, to know what was lost) and decoding, the best of the tries, and the compression ratio.
 
 #include <ATen/Parallel.h>
 

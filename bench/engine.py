@@ -13,7 +13,7 @@ A rate is examples of a round / median seconds of the rounds after the first (me
 products every token passes, no embedding tables; tokens: real ones, no padding. Every side gets several settings; the
 table shows the best of each precision, the JSON all; W7 is told in milliseconds, where less is better. `of best peer` and `of
 like lengths` are ratios to the best peer with random batches and with batches of texts of like lengths.
-docs/performance.md says more.
+docs/explanation/performance.md says more.
 """
 import argparse
 import importlib.metadata

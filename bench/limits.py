@@ -1,8 +1,8 @@
-"""What the machine can do at most, measured in the run: FLOP/s of a large matrix product and bytes/s of a copy.
+"""Measures the limits of the machine: FLOP/s of a large matmul and bytes/s of a copy.
 
     python bench/limits.py --device cpu --threads 2
 
-A product of n x n matrices is 2 n^3 FLOP; a copy reads and writes, so it moves twice its bytes. The best of several tries.
+A matmul of n x n matrices is 2 n^3 FLOP; a copy reads and writes, so it moves twice its bytes. The best of several tries.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
 """The work that bench/engine.py gives to Chorus and to its peers: networks, texts and training, at three sizes.
 
 Texts are made of a made-up vocabulary in which every word is one token, so that both sides read the same token ids; the
-weights are random. `cuda` has the sizes of docs/performance.md, `cpu` fewer clients or shorter ones (examples/s is a rate,
+weights are random. `cuda` has the sizes of docs/explanation/performance.md, `cpu` fewer clients or shorter ones (examples/s is a rate,
 and a client's own work stays as it is), `quick` only enough to see that everything runs.
 """
 import dataclasses

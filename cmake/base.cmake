@@ -9,18 +9,18 @@ endif()
 
 option(CHORUS_TESTS "Build the tests" ON)
 option(CHORUS_BENCH "Build the benchmarks" OFF)
-option(CHORUS_UNITY "Compile several sources of a component as one: faster clean builds" OFF)
+option(CHORUS_UNITY "Compile several sources of a component as one, for faster clean builds" OFF)
 option(CHORUS_FUZZ "Build the fuzz targets (clang only)" OFF)
-# Newer compilers warn of more than we have seen; that must not break anybody's build.
+# Newer compilers have more warnings, which must not break a build.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   option(CHORUS_WERROR "Treat warnings as errors" ON)
 else()
   option(CHORUS_WERROR "Treat warnings as errors" OFF)
 endif()
-# -O3 buys nothing here (the heavy loops are LibTorch's) and costs compile time.
+# -O3 gains nothing here (the hot loops are LibTorch's) and costs compile time.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CHORUS_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined")
-set(CHORUS_PROGRAM_DIR "${CMAKE_BINARY_DIR}" CACHE PATH "Where the chorus program is put")
+set(CHORUS_PROGRAM_DIR "${CMAKE_BINARY_DIR}" CACHE PATH "Folder of the chorus program")
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -29,10 +29,10 @@ if(CCACHE)
       ${CCACHE})
 endif()
 
-# Every target of ours links this.
+# Linked by every target of Chorus.
 add_library(chorus_options INTERFACE)
 target_compile_options(chorus_options INTERFACE -Wall -Wextra -Wshadow -Wconversion)
-# Nobody reads errno after a square root, nor traps on a comparison; both keep loops from becoming vector code.
+# errno after math functions and floating-point traps are unused, and prevent vectorization.
 target_compile_options(chorus_options INTERFACE -fno-math-errno -fno-trapping-math)
 if(CHORUS_WERROR)
   target_compile_options(chorus_options INTERFACE -Werror)

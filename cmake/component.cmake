@@ -1,13 +1,15 @@
 # chorus_component(NAME [TORCH] [UNITY] [COLD] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
 #
-# One folder, one object target: every x.cpp here goes into chorus_NAME, every x_test.cpp into the test program
-# NAME_test. DEPENDS names the components whose headers this one may include; anything else fails to link. Object
-# targets, because a registration in a static library would be dropped by the linker. TORCH: all of it includes LibTorch
-# and is compiled with its precompiled header, which is slow to load; TORCH_SOURCES: only these do (params for params.cpp
-# and params_test.cpp), and become the targets chorus_NAME_torch and NAME_torch_test. UNITY: several sources may be
-# compiled as one where CHORUS_UNITY is on (see cmake/unity.cmake), so no two of them define the same name in an
-# anonymous namespace, nor do two of the tests. COLD: nothing here is slow, so it is hardly optimised and compiles
-# faster.
+# One folder, one object target: every x.cpp goes into chorus_NAME, every x_test.cpp into the test program NAME_test.
+# They are object targets because the linker drops registrations in a static library.
+#
+#   DEPENDS        components whose headers this one may include; anything else fails to link
+#   TORCH          all sources include LibTorch and use its precompiled header, which is slow to load
+#   TORCH_SOURCES  only these do (params for params.cpp and params_test.cpp), in the targets chorus_NAME_torch and
+#                  NAME_torch_test
+#   UNITY          several sources are compiled as one where CHORUS_UNITY is on (cmake/unity.cmake), so local names must
+#                  be unique among the sources, and among the tests
+#   COLD           nothing here is performance-critical: compile faster with little optimization
 
 include(precompiled)
 include(unity)
@@ -27,7 +29,7 @@ function(chorus_component NAME)
     list(REMOVE_ITEM plain ${heavy})
   endif()
 
-  # The transitive closure of the dependencies, in one list, for whoever links a program.
+  # The transitive closure of the dependencies, for linking a program.
   set(closure ${NAME})
   if(plain AND heavy)
     list(APPEND closure ${NAME}_torch)
@@ -57,7 +59,7 @@ function(chorus_component NAME)
   endif()
 endfunction()
 
-# chorus_group(NAME component...): DEPENDS NAME means all of these.
+# chorus_group(NAME component...): a name for all of these in DEPENDS.
 function(chorus_group NAME)
   set(closure)
   foreach(component ${ARGN})
@@ -68,7 +70,7 @@ function(chorus_group NAME)
   set_property(GLOBAL PROPERTY CHORUS_CLOSURE_${NAME} "${closure}")
 endfunction()
 
-# The objects and the test program of one component, or of the part of it that uses LibTorch.
+# The objects and the test program of a component, or of its part that uses LibTorch.
 function(chorus_objects NAME TORCH)
   cmake_parse_arguments(ARG "" "COMPONENT;UNITY" "SOURCES;LIBRARIES" ${ARGN})
   set(tests ${ARG_SOURCES})
@@ -94,7 +96,7 @@ function(chorus_objects NAME TORCH)
   endif()
 endfunction()
 
-# Links the objects of the components, and of all they depend on, into a program.
+# Links the objects of the components and their dependencies into a program.
 function(chorus_link TARGET)
   set(all)
   foreach(component ${ARGN})
@@ -106,7 +108,7 @@ function(chorus_link TARGET)
   target_link_libraries(${TARGET} PRIVATE chorus_options ${all})
 endfunction()
 
-# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, its cases known to ctest.
+# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, registered with ctest.
 function(chorus_test NAME)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
@@ -117,7 +119,7 @@ function(chorus_test NAME)
     target_precompile_headers(${NAME} REUSE_FROM chorus_plain_test_pch)
   endif()
   chorus_link(${NAME} ${ARG_COMPONENTS})
-  # LibTorch also where a test does not use it: the precompiled header is made with its definitions.
+  # Link LibTorch even where a test does not use it: the precompiled header needs its definitions.
   target_link_libraries(${NAME} PRIVATE chorus_torch GTest::gtest_main GTest::gmock)
   target_include_directories(${NAME} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_definitions(${NAME} PRIVATE CHORUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
@@ -147,7 +149,7 @@ function(chorus_fuzz NAME)
   set_property(GLOBAL APPEND PROPERTY CHORUS_FUZZERS ${NAME})
 endfunction()
 
-# One target for all of them, once every folder has been read.
+# One target for all fuzzers, after every folder has been read.
 function(chorus_all_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY CHORUS_FUZZERS)
   add_custom_target(fuzzers DEPENDS ${fuzzers})

@@ -1,5 +1,5 @@
-# Every third-party library, found in one place. Debian packages by default (tools/bootstrap lists them);
-# CMAKE_PREFIX_PATH points at a newer LibTorch when there is one.
+# Finds all third-party libraries. Debian packages by default (tools/bootstrap lists them); set CMAKE_PREFIX_PATH for a
+# newer LibTorch.
 
 find_package(Threads REQUIRED)
 find_package(Torch REQUIRED)
@@ -10,17 +10,16 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# LibTorch's own target carries its include folders and flags; ours marks them as system headers.
-# The standard library comes before it, because PyPI's libtorch.so exports pieces of an old one (std::filesystem) that
-# would otherwise be taken.
+# LibTorch's target has its include folders and flags; ours marks them as system headers. The standard library comes
+# first, because PyPI's libtorch.so exports parts of an old one (std::filesystem).
 add_library(chorus_torch INTERFACE)
 target_link_libraries(chorus_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 target_include_directories(chorus_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 separate_arguments(CHORUS_TORCH_FLAGS UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(chorus_torch INTERFACE ${CHORUS_TORCH_FLAGS})
 
-# The libraries behind Debian's LibTorch, for products without LibTorch's own overhead. Without them they go through
-# LibTorch. oneDNN's is faster where it has kernels for the processor.
+# The libraries behind Debian's LibTorch, for matmuls without LibTorch's overhead; optional. oneDNN is faster where it has
+# kernels for the processor.
 find_library(OPENBLAS NAMES openblas libopenblas.so.0)
 add_library(chorus_blas INTERFACE)
 if(OPENBLAS)
@@ -35,13 +34,13 @@ if(OPENBLAS)
   endif()
 endif()
 
-# Dozens of programs are linked; gold takes half as long as the usual linker. It stumbles over PyPI's libtorch.so.
+# gold links the many test programs in half the time, but fails on PyPI's libtorch.so.
 find_program(GOLD ld.gold)
 if(GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT Torch_DIR MATCHES "python")
   add_link_options(-fuse-ld=gold)
 endif()
 
-# Kernels of our own are compiled at run time; here only CUDA's headers are needed.
+# GPU kernels are compiled at run time; the build needs only CUDA's headers.
 if(TARGET torch_cuda)
   find_package(CUDAToolkit)
   if(CUDAToolkit_FOUND)
@@ -57,7 +56,7 @@ else()
   set(CHORUS_YAML yaml-cpp)
 endif()
 
-# Unicode tables. CHORUS_UTF8PROC_SOURCE names a source folder for machines without the package.
+# Unicode tables. Set CHORUS_UTF8PROC_SOURCE to a source folder on machines without the package.
 set(CHORUS_UTF8PROC_SOURCE "" CACHE PATH "utf8proc sources, where the library is not installed")
 find_library(UTF8PROC_LIBRARY utf8proc)
 find_path(UTF8PROC_INCLUDE utf8proc.h)
@@ -74,7 +73,7 @@ else()
   message(FATAL_ERROR "utf8proc is missing: run tools/bootstrap, or set CHORUS_UTF8PROC_SOURCE to its sources")
 endif()
 
-# Optional: without it the folders that need it are not built and their names are not registered.
+# Optional: without it the folders that need it are not built, and their names are listed as unavailable.
 find_package(HDF5 COMPONENTS C)
 find_package(Protobuf)
 find_library(ZSTD_LIBRARY zstd)
@@ -85,8 +84,8 @@ if(ZSTD_LIBRARY AND ZSTD_INCLUDE)
   target_include_directories(chorus_zstd_library SYSTEM INTERFACE ${ZSTD_INCLUDE})
 endif()
 
-# Newer LibTorch carries headers of other versions of fmt and protobuf, which would hide those that fit the libraries.
-# chorus_prefer(folder/with/headers name): <name/...> is taken from there.
+# Newer LibTorch ships headers of other fmt and protobuf versions, which would hide the matching ones.
+# chorus_prefer(folder/with/headers name): takes <name/...> from there.
 function(chorus_prefer INCLUDE NAME)
   foreach(folder ${TORCH_INCLUDE_DIRS})
     if(EXISTS "${folder}/${NAME}" AND NOT folder STREQUAL INCLUDE)

@@ -1,7 +1,7 @@
-# Headers that are compiled once, for everybody. Each is a target of its own with few definitions, because a precompiled
-# header serves only those who define at least as much.
+# Precompiled headers shared by all targets. Each is its own target with few definitions, because a precompiled header
+# works only for targets with at least the same definitions.
 #
-# Tests and subcommands are hardly optimised in a release build: what they call is. -Og, because it compiles faster than
+# Tests and subcommands use little optimization in a release build; what they call is optimized. -Og, because it compiles faster than
 # -O0 (which emits every inline function of LibTorch) and may use the headers that were precompiled with -O2.
 set(CHORUS_QUICK_OPTIONS $<$<CONFIG:Release>:-Og>)
 

@@ -1,4 +1,4 @@
-# What was configured, in a few lines.
+# Prints a summary of the configuration.
 get_property(components GLOBAL PROPERTY CHORUS_COMPONENTS)
 list(JOIN components " " components)
 message(STATUS "Chorus ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}), LibTorch ${Torch_VERSION}")

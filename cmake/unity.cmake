@@ -1,9 +1,9 @@
-# chorus_unity(TARGET): compiles several sources of a target as one, where CHORUS_UNITY is on. Most of the time of a
-# small source goes into what it includes (the precompiled header of LibTorch alone costs 4 s, that of JSON 1 s), so a
-# clean build takes half as long. The batches are about CHORUS_UNITY_KILOBYTES of text each: large enough to share that
-# cost, small enough that no core waits long for the last one.
+# chorus_unity(TARGET): compiles several sources of a target as one where CHORUS_UNITY is on. Most of the compile time of
+# a small source is its includes (the precompiled header of LibTorch alone costs 4 s, that of JSON 1 s), so a clean build
+# takes half as long. Batches have about CHORUS_UNITY_KILOBYTES of text: large enough to share that cost, small enough to
+# balance the cores.
 
-set(CHORUS_UNITY_KILOBYTES 80 CACHE STRING "How much text is compiled as one where CHORUS_UNITY is on")
+set(CHORUS_UNITY_KILOBYTES 80 CACHE STRING "Kilobytes of text per unity batch")
 
 function(chorus_unity TARGET)
   if(NOT CHORUS_UNITY)
@@ -15,7 +15,7 @@ function(chorus_unity TARGET)
     file(SIZE "${source}" size)
     math(EXPR total "${total} + ${size}")
   endforeach()
-  # Equal shares: the batch of a source follows from how much text stands before its middle.
+  # Equal shares: the batch of a source follows from the amount of text before its middle.
   math(EXPR batches "${total} / (${CHORUS_UNITY_KILOBYTES} * 1000) + 1")
   set(before 0)
   foreach(source ${sources})
@@ -25,6 +25,6 @@ function(chorus_unity TARGET)
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${batch}")
   endforeach()
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # A source may use its own local types in a class it alone defines; to the compiler that source is now a header.
+  # A source may use its local types in a class that it alone defines; in a unity build the compiler sees it as a header.
   target_compile_options(${TARGET} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Loads with the Python library the safetensors files that Chorus wrote, and compares them with its own.
+"""Loads safetensors files written by Chorus with the Python library and compares them with their source.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install safetensors numpy ml_dtypes
     CHORUS_TEST_OUTPUT=/tmp/written build/release/src/core/files/core_files_test --gtest_filter='SafetensorsTest.Writes*'
     /tmp/venv/bin/python bench/peers/check_safetensors.py /tmp/written
 
-FOLDER/every_type.safetensors must equal the tensors of tests/fixtures/checkpoints/make_safetensors.py, and what Python
-refuses must be what Chorus refuses: the same malformed files as in src/core/files/safetensors_test.cpp are tried here.
+FOLDER/every_type.safetensors must equal the tensors of tests/fixtures/checkpoints/make_safetensors.py, and Python
+must reject what Chorus rejects: the malformed files of src/core/files/safetensors_test.cpp are tried here.
 """
 import json
 import pathlib

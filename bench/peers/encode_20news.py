@@ -4,10 +4,10 @@
     taskset -c 0 python3 bench/peers/encode_20news.py --chorus build/chorus \
         --data ../shared/data/20news --tokenizer ../shared/data/vocab/bert-base-uncased
 
-Both sides get one core and one thread, read the same gzipped JSON lines and cut at the same length; the ids must be the
-same in number. The times are of the work without the start of the process (imports, dynamic linking): reading the files,
-loading the tokenizer, tokenizing. `cpu` is processor time, which a busy machine does not change; Chorus's includes the
-start of its process. Needs: pip install tokenizers.
+Both sides get one core and one thread, read the same gzipped JSON lines and truncate to the same length; the number
+of ids must be equal. The times exclude the process start (imports, dynamic linking): reading the files, loading the
+tokenizer, tokenizing. `cpu` is processor time, which a busy machine does not change; Chorus's includes the start of its
+process. Needs: pip install tokenizers.
 """
 import argparse
 import glob

@@ -1,8 +1,8 @@
 """Flower's simulation (Ray actors) as a peer: the client training of torch_loop.py behind Flower's NumPyClient and FedAvg.
 bench/engine.py calls it; needs: pip install 'flwr[simulation]'.
 
-Each actor keeps one model between clients, which is more than Flower asks for. A round is timed from the moment the
-strategy picks the clients until it has averaged.
+Each actor keeps one model between clients, which Flower does not require. A round is timed from the selection of the
+clients to the end of the averaging.
 """
 import os
 import time
@@ -22,7 +22,7 @@ TRAINER = []  # the one of this actor
 
 
 def trainer_of(actor_work, device, setting):
-    """Made when the actor trains its first client; `actor_work` fetches the workload."""
+    """Created when the actor trains its first client; `actor_work` fetches the workload."""
     from peers.torch_loop import Trainer
     if not TRAINER:
         TRAINER.append(Trainer(actor_work(), device, setting))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/tokenizers: small vocabularies trained here, and what the Hugging Face library makes of texts.
+"""Writes tests/golden/tokenizers: small vocabularies trained here, and encodings of texts by the Hugging Face library.
 
     pip install tokenizers==0.23.3 transformers==5.22.2 sentencepiece==0.2.2
     python bench/peers/make_tokenizer_golden.py
 
-The folders hold the files a Hugging Face folder has; <name>.jsonl holds a case a line: text (or words, or text and
+The folders are Hugging Face folders; <name>.jsonl holds one case per line: text (or words, or text and
 second), options, and the expected ids, character offsets, type ids, windows and decoded text.
 """
 import io

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How hard the embedded corpora are, judged by simple models that know nothing of the generator.
+"""Measures the difficulty of the generated corpora with simple models.
 
     pip install scikit-learn
     for f in text_classification pair_classification pair_regression seq_tagging span_extraction seq2seq language_model; do
       chorus data make --formulation $f --examples 4000 --seed 1 --out DIR/$f.jsonl; done
     python3 bench/peers/synthetic_difficulty.py DIR
 
-Train on the first 2,000 examples, test on the next 500. Needs scikit-learn; no part of the build or the tests.
+Train on the first 2,000 examples, test on the next 500. Needs scikit-learn; not part of the build or the tests.
 """
 import collections
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chorus's tokenizers beside the Hugging Face `tokenizers` library: the same ids and offsets, and how fast.
+"""Compares Chorus's tokenizers with the Hugging Face `tokenizers` library: ids, offsets and speed.
 
     python bench/peers/tokenizers_compare.py --data ../shared/data --chorus build/chorus
 
@@ -92,7 +92,7 @@ SOURCES = ["irc", "20news", "shakespeare", "glue", "imdb", "agnews", "xlsum_titl
 
 
 def real_lines(data, wanted):
-    """Lines of every source in turn, so that no one kind of text fills the sample."""
+    """Lines of every source in turn, so that no kind of text dominates the sample."""
     import gzip
 
     lines = []

@@ -1,8 +1,7 @@
 """The peer of bench/aggregation.cpp: the weighted mean of many updates as a loop of PyTorch operations, and as Flower does
 it with NumPy where that is installed. bench/engine.py calls it.
 
-A few update buffers are fed again and again, as in bench/aggregation.cpp, so that memory stays small. Counted are the bytes
-of updates read.
+A few update buffers are reused, as in bench/aggregation.cpp, to save memory. Only the bytes of updates read are counted.
 """
 import importlib.util
 import time
@@ -34,7 +33,7 @@ def in_place(updates, count):
 
 
 def flower(updates, count):
-    """It wants all updates at once and makes a product of each; in tens, so that memory does not fill."""
+    """Flower takes all updates at once and scales each; ten at a time, to limit memory."""
     from flwr.server.strategy.aggregate import aggregate
     arrays = [update.numpy() for update in updates]
     parts = []
@@ -45,7 +44,7 @@ def flower(updates, count):
 
 
 def measure(device, threads, count, size, tries=3):
-    """Bytes/s of each way, the best of some tries."""
+    """Bytes/s of each method, the best of several tries."""
     torch.set_num_threads(threads)
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
     updates = [torch.full((size,), float(i), device=device) for i in range(BUFFERS)]

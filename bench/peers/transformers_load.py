@@ -1,8 +1,8 @@
-"""Does Hugging Face transformers load what Chorus writes, and get the same logits?
+"""Checks that Hugging Face transformers loads what Chorus writes and computes the same logits.
 
     python3 bench/peers/transformers_load.py [PARITY_FOLDER...]
 
-Each parity folder (tests/fixtures/parity by default) is written anew by `chorus model convert`, in float32, in shards
+Each parity folder (tests/fixtures/parity by default) is rewritten by `chorus model convert`, in float32, in shards
 and in float16, loaded with from_pretrained, and run on the inputs of its expected.safetensors. Needs torch,
 transformers and safetensors.
 """

@@ -23,7 +23,7 @@ std::vector<int> times(std::initializer_list<std::pair<int, int>> runs) {
   return result;
 }
 
-// REFERENCE 4.3, from the logs of the published code: the configuration and the round at the end of every trial.
+// From the logs of the code of Cai et al. 2023: the configuration and the round at the end of every trial.
 std::vector<Schedule> schedules() {
   return {
       {"20news",
@@ -59,7 +59,7 @@ std::vector<Schedule> schedules() {
   };
 }
 
-// REFERENCE 4.3, step 3: 4 bytes a parameter, both ways at 1 MB/s, cached batches of length 256 on a TX2.
+// Cai et al. 2023: 4 bytes per parameter, both ways at 1 MB/s, cached batches of length 256 on a TX2.
 double round_seconds(const Variant& variant, double batches) {
   static const DeviceProfile profile = find_profile("jetson_tx2");
   static const Link link = constant_link(1, 1);

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Writes small files in FedNLP's HDF5 layout with h5py (Debian: python3-h5py), and what h5py reads from them.
+"""Writes small files in FedNLP's HDF5 layout with h5py (Debian: python3-h5py), and records what h5py reads from them.
 
     /usr/bin/python3 tests/golden/make_fednlp_h5.py
 
 makes tests/fixtures/data/fednlp/*_data.h5 and fednlp_h5.txt beside it: for each file (and for each of
-../shared/data/fednlp_h5 when that is there) its name, the number of examples, and the CRC-32 of all fields in order.
-The C++ reader must come to the same numbers.
+../shared/data/fednlp_h5 if it exists) its name, the number of examples, and the CRC-32 of all fields in order.
+The C++ reader must compute the same values.
 """
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes cases for the metrics and their values from the reference implementations, and compares Chorus with them.
+"""Generates test cases for the metrics with values of the reference implementations, and compares Chorus with them.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install seqeval==1.2.2 rouge-score==0.1.2 nltk scikit-learn scipy transformers==4.44.2
@@ -11,7 +11,7 @@
 References: scikit-learn, scipy.stats, seqeval, rouge-score (with nltk's stemmer), str.lower of this Python, the official
 SQuAD v1.1 script (allennlp.tools.squad_eval is a copy of it), the official v2.0 functions
 (transformers.data.metrics.squad_metrics), and for FedNLP's ROUGE-L pycocoevalcap, which has the code FedNLP uses.
-Nothing of them is reimplemented here.
+None of them is reimplemented here.
 """
 import importlib.util
 import json
@@ -41,7 +41,7 @@ warnings.filterwarnings("ignore")
 
 
 def load(package, path):
-    """A module by its file: the packages around it need libraries that have nothing to do with it."""
+    """Loads a module from its file, because its package needs unrelated libraries."""
     root = Path(importlib.util.find_spec(package).submodule_search_locations[0])
     spec = importlib.util.spec_from_file_location("reference_" + Path(path).stem, root / path)
     module = importlib.util.module_from_spec(spec)
@@ -92,7 +92,7 @@ def text(rng, most=12):
 
 
 def changed(rng, original, most=12):
-    """Something like the original, so that scores are neither 0 nor 1."""
+    """A variation of the original, so that scores are neither 0 nor 1."""
     if rng.random() < 0.1:
         return original
     if rng.random() < 0.1:

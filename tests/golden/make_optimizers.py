@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Steps of PyTorch's and Hugging Face's optimisers and schedules: tests/golden/optimizers.json.
+"""Steps of PyTorch's and Hugging Face's optimizers and schedules: tests/golden/optimizers.json.
 
     python3 tests/golden/make_optimizers.py > tests/golden/optimizers.json
 
-A matrix [3, 4] and a vector [5] start at known numbers; the gradient of step t is sin(k + t) of the k-th number, matrix
+A matrix [3, 4] and a vector [5] start at known values; the gradient of step t is sin(k + t) for the k-th element, matrix
 first. Needs torch and transformers.
 """
 import json

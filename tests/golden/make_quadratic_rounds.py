@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rounds of federated methods on quadratics, worked out with numpy in float64: tests/golden/quadratic_rounds.json.
+"""Rounds of federated methods on quadratics, computed with numpy in float64: tests/golden/quadratic_rounds.json.
 
     python3 tests/golden/make_quadratic_rounds.py > tests/golden/quadratic_rounds.json
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Reads a partition file that Chorus wrote the way FedNLP does (h5py, REFERENCE layout) and checks it.
+"""Reads a partition file of Chorus like FedNLP does (h5py) and checks it.
 
     chorus partition make --data DATA --method label_dirichlet --clients 10 --out p.h5
     chorus partition make --data DATA --method label_dirichlet --clients 10 --out p.json
     /usr/bin/python3 tests/golden/read_partition_h5py.py p.h5 p.json
 
-Exits with 1 when the layout is not FedNLP's, an example is held twice, or the JSON file tells otherwise.
+Exits with 1 when the layout is not FedNLP's, an example is held twice, or the JSON file differs.
 Needs h5py (Debian: python3-h5py); neither the build nor the tests need this script.
 """
 import json

@@ -66,11 +66,11 @@ TEST_F(CliTest, HelpIsThereForWhoNeedsIt) {
 TEST_F(CliTest, MistypedCommandsAndOptions) {
   const Outcome command = chorus("valdate x.yaml");
   EXPECT_EQ(command.status, 2);
-  EXPECT_THAT(command.output, HasSubstr("chorus: there is no command 'valdate'; did you mean 'validate'?"));
+  EXPECT_THAT(command.output, HasSubstr("chorus: unknown command 'valdate'; did you mean 'validate'?"));
   const Outcome option = chorus("list --jsn");
   EXPECT_EQ(option.status, 2);
-  EXPECT_THAT(option.output, AllOf(HasSubstr("there is no option --jsn; did you mean '--json'?"),
-                                   HasSubstr("Try 'chorus list --help'")));
+  EXPECT_THAT(option.output,
+              AllOf(HasSubstr("unknown option --jsn; did you mean '--json'?"), HasSubstr("Try 'chorus list --help'")));
   EXPECT_EQ(chorus("validate").status, 2);
   EXPECT_EQ(chorus("--verbose").status, 2);
   EXPECT_EQ(chorus("list --quiet --verbose").status, 2);
@@ -84,10 +84,10 @@ TEST_F(CliTest, ListShowsKindsAndNames) {
   EXPECT_THAT(chorus("list --json").output, HasSubstr("["));
   const Outcome wrong = chorus("list nothing-like-it");
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_THAT(wrong.output, HasSubstr("there is no kind 'nothing-like-it'"));
+  EXPECT_THAT(wrong.output, HasSubstr("unknown kind 'nothing-like-it'"));
   const Outcome nobody = chorus("describe nothing-like-it");
   EXPECT_EQ(nobody.status, 2);
-  EXPECT_THAT(nobody.output, HasSubstr("nothing is called 'nothing-like-it'"));
+  EXPECT_THAT(nobody.output, HasSubstr("unknown name 'nothing-like-it'"));
 }
 
 TEST_F(CliTest, ValidateSaysWhatIsWrong) {
@@ -103,7 +103,7 @@ TEST_F(CliTest, ValidateSaysWhatIsWrong) {
   EXPECT_THAT(binary.output, HasSubstr("is not a text file"));
   const Outcome kind = chorus("validate " + file("kind.yaml", "kind: exprimnt-of-mine\n"));
   EXPECT_EQ(kind.status, 2);
-  EXPECT_THAT(kind.output, HasSubstr("kind: there is no config 'exprimnt-of-mine'"));
+  EXPECT_THAT(kind.output, HasSubstr("kind: unknown config 'exprimnt-of-mine'"));
 }
 
 TEST_F(CliTest, AFullDiskIsNoticed) {
@@ -117,7 +117,7 @@ TEST_F(CliTest, AWrongLogLevelIsNamed) {
   const Outcome outcome = chorus("list --verbose");
   ::unsetenv("CHORUS_LOG");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_THAT(outcome.output, HasSubstr("CHORUS_LOG: 'loud' is no log level"));
+  EXPECT_THAT(outcome.output, HasSubstr("CHORUS_LOG: 'loud' is not a log level"));
 }
 
 }  // namespace

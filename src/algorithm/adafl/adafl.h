@@ -9,10 +9,10 @@
 
 namespace chorus {
 
-/// AdaFL (paper 003): adapters that grow while they are trained. The round's clients are dealt to three groups, which
-/// run FedAvg with the present configuration, a deeper one and a wider one. When a group has used up the trial interval
-/// of emulated time it waits for the others; then the server scores the three and all go on from the best, the added
-/// parts as they were initialised. Fast configurations make more rounds in the same time.
+/// AdaFL (Cai et al. 2023): adapters that grow while they are trained. The round's clients are dealt to three groups,
+/// which run FedAvg with the present configuration, a deeper one and a wider one. When a group has used up the trial
+/// interval of emulated time it waits for the others; then the server scores the three and all go on from the best, the
+/// added parts as they were initialised. Fast configurations make more rounds in the same time.
 ///
 /// Needs a tuning that can grow (pfeiffer, houlsby, lora, prefix), whose width and depth are the largest allowed, and
 /// `emulation`, whose clock the trials are measured by. While a trial goes on, the model that is evaluated is that of

@@ -7,7 +7,7 @@
 
 namespace chorus {
 
-/// How AdaFL's configuration grows (paper 003, Algorithm 1; the numbers as in the published code, REFERENCE 4.3).
+/// How AdaFL's configuration grows (Cai et al. 2023, Algorithm 1; values as in the published code).
 struct ConfiguratorRules {
   double interval = 90;        ///< emulated seconds of a trial at depth 0
   double expand = 4;           ///< a trial at depth D lasts interval * (expand * D + 1)

@@ -13,11 +13,11 @@ struct EcqConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Error-compensated quantisation (ECQ-SGD, Wu et al. 2018), what paper 003 cites for its baselines FTQ and LFQ: the
-/// stochastic uniform quantiser, and every sender adds what it has lost so far,
+/// Error-compensated quantisation (ECQ-SGD, Wu et al. 2018), what Cai et al. 2023 cites for its baselines FTQ and LFQ:
+/// the stochastic uniform quantiser, and every sender adds what it has lost so far,
 ///     sent = Q(x + alpha e),   e' = beta e + x - sent
-/// With alpha = beta = 1 it is ordinary error feedback; smaller ones forget old errors. The INT8 and INT4 of paper 003
-/// are bits: 8 and bits: 4. Bytes: as the filter uniform.
+/// With alpha = beta = 1 it is ordinary error feedback; smaller ones forget old errors. The INT8 and INT4 of Cai et al.
+/// 2023 are bits: 8 and bits: 4. Bytes: as the filter uniform.
 class EcqFilter : public UniformFilter {
  public:
   explicit EcqFilter(const EcqConfig& config)

@@ -38,7 +38,7 @@ struct Unpacked {
 ///     const Unpacked back = chain.decode(packed.bytes, n);
 ///
 /// Error feedback is one memory for the whole list (core/ports/filter.h), under place + "error": what is lost by
-/// leaving numbers out and by rounding the others. The bytes stand in docs/formats.md, "Packed tensors".
+/// leaving numbers out and by rounding the others. The bytes stand in docs/reference/formats.md, "Packed tensors".
 class FilterChain {
  public:
   /// ConfigError for a list with an order_mistake.

@@ -4,8 +4,8 @@
 
 namespace chorus {
 
-/// FedAvg (McMahan et al. 2017; paper 000, section 2). In round t every client k of the cohort trains from the global
-/// model w_t and the server takes the weighted mean:
+/// FedAvg (McMahan et al. 2017; Lin et al. 2022, section 2). In round t every client k of the cohort trains from the
+/// global model w_t and the server takes the weighted mean:
 ///     w_{t+1} = w_t + sum_k p_k (w_k - w_t),   p_k = n_k / sum_j n_j
 class FedAvg : public Algorithm {
  public:

@@ -16,8 +16,8 @@ struct FedLoraConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// LoRA among clients that can afford different ranks r_k <= r (paper 004, section 3.2). A client of rank r_k gets,
-/// trains and sends the first r_k rows of every A and columns of every B.
+/// LoRA among clients that can afford different ranks r_k <= r ("Federated Learning for Privacy-Preserving NLP",
+/// section 3.2). A client of rank r_k gets, trains and sends the first r_k rows of every A and columns of every B.
 ///
 ///     zero_padding   A = sum_k p_k pad(A_k),  B = sum_k p_k pad(B_k)               (HetLoRA, Cho et al. 2024)
 ///     product        D = sum_k p_k B_k A_k = U S V^T,  B = U_r sqrt(S_r),  A = sqrt(S_r) V_r^T

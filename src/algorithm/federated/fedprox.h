@@ -10,7 +10,7 @@ struct FedProxConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// FedProx (Li et al. 2020; paper 000, section 2): FedAvg whose clients minimise
+/// FedProx (Li et al. 2020; Lin et al. 2022, section 2): FedAvg whose clients minimise
 ///     F_k(w) + mu / 2 |w - w_t|^2
 /// The term enters as its gradient, mu (w - w_t), before clipping.
 class FedProx : public Algorithm {

@@ -16,7 +16,7 @@
 namespace chorus {
 namespace {
 
-// Client numbers index an array, so a wild one in a file must not decide how much memory is taken.
+// Client numbers index an array, so a huge one in a file must not exhaust memory.
 constexpr std::uint64_t kMostClients = 100'000'000;
 
 struct Line {
@@ -39,13 +39,13 @@ std::optional<Number> number_in(std::string_view text) {
   return value;
 }
 
-/// What a line said, or a sentence about what is wrong with it.
+/// A parsed line, or what is wrong with it.
 std::pair<Line, std::string> checked(std::optional<std::uint64_t> client, std::optional<double> start,
                                      std::optional<double> end) {
   Line line;
   if (!client || *client >= kMostClients) return {line, "client must be a number from 0"};
   if (!start || !end || !std::isfinite(*start) || !std::isfinite(*end)) return {line, "start and end must be numbers"};
-  if (*start < 0) return {line, fmt::format("start is {}; time begins at 0", *start)};
+  if (*start < 0) return {line, fmt::format("start is {}; it must not be negative", *start)};
   if (*end <= *start) return {line, fmt::format("end ({}) must come after start ({})", *end, *start)};
   return {{static_cast<ClientId>(*client), *start, *end}, ""};
 }
@@ -58,14 +58,14 @@ std::pair<Line, std::string> parse_csv(std::string_view text) {
     begin = comma + 1;
   }
   if (fields.size() != 3) {
-    return {{}, fmt::format("{} columns where client,start,end are 3; the line may be cut off", fields.size())};
+    return {{}, fmt::format("{} columns, but client,start,end are 3; the line may be truncated", fields.size())};
   }
   return checked(number_in<std::uint64_t>(fields[0]), number_in<double>(fields[1]), number_in<double>(fields[2]));
 }
 
 std::pair<Line, std::string> parse_json(std::string_view text) {
   const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
-  if (!value.is_object()) return {{}, "not a JSON object; the line may be cut off"};
+  if (!value.is_object()) return {{}, "not a JSON object; the line may be truncated"};
   const auto number = [&](const char* key) -> std::optional<double> {
     const auto found = value.find(key);
     if (found == value.end() || !found->is_number()) return {};
@@ -102,7 +102,7 @@ AvailabilityTrace AvailabilityTrace::read(const std::filesystem::path& path) {
         std::string header(line);
         std::erase_if(header, [](char c) { return c == ' ' || c == '\t'; });
         if (header != "client,start,end") {
-          throw wrong("an availability trace begins with the line client,start,end (or with { for JSONL)");
+          throw wrong("an availability trace must begin with the line client,start,end (or with { for JSONL)");
         }
         continue;
       }
@@ -116,7 +116,7 @@ AvailabilityTrace AvailabilityTrace::read(const std::filesystem::path& path) {
     trace.end_ = std::max(trace.end_, parsed.end);
     lines.push_back(parsed);
   }
-  if (lines.empty()) throw DataError(fmt::format("{}: there is no line client,start,end in it", trace.path_));
+  if (lines.empty()) throw DataError(fmt::format("{}: has no lines client,start,end", trace.path_));
 
   std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
     return a.client != b.client ? a.client < b.client : a.start < b.start;
@@ -148,8 +148,8 @@ bool AvailabilityTrace::reachable(ClientId client, double t, double period) cons
 void AvailabilityTrace::check_clients(std::size_t clients) const {
   if (offsets_.size() > clients + 1) {
     throw DataError(fmt::format(
-        "{}:{}: client {} is unknown: the federation has {} clients, 0 to {}; is this the trace of another partition?",
-        path_, last_line_, offsets_.size() - 2, clients, static_cast<std::int64_t>(clients) - 1));
+        "{}:{}: client {} is unknown: the federation has {} clients, 0 to {}; use the trace of this partition", path_,
+        last_line_, offsets_.size() - 2, clients, static_cast<std::int64_t>(clients) - 1));
   }
 }
 

@@ -11,13 +11,13 @@
 namespace chorus {
 
 void AvailableConfig::describe(ConfigVisitor& v) {
-  v.field("selector", selector, "who chooses among those that can be reached");
-  v.field("trace", trace, "file of client,start,end lines; without one, the diurnal model").path().existing();
+  v.field("selector", selector, "chooses among the reachable clients");
+  v.field("trace", trace, "file of client,start,end lines; unset: the diurnal model").path().existing();
   v.field("unit", unit, {{"rounds", TraceUnit::kRounds}, {"seconds", TraceUnit::kSeconds}},
-          "what the trace counts: rounds, or seconds of the emulated clock");
-  v.field("period", period, "the trace begins again after so many units; 0: never").at_least(0);
-  v.field("rounds_per_day", rounds_per_day, "diurnal model: rounds in a day").above(0);
-  v.field("share", share, "diurnal model: share of each day a client can be reached").above(0).at_most(1);
+          "unit of the trace: rounds, or seconds of the emulated clock");
+  v.field("period", period, "the trace repeats after this many units; 0: never").at_least(0);
+  v.field("rounds_per_day", rounds_per_day, "diurnal model: rounds per day").above(0);
+  v.field("share", share, "diurnal model: share of each day that a client is reachable").above(0).at_most(1);
   v.field("spread", spread, "diurnal model: share of the day over which the clients' mornings are spread")
       .at_least(0)
       .at_most(1);
@@ -30,15 +30,15 @@ AvailableSelector::AvailableSelector(const AvailableConfig& config) : config_(co
 std::vector<std::uint8_t> AvailableSelector::reachable(const SelectionContext& context) const {
   std::vector<std::uint8_t> answer(context.sizes.size(), 0);
   check(context.reachable.empty() || context.reachable.size() == answer.size(),
-        "reachable has another number of clients than sizes");
+        "reachable and sizes have different numbers of clients");
   double now = static_cast<double>(context.round);
   if (trace_) {
     trace_->check_clients(answer.size());
     if (config_.unit == TraceUnit::kSeconds) {
       if (!context.seconds) {
         throw ConfigError(fmt::format(
-            "the availability trace {} counts seconds, but this run keeps no emulated clock; give the clients device "
-            "profiles, or a trace with unit: rounds",
+            "the availability trace {} is in seconds, but this run has no emulated clock; add the key `emulation`, or "
+            "use a trace with unit: rounds",
             *config_.trace));
       }
       now = *context.seconds;
@@ -65,15 +65,15 @@ std::size_t AvailableSelector::most(const SelectionContext& context) const {
 }
 
 std::size_t AvailableSelector::most_ever(const SelectionContext& context) const {
-  reachable(context);  // a trace that does not fit is told of
+  reachable(context);  // reports a trace that does not fit
   SelectionContext everyone = context;
   everyone.reachable = {};
   return inner_->most_ever(everyone);
 }
 
 std::vector<ClientId> AvailableSelector::select(const SelectionContext& context) const {
-  // What could never be fulfilled is a mistake in the configuration, not bad luck with who is there.
-  check_count(context, most_ever(context), "that could be selected if all were reachable");
+  // A request that can never be met is a mistake in the configuration, not a matter of availability.
+  check_count(context, most_ever(context), "clients that could be selected if all were reachable");
   const std::vector<std::uint8_t> answer = reachable(context);
   SelectionContext now = context;
   now.reachable = answer;
@@ -84,7 +84,7 @@ std::vector<ClientId> AvailableSelector::select(const SelectionContext& context)
 namespace {
 
 const Registration<Selectors, AvailableConfig> kRegisteredAvailable{
-    "available", "clients that come and go, by a trace or by the time of day",
+    "available", "clients that come and go, by a trace or the time of day",
     [](const AvailableConfig& config) { return std::make_unique<AvailableSelector>(config); }};
 
 }  // namespace

@@ -107,9 +107,9 @@ TEST_F(Available, TakesAllThatAreThereWhenTheyAreFew) {
   EXPECT_EQ(selector->select(context).size(), 1u);
   context.round = 2;
   EXPECT_TRUE(selector->select(context).empty());
-  context.count = 6;  // can never be
+  context.count = 6;  // impossible
   EXPECT_THAT([&] { selector->select(context); },
-              ThrowsMessage<ConfigError>(HasSubstr("6 clients a round are asked for, but there are 5")));
+              ThrowsMessage<ConfigError>(HasSubstr("clients_per_round is 6, but there are 5")));
   const std::vector<double> fewer(3, 1);
   EXPECT_THAT([&] { selector->select({.sizes = fewer, .count = 1}); },
               ThrowsMessage<DataError>(AllOf(HasSubstr("trace.csv:5"), HasSubstr("client 4 is unknown"))));
@@ -128,7 +128,7 @@ TEST_F(Available, CountsSecondsOfTheEmulatedClock) {
   const auto selector = configured("{trace: " + trace + ", unit: seconds, period: 120}");
   const std::vector<double> sizes(2, 1);
   SelectionContext context{.sizes = sizes, .count = 1, .round = 70};
-  EXPECT_THAT([&] { selector->select(context); }, ThrowsMessage<ConfigError>(HasSubstr("keeps no emulated clock")));
+  EXPECT_THAT([&] { selector->select(context); }, ThrowsMessage<ConfigError>(HasSubstr("has no emulated clock")));
   context.seconds = 59.5;
   EXPECT_THAT(selector->select(context), ElementsAre(0));
   context.seconds = 60;
@@ -145,7 +145,7 @@ TEST_F(Available, HasADay) {
   AvailableConfig config;
   config.rounds_per_day = 10;
   config.share = 0.3;
-  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // every day the same
+  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // the same every day
   EXPECT_NE(reachable(config, 3), reachable(config, 4));
   std::vector<int> days(sizes.size(), 0);
   for (std::uint64_t round = 0; round < 10; ++round) {
@@ -162,7 +162,7 @@ TEST_F(Available, HasADay) {
   config.spread = 0;
   EXPECT_EQ(reachable(config, 2), std::vector<std::uint8_t>(4000, 1));
   EXPECT_EQ(reachable(config, 3), std::vector<std::uint8_t>(4000, 0));
-  config.spread = 0.1;  // one time zone: at night nobody is there
+  config.spread = 0.1;  // one time zone: no client at night
   EXPECT_EQ(reachable(config, 8), std::vector<std::uint8_t>(4000, 0));
   EXPECT_EQ(reachable(config, 1), std::vector<std::uint8_t>(4000, 1));
 }

@@ -11,7 +11,7 @@ namespace chorus {
 
 DeviceCoverage::DeviceCoverage(std::span<const double> sizes, std::size_t groups)
     : times_(sizes.size(), 0), group_of_(sizes.size(), 0) {
-  check(groups > 0 && groups <= 65535, "coverage by 0 or more than 65,535 groups");
+  check(groups > 0 && groups <= 65535, "coverage needs 1 to 65,535 groups");
   const std::vector<ClientId> order = by_activity(sizes);
   clients_ = order.size();
   groups_.resize(std::min(groups, clients_));
@@ -38,8 +38,8 @@ void DeviceCoverage::add(std::span<const ClientId> cohort) {
 }
 
 void DeviceCoverage::restore(std::span<const std::uint32_t> times, std::size_t rounds) {
-  if (times.size() != times_.size()) throw DataError("the checkpoint is of a federation with other clients");
-  check(rounds_ == 0, "coverage is restored before the first round");
+  if (times.size() != times_.size()) throw DataError("the checkpoint belongs to a federation with other clients");
+  check(rounds_ == 0, "coverage must be restored before the first round");
   std::vector<ClientId> cohort;
   for (std::size_t client = 0; client < times.size(); ++client) {
     cohort.insert(cohort.end(), times[client], static_cast<ClientId>(client));

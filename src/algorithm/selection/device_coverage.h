@@ -10,8 +10,8 @@
 
 namespace chorus {
 
-/// How much of a federation the selection reached, for a run's summary: paper 002 explains why f(n) = n does badly by
-/// how few distinct devices it reaches (section 5). Four bytes a client.
+/// How much of a federation the selection reached, for a run's summary: Dupuy et al. 2022 (section 5) explain the poor
+/// results of f(n) = n by how few distinct devices it reaches. Four bytes per client.
 ///
 ///     DeviceCoverage coverage(sizes);
 ///     for (...) coverage.add(selector->select(context));
@@ -21,18 +21,18 @@ class DeviceCoverage {
   struct Group {
     std::size_t clients = 0;           ///< with data
     std::size_t reached = 0;           ///< selected at least once
-    std::size_t selections = 0;        ///< how often its clients were selected
+    std::size_t selections = 0;        ///< selections of its clients
     double smallest = 0, largest = 0;  ///< sizes
   };
 
-  /// `groups` of clients with data from least to most active (10: deciles), as core/base/activity.h cuts them; with
-  /// fewer clients than groups, one a client.
+  /// `groups` of clients with data from least to most active (10: deciles), cut as in core/base/activity.h; with fewer
+  /// clients than groups, one each.
   explicit DeviceCoverage(std::span<const double> sizes, std::size_t groups = 10);
 
-  /// One round's cohort; an empty one is a round too. InternalError for a client there is not.
+  /// Adds the cohort of one round, which may be empty. InternalError for an unknown client.
   void add(std::span<const ClientId> cohort);
 
-  /// Goes on from what `times` and `rounds` of another one said (a resumed run). DataError when it had other clients.
+  /// Continues from the `times` and `rounds` of a checkpoint. DataError when the clients differ.
   void restore(std::span<const std::uint32_t> times, std::size_t rounds);
 
   std::size_t rounds() const { return rounds_; }
@@ -40,10 +40,10 @@ class DeviceCoverage {
   std::size_t distinct() const { return distinct_; }
   std::size_t selections() const { return selections_; }
   double share() const { return clients_ == 0 ? 0 : static_cast<double>(distinct_) / static_cast<double>(clients_); }
-  /// How often each client was selected.
+  /// Selections of each client.
   std::span<const std::uint32_t> times() const { return times_; }
   const std::vector<Group>& groups() const { return groups_; }  ///< from least to most active
-  /// One line for a person.
+  /// One readable line.
   std::string text() const;
 
  private:

@@ -37,8 +37,8 @@ std::size_t ExtremesSelector::most(const SelectionContext& context) const { retu
 std::vector<ClientId> ExtremesSelector::select(const SelectionContext& context) const {
   std::vector<ClientId> clients = members(context);
   check_count(context, clients.size(),
-              fmt::format("{} clients that can be reached, the {:g} % with {} data (share: {:g})",
-                          heavy_ ? "heavy" : "light", 100 * config_.share, heavy_ ? "most" : "least", config_.share));
+              fmt::format("reachable {} clients, the {:g} % with {} data (share: {:g})", heavy_ ? "heavy" : "light",
+                          100 * config_.share, heavy_ ? "most" : "least", config_.share));
   RandomStream stream(
       {.seed = context.seed, .purpose = heavy_ ? "selection.heavy" : "selection.light", .round = context.round});
   return sample_uniform(std::move(clients), context.count, stream);
@@ -47,10 +47,10 @@ std::vector<ClientId> ExtremesSelector::select(const SelectionContext& context) 
 namespace {
 
 const Registration<Selectors, ExtremesConfig> kRegisteredHeavy{
-    "heavy", "uniform among the 20 % with most data (paper 002)",
+    "heavy", "uniform among the 20 % with most data (Dupuy et al. 2022)",
     [](const ExtremesConfig& config) { return std::make_unique<ExtremesSelector>(config, true); }};
 const Registration<Selectors, ExtremesConfig> kRegisteredLight{
-    "light", "uniform among the 20 % with least data (paper 002)",
+    "light", "uniform among the 20 % with least data (Dupuy et al. 2022)",
     [](const ExtremesConfig& config) { return std::make_unique<ExtremesSelector>(config, false); }};
 
 }  // namespace

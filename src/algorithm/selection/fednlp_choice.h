@@ -4,12 +4,11 @@
 
 namespace chorus {
 
-/// FedNLP's and FedML's selection, number for number: `numpy.random.seed(round)`, then
-/// `numpy.random.choice(range(n), count, replace=False)`, which is the beginning of a legacy permutation (MT19937,
-/// Fisher-Yates from the end, bounded numbers by mask and rejection); 0 .. n-1 in order when all take part. The seed of
-/// the run is not used: as there, every run selects the same clients. Clients without data or out of reach are left out
-/// before the draw (the n above counts the others), so the cohort is FedNLP's exactly when everyone has data.
-/// Registered as "fednlp".
+/// The exact selection of FedNLP and FedML: `numpy.random.seed(round)`, then `numpy.random.choice(range(n), count,
+/// replace=False)`, the beginning of a legacy permutation (MT19937, Fisher-Yates from the end, bounded values by mask
+/// and rejection); 0 .. n-1 in order when all take part. The run's seed is not used: as in FedNLP, every run selects
+/// the same clients. Clients without data or out of reach are removed before the draw (n counts the others), so the
+/// cohort is FedNLP's exactly when every client has data. Registered as "fednlp".
 class FednlpChoice : public Selector {
  public:
   std::vector<ClientId> select(const SelectionContext& context) const override;

@@ -12,15 +12,15 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr double kNegligible = 1e-17;
 constexpr double kExactWork = 2e7;
 
-/// Entries of one weight behave alike.
+/// Entries of equal weight, which have equal probabilities.
 struct WeightGroup {
   double weight;
   std::size_t members;
-  double probability = 0;  // that a member's time has come, at the current t
-  double below = 0;        // that fewer than `count` others have, seen from a member
+  double probability = 0;  // P(T_j < t) of a member
+  double below = 0;        // P(fewer than `count` of the others have T_j < t), for a member
 };
 
-/// pmf of 0 .. size-1 after one more trial; what goes beyond the end is dropped.
+/// The pmf of 0 .. size-1 after one more trial; the tail is dropped.
 void add_trial(std::vector<double>& pmf, double p) {
   for (std::size_t j = pmf.size() - 1; j > 0; --j) pmf[j] = pmf[j] * (1 - p) + pmf[j - 1] * p;
   pmf[0] *= 1 - p;
@@ -32,7 +32,7 @@ void add_trials(std::vector<double>& pmf, std::span<const WeightGroup> groups) {
   }
 }
 
-/// Leave-one-out by halves: `pmf` holds everything outside `groups`. Only adds, never divides, hence stable.
+/// Leave-one-out by divide and conquer: `pmf` holds everything outside `groups`. Additions only, hence stable.
 void leave_one_out(std::span<WeightGroup> groups, const std::vector<double>& pmf) {
   if (groups.size() == 1) {
     std::vector<double> others = pmf;
@@ -67,13 +67,13 @@ double normal_below(const Moments& moments, double count) {
   return std::clamp(0.5 * std::erfc(-x / std::sqrt(2.0)) + skewness * (1 - x * x) * density / 6, 0.0, 1.0);
 }
 
-/// Chernoff's bounds (they hold for sums of unlike trials): the chance of at least, or at most, `count` at this mean.
+/// Chernoff bounds (valid for heterogeneous trials) on P(at least, or at most, `count`) at this mean.
 double tail_bound(double mean, double count) {
   if (count <= 0) return std::exp(-mean);
   return std::exp(count - mean + count * std::log(mean / count));
 }
 
-/// Nodes in (-1, 1) and weights of Gauss and Legendre's rule, by Newton's method on the polynomial.
+/// Nodes in (-1, 1) and weights of Gauss-Legendre quadrature, by Newton's method on the polynomial.
 struct GaussRule {
   static constexpr int kNodes = 16;
   double node[kNodes], weight[kNodes];
@@ -106,7 +106,7 @@ class SuccessiveInclusion {
       : groups_(std::move(groups)), count_(count), exact_(exact) {}
 
   std::vector<double> run() {
-    // Before t = exp(begin) nobody can be too late, after exp(end) everybody is.
+    // Before t = exp(begin) the probability is 1, after exp(end) it is 0.
     const double lowest = std::log(kNegligible / groups_.back().weight) - 40;
     const double highest = std::log(745 / groups_.front().weight);
     const double k = static_cast<double>(count_);
@@ -144,7 +144,7 @@ class SuccessiveInclusion {
     return all;
   }
 
-  /// The largest x up to which `holds` is true of the mean number of comers at exp(x).
+  /// The largest x up to which `holds` is true for the mean number of arrivals at exp(x).
   template <typename Holds>
   double bisect(double low, double high, Holds holds) {
     for (int i = 0; i < 50; ++i) {

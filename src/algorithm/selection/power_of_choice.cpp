@@ -14,23 +14,23 @@
 namespace chorus {
 
 void PowerOfChoiceConfig::describe(ConfigVisitor& v) {
-  v.field("candidates", candidates, "how many clients are asked for their loss; 0: twice the clients a round")
+  v.field("candidates", candidates, "clients that are asked for their loss; 0: twice the clients per round")
       .at_least(0);
 }
 
 std::vector<ClientId> PowerOfChoiceSelector::select(const SelectionContext& context) const {
   if (!context.losses) {
     throw ConfigError(
-        "power_of_choice needs the current losses of its candidates, and this run cannot ask for them; choose another "
+        "power_of_choice needs the current losses of its candidates, which this run cannot provide; choose another "
         "selector");
   }
   const std::vector<ClientId> clients = eligible_clients(context);
-  check_count(context, clients.size(), "clients with data that can be reached");
+  check_count(context, clients.size(), "reachable clients with data");
   const std::size_t wanted = config_.candidates > 0 ? static_cast<std::size_t>(config_.candidates) : 2 * context.count;
   if (wanted < context.count) {
-    throw ConfigError(fmt::format(
-        "power_of_choice draws {} candidates, but {} clients a round are asked for; set candidates to at least {}",
-        wanted, context.count, context.count));
+    throw ConfigError(
+        fmt::format("power_of_choice draws {} candidates for {} clients per round; set candidates to at least {}",
+                    wanted, context.count, context.count));
   }
   std::vector<double> sizes(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) sizes[i] = context.sizes[clients[i]];
@@ -41,7 +41,7 @@ std::vector<ClientId> PowerOfChoiceSelector::select(const SelectionContext& cont
   }
 
   std::vector<double> losses = context.losses(candidates);
-  check(losses.size() == candidates.size(), "the losses are not as many as the candidates");
+  check(losses.size() == candidates.size(), "every candidate needs one loss");
   for (double& loss : losses) {
     if (std::isnan(loss)) loss = -std::numeric_limits<double>::infinity();
   }
@@ -56,7 +56,7 @@ std::vector<ClientId> PowerOfChoiceSelector::select(const SelectionContext& cont
 namespace {
 
 const Registration<Selectors, PowerOfChoiceConfig> kRegisteredPowerOfChoice{
-    "power_of_choice", "those with the highest loss among some candidates (Cho et al. 2020)",
+    "power_of_choice", "the highest losses among random candidates (Cho et al. 2020)",
     [](const PowerOfChoiceConfig& config) { return std::make_unique<PowerOfChoiceSelector>(config); }};
 
 }  // namespace

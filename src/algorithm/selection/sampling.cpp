@@ -10,14 +10,14 @@
 namespace chorus {
 
 std::vector<ClientId> sample_uniform(std::vector<ClientId> clients, std::size_t count, RandomStream& stream) {
-  check(count <= clients.size(), "a sample is larger than what it is drawn from");
+  check(count <= clients.size(), "the sample is larger than the population");
   for (std::size_t i = 0; i < count; ++i) std::swap(clients[i], clients[i + stream.below(clients.size() - i)]);
   clients.resize(count);
   return clients;
 }
 
 std::vector<std::size_t> sample_successive(std::span<const double> weights, std::size_t count, RandomStream& stream) {
-  check(count <= weights.size(), "a sample is larger than what it is drawn from");
+  check(count <= weights.size(), "the sample is larger than the population");
   std::vector<double> keys(weights.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check(weights[i] > 0, "a weight is not positive");
@@ -41,7 +41,7 @@ std::vector<std::size_t> sample_with_replacement(std::span<const double> weights
     check(weights[i] > 0, "a weight is not positive");
     ends[i] = total += weights[i];
   }
-  check(total > 0, "there is nothing to draw from");
+  check(total > 0, "the population is empty");
   std::vector<std::size_t> drawn(count);
   for (std::size_t& index : drawn) {
     const auto found = std::upper_bound(ends.begin(), ends.end(), stream.uniform() * total);

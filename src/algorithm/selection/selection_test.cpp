@@ -31,7 +31,7 @@ std::unique_ptr<Selector> configured(const std::string& name, const std::vector<
   return choice.make();
 }
 
-/// Log-normal sizes over four decades, as paper 002 describes them, every `empty`-th client without data.
+/// Log-normal sizes over four decades, as in Dupuy et al. 2022, every `empty`-th client without data.
 std::vector<double> device_sizes(std::size_t clients, std::size_t empty = 0, double sigma = 2) {
   RandomStream stream({.seed = 5, .purpose = "test.sizes"});
   std::vector<double> sizes(clients);
@@ -121,7 +121,7 @@ TEST_P(EverySelector, CanTakeAllThatItMayAndSaysWhenThatIsNotEnough) {
 
   context.count = most + 1;
   EXPECT_THAT([&] { chosen->select(context); },
-              ThrowsMessage<ConfigError>(testing::AllOf(HasSubstr(std::to_string(most + 1) + " clients a round"),
+              ThrowsMessage<ConfigError>(testing::AllOf(HasSubstr("clients_per_round is " + std::to_string(most + 1)),
                                                         HasSubstr("there are " + std::to_string(most)),
                                                         HasSubstr("at most " + std::to_string(most)))));
   context.count = 0;
@@ -274,7 +274,7 @@ TEST(Coverage, OrdersPaper002sStrategiesByDistinctDevices) {
   for (std::uint64_t round = 0; round < 40; ++round) {
     heavy.add(configured("heavy")->select({.sizes = sizes, .count = 80, .seed = 2, .round = round}));
   }
-  EXPECT_EQ(heavy.distinct(), 400u);  // all of its 20 %, and nobody else
+  EXPECT_EQ(heavy.distinct(), 400u);  // exactly its 20 %
   EXPECT_EQ(heavy.groups()[9].reached, 200u);
   EXPECT_EQ(heavy.groups()[8].reached, 200u);
   EXPECT_EQ(heavy.groups()[7].reached, 0u);
@@ -285,7 +285,7 @@ TEST(Coverage, OrdersPaper002sStrategiesByDistinctDevices) {
   EXPECT_GT(distinct["sqrt"], distinct["linear"]);
   EXPECT_LT(distinct["linear"], 1100u);
 
-  // And the numbers are those that the inclusion probabilities foretell.
+  // The counts match the inclusion probabilities.
   const auto pi = inclusion_probabilities(weights_of(SizeFunction::kLinear, sizes), {.count = 80});
   double expected = 0;
   for (const double p : pi) expected += 1 - std::pow(1 - p, 40);
@@ -342,11 +342,11 @@ TEST(Stratified, TakesTheSameShareOfEveryGroup) {
 TEST(Stratified, SpreadsRemaindersFairly) {
   std::vector<double> sizes(10);
   for (std::size_t i = 0; i < 10; ++i) sizes[i] = static_cast<double>(i + 1);
-  // Strata of 3, 3 and 4 clients and 4 a round: 1.2, 1.2 and 1.6, so 1, 1 and 2.
+  // Strata of 3, 3 and 4 clients and 4 per round: 1.2, 1.2 and 1.6, so 1, 1 and 2.
   const auto selector = configured("stratified", {"strata=3"});
   expect_inclusion(*selector, {.sizes = sizes, .count = 4, .seed = 8},
                    {1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, .5, .5, .5, .5}, 20'000);
-  // One a round out of three equal strata: nobody is forgotten.
+  // One per round from three equal strata: every client is selected at some point.
   const std::vector<double> nine(9, 1);
   expect_inclusion(*selector, {.sizes = nine, .count = 1, .seed = 8}, std::vector<double>(9, 1. / 9), 20'000);
   EXPECT_EQ(configured("stratified", {"strata=50"})->select({.sizes = sizes, .count = 10}).size(), 10u);
@@ -386,7 +386,7 @@ TEST(PowerOfChoice, SaysWhatItNeeds) {
   context.losses = own_number;
   EXPECT_THAT([&] { configured("power_of_choice", {"candidates=3"})->select(context); },
               ThrowsMessage<ConfigError>(HasSubstr("set candidates to at least 4")));
-  // A diverged client is not attractive.
+  // A diverged client is not preferred.
   context.losses = [](std::span<const ClientId> clients) {
     std::vector<double> losses(clients.size(), 1);
     losses[0] = std::numeric_limits<double>::quiet_NaN();

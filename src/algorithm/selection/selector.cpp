@@ -12,7 +12,7 @@ std::size_t Selector::most(const SelectionContext& context) const { return eligi
 
 std::vector<ClientId> eligible_clients(const SelectionContext& context) {
   check(context.reachable.empty() || context.reachable.size() == context.sizes.size(),
-        "reachable has another number of clients than sizes");
+        "reachable and sizes have different numbers of clients");
   std::vector<ClientId> clients;
   clients.reserve(context.sizes.size());
   for (std::size_t client = 0; client < context.sizes.size(); ++client) {
@@ -26,10 +26,10 @@ std::vector<ClientId> eligible_clients(const SelectionContext& context) {
 }
 
 void check_count(const SelectionContext& context, std::size_t pool, std::string_view who) {
-  if (context.count == 0) throw ConfigError("0 clients a round are asked for; ask for at least 1");
+  if (context.count == 0) throw ConfigError("clients_per_round is 0; it must be at least 1");
   if (context.count > pool) {
     throw ConfigError(
-        fmt::format("{} clients a round are asked for, but there are {} {} (of {} clients in all); ask for at most {}",
+        fmt::format("clients_per_round is {}, but there are {} {} (of {} clients in total); set it to at most {}",
                     context.count, pool, who, context.sizes.size(), pool));
   }
 }

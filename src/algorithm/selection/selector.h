@@ -13,50 +13,50 @@
 
 namespace chorus {
 
-/// What a selector may know in one round.
+/// What a selector knows in one round.
 struct SelectionContext {
-  std::span<const double> sizes;      ///< training examples of every client of the federation; 0: never selected
-  std::size_t count = 0;              ///< how many to select this round, at least 1
-  std::uint64_t seed = 0, round = 0;  ///< all draws come from RandomStream keys of these
-  /// The current losses of some clients, in the order asked (power_of_choice asks for it); may be empty.
+  std::span<const double> sizes;      ///< training examples per client; 0: never selected
+  std::size_t count = 0;              ///< clients to select, at least 1
+  std::uint64_t seed = 0, round = 0;  ///< keys of all random draws
+  /// The current losses of the given clients, in order (for power_of_choice); may be empty.
   std::function<std::vector<double>(std::span<const ClientId>)> losses{};
-  /// The emulated clock at the round's beginning, in seconds, where the run keeps one (`available` with a trace in
-  /// seconds asks for it).
+  /// The emulated clock at the start of the round, in seconds, if there is one (for `available` with a trace in
+  /// seconds).
   std::optional<double> seconds{};
-  /// Who can be reached now: one entry a client, 0 for those who cannot. Empty: everyone.
+  /// One entry per client, 0 for unreachable ones. Empty: all are reachable.
   std::span<const std::uint8_t> reachable{};
 };
 
-/// Chooses the clients of a round (paper 002, section 3, "Device Selection"). Stateless and safe to use from many
-/// threads: the same context gives the same cohort, so a resumed run needs nothing from it.
+/// Chooses the clients of a round (Dupuy et al. 2022, section 3, "Device Selection"). Stateless and thread-safe: the
+/// same context gives the same cohort, so a resumed run needs no state.
 ///
 ///     const auto selector = config.selector.make();      // Choice<Selectors> selector{"uniform"};
 ///     const std::vector<ClientId> cohort = selector->select({.sizes = sizes, .count = 800, .seed = seed, .round = r});
 ///
-/// The aggregation weights stay n_m whatever the selection (paper 002): selecting by f(n) is not importance sampling.
+/// The aggregation weights stay n_m for any selection (as in that paper): selecting by f(n) is not importance sampling.
 class Selector {
  public:
   static constexpr std::string_view kKind = "selector";
   virtual ~Selector() = default;
 
-  /// The cohort, in the order it was drawn; a client comes up more than once only when drawn with replacement.
-  /// ConfigError when `count` is more than `most`. Only `available` returns fewer than `count`, possibly none.
+  /// The cohort in drawing order; a client occurs more than once only with replacement. ConfigError when `count`
+  /// exceeds `most`. Only `available` returns fewer than `count`, possibly none.
   virtual std::vector<ClientId> select(const SelectionContext& context) const = 0;
 
-  /// How many it could select: by default, the clients with data that can be reached.
+  /// The largest possible cohort: by default, all reachable clients with data.
   virtual std::size_t most(const SelectionContext& context) const;
-  /// How many it could select at its best moment: what a configuration may ask for. By default `most`.
+  /// The largest possible cohort in any round: the limit for a configuration. By default `most`.
   virtual std::size_t most_ever(const SelectionContext& context) const { return most(context); }
 };
 
 using Selectors = Registry<Selector>;
 
-/// The clients with data that can be reached, ascending. InternalError when sizes or `reachable` are not what they
-/// should be (a negative size, another number of clients).
+/// Reachable clients with data, ascending. InternalError for invalid sizes or `reachable` (a negative size, another
+/// number of clients).
 std::vector<ClientId> eligible_clients(const SelectionContext& context);
 
-/// What all selectors that draw without replacement check first: 1 <= count <= pool. `who` describes the pool in the
-/// ConfigError: "clients with data that can be reached".
+/// Checks 1 <= count <= pool for selectors without replacement. `who` describes the pool in the ConfigError: "reachable
+/// clients with data".
 void check_count(const SelectionContext& context, std::size_t pool, std::string_view who);
 
 }  // namespace chorus

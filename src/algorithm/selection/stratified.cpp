@@ -10,7 +10,7 @@
 namespace chorus {
 namespace {
 
-/// count * numbers[s] / total each, the largest remainders rounded up.
+/// count * numbers[s] / total each, largest remainders rounded up.
 std::vector<std::size_t> spread(std::size_t count, std::span<const std::size_t> numbers, RandomStream& stream) {
   const std::size_t total = std::accumulate(numbers.begin(), numbers.end(), std::size_t{0});
   std::vector<std::size_t> quotas(numbers.size()), order(numbers.size());
@@ -28,13 +28,13 @@ std::vector<std::size_t> spread(std::size_t count, std::span<const std::size_t> 
 }  // namespace
 
 void StratifiedConfig::describe(ConfigVisitor& v) {
-  v.field("strata", strata, "groups of clients of like size").at_least(1).at_most(1'000'000);
+  v.field("strata", strata, "number of groups of clients of similar size").at_least(1).at_most(1'000'000);
 }
 
 std::vector<ClientId> StratifiedSelector::select(const SelectionContext& context) const {
   std::vector<double> sizes(context.sizes.size(), 0);
   const std::vector<ClientId> clients = eligible_clients(context);
-  check_count(context, clients.size(), "clients with data that can be reached");
+  check_count(context, clients.size(), "reachable clients with data");
   for (const ClientId client : clients) sizes[client] = context.sizes[client];
   const std::vector<ClientId> order = by_activity(sizes);
 
@@ -59,7 +59,7 @@ std::vector<ClientId> StratifiedSelector::select(const SelectionContext& context
 namespace {
 
 const Registration<Selectors, StratifiedConfig> kRegisteredStratified{
-    "stratified", "the same share of light and heavy clients every round",
+    "stratified", "the same shares of light and heavy clients in every round",
     [](const StratifiedConfig& config) { return std::make_unique<StratifiedSelector>(config); }};
 
 }  // namespace

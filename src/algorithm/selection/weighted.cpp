@@ -42,13 +42,13 @@ void WeightedConfig::describe(ConfigVisitor& v) {
            {"linear", SizeFunction::kLinear},
            {"inverse_log", SizeFunction::kInverseLog}},
           "weight of a client with n examples: 1, log(n+1), sqrt(n), n or 1/log(n+1)");
-  v.field("replacement", replacement, "a client can be drawn more than once in a round");
+  v.field("replacement", replacement, "whether a client can be drawn more than once per round");
 }
 
 std::vector<ClientId> WeightedSelector::select(const SelectionContext& context) const {
   std::vector<ClientId> clients = eligible_clients(context);
   check_count(context, config_.replacement && !clients.empty() ? context.count : clients.size(),
-              "clients with data that can be reached");
+              "reachable clients with data");
   std::vector<double> weights(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) weights[i] = apply(config_.f, context.sizes[clients[i]]);
   RandomStream stream({.seed = context.seed, .purpose = "selection.weighted", .round = context.round});
@@ -67,7 +67,7 @@ std::size_t WeightedSelector::most(const SelectionContext& context) const {
 namespace {
 
 const Registration<Selectors, WeightedConfig> kRegisteredWeighted{
-    "weighted", "with a probability by the number of examples (paper 002)",
+    "weighted", "with a probability f(number of examples) (Dupuy et al. 2022)",
     [](const WeightedConfig& config) { return std::make_unique<WeightedSelector>(config); }};
 
 }  // namespace

@@ -11,7 +11,7 @@ std::pair<std::size_t, std::size_t> Dataset::Ragged::range(std::size_t i) const 
 
 void Dataset::Ragged::close(std::size_t index, std::size_t end, bool any) {
   if (ends.empty() && !any) return;
-  if (ends.size() < index) ends.resize(index, 0);  // the examples before the first one that has entries
+  if (ends.size() < index) ends.resize(index, 0);  // examples before the first one with entries
   ends.push_back(end);
 }
 

@@ -17,7 +17,7 @@ namespace chorus {
 
 class MappedFile;
 
-/// The words of one example; each is a view into the dataset's table of distinct words.
+/// The words of one example, views into the dataset's table of distinct words.
 class WordList {
  public:
   WordList() = default;
@@ -25,7 +25,7 @@ class WordList {
   std::size_t size() const { return ids_.size(); }
   bool empty() const { return ids_.empty(); }
   std::string_view operator[](std::size_t i) const { return table_->at(ids_[i]); }
-  /// Numbers in Dataset::words(): equal numbers, equal words.
+  /// Ids in Dataset::words(): equal ids mean equal words.
   std::span<const std::int32_t> ids() const { return ids_; }
 
  private:
@@ -33,7 +33,7 @@ class WordList {
   const StringTable* table_ = nullptr;
 };
 
-/// A gold answer, as GoldAnswer, without owning its text.
+/// A GoldAnswer that does not own its text.
 struct AnswerView {
   std::string_view text;
   std::int64_t begin = 0;
@@ -57,26 +57,25 @@ class AnswerList {
   std::size_t end_ = 0;
 };
 
-/// One example of a Dataset. Cheap to make; every view lives as long as the Dataset. Numbers are -1 where the example
-/// has no such thing.
+/// One example of a Dataset. Cheap to create; its views live as long as the Dataset. Ids are -1 where absent.
 struct Example {
   std::string_view id;
   std::string_view text;    ///< the text; the first sentence; the context; the source
   std::string_view second;  ///< the second sentence; the question; the target
-  std::int32_t label = -1;  ///< in Dataset::labels()
+  std::int32_t label = -1;  ///< id in Dataset::labels()
   double score = std::numeric_limits<double>::quiet_NaN();
   WordList words;
-  std::span<const std::int32_t> tags;  ///< in Dataset::tags(), one a word (empty when unlabelled)
+  std::span<const std::int32_t> tags;  ///< ids in Dataset::tags(), one per word (empty when unlabelled)
   AnswerList answers;
-  std::int32_t client = -1;  ///< in Dataset::clients()
-  std::int32_t source = -1;  ///< in Dataset::sources()
+  std::int32_t client = -1;  ///< id in Dataset::clients()
+  std::int32_t source = -1;  ///< id in Dataset::sources()
   std::int64_t time = kNoTime;
   Split split = Split::kTrain;
 };
 
-/// An immutable set of examples in columns: texts in arenas, labels, clients and sources as numbers into tables of
-/// distinct names. A million examples are a few hundred heap blocks. An example's index is its identity: partitions,
-/// caches and FedNLP's files all use it. Safe to read from many threads.
+/// An immutable, columnar set of examples: texts in arenas; labels, clients and sources as ids into tables of distinct
+/// names. A million examples take a few hundred heap blocks. The index of an example is its identity: partitions,
+/// caches and FedNLP's files use it. Thread-safe.
 ///
 ///     Dataset data = open_dataset({.train = {"train.jsonl.gz"}, .test = {"test.jsonl.gz"}});
 ///     for (std::uint32_t i : data.split(Split::kTrain)) use(data.at(i).text, data.label_ids()[i]);
@@ -91,7 +90,7 @@ class Dataset {
   /// Indices of a split, ascending.
   std::span<const std::uint32_t> split(Split split) const { return members_[static_cast<std::size_t>(split)]; }
 
-  /// Columns, one entry an example, for partitioners. A column that no example uses is empty.
+  /// Columns with one entry per example, for partitioners. A column that no example uses is empty.
   std::span<const std::int32_t> label_ids() const { return label_ids_; }
   std::span<const std::int32_t> client_ids() const { return client_ids_; }
   std::span<const std::int32_t> source_ids() const { return source_ids_; }
@@ -101,19 +100,19 @@ class Dataset {
   WordList words(std::size_t i) const;
   std::span<const std::int32_t> tag_ids(std::size_t i) const;
 
-  /// Names behind the numbers. The label and tag vocabularies are the file's own where it stores one (FedNLP), else
-  /// in the order of first appearance, train before validation before test.
+  /// Names of the ids. Label and tag vocabularies are the file's own where it stores one (FedNLP), else in order of
+  /// first appearance, train before validation before test.
   const StringTable& labels() const { return labels_; }
   const StringTable& tags() const { return tags_; }
   const StringTable& clients() const { return clients_; }
   const StringTable& sources() const { return sources_; }
   const StringTable& words() const { return words_; }
 
-  /// Identity of the content and its order (texts, labels, words, splits, ...): the key of caches.
+  /// Hash of the content and its order (texts, labels, words, splits, ...): the key of caches.
   Fingerprint fingerprint() const { return fingerprint_; }
-  /// What the readers left out, replaced or moved.
+  /// What the readers skipped, replaced or moved.
   const ReadReport& report() const { return report_; }
-  /// Bytes held, for reports.
+  /// Memory in bytes, for reports.
   std::uint64_t memory() const;
 
  private:
@@ -121,14 +120,14 @@ class Dataset {
   friend class AnswerList;
   friend class DatasetFile;
 
-  /// Lists of varying length end to end: those of example i are [begin(i), begin(i + 1)). Without entries it is empty.
+  /// Lists of varying length, concatenated: example i has [begin(i), begin(i + 1)). Empty when no example has entries.
   struct Ragged {
     std::vector<std::uint64_t> ends;
     std::pair<std::size_t, std::size_t> range(std::size_t i) const;
     void close(std::size_t index, std::size_t end, bool any);
   };
 
-  std::shared_ptr<const MappedFile> file_;  // where the arena lies, when it was opened from a cache
+  std::shared_ptr<const MappedFile> file_;  // holds the arena when it was opened from a cache
   Formulation formulation_ = Formulation::kLanguageModel;
   StringArena arena_;
   StringColumn id_, text_, second_;

@@ -44,7 +44,7 @@ void DatasetBuilder::fix_vocabulary(std::span<const std::string> names) {
   Vocabulary& vocabulary = tagging ? tags_ : labels_;
   for (const std::string& name : names) {
     if (table.find(name) != StringTable::kNone) {
-      throw DataError(fmt::format("the label vocabulary names '{}' twice", name));
+      throw DataError(fmt::format("the label vocabulary contains '{}' twice; keep one", name));
     }
     table.intern(name);
   }
@@ -109,7 +109,7 @@ std::int32_t DatasetBuilder::name_id(StringTable& table, Vocabulary& vocabulary,
     vocabulary.places.push_back(split == Split::kTrain ? std::string() : place());
   }
   std::uint64_t& first = vocabulary.first[index][static_cast<std::size_t>(split)];
-  // Words of one example share its number; the order within it is kept by the stable sort over ids.
+  // Words of one example share its index; the stable sort over ids keeps their order.
   if (first == 0) first = data_.size() + 1;
   return id;
 }
@@ -211,7 +211,7 @@ void DatasetBuilder::order(StringTable& table, Vocabulary& vocabulary, std::vect
 Dataset DatasetBuilder::finish() && {
   order(data_.labels_, labels_, data_.label_ids_);
   order(data_.tags_, tags_, data_.tag_ids_);
-  // The numbers of the labels matter as much as their names.
+  // The ids of the labels matter as much as their names.
   for (const StringTable* table : {&data_.labels_, &data_.tags_}) {
     for (std::size_t id = 0; id < table->size(); ++id) {
       data_.fingerprint_ = chorus::fingerprint(table->at(static_cast<std::int32_t>(id)), data_.fingerprint_);
@@ -224,7 +224,7 @@ Dataset DatasetBuilder::finish() && {
     report.notes.push_back(fmt::format("{} example{} without text", report.empty, report.empty == 1 ? "" : "s"));
   }
   if (report.misaligned != 0) {
-    report.notes.push_back(fmt::format("{} answers do not stand at their offset: {} were moved, {} dropped",
+    report.notes.push_back(fmt::format("{} answers are not at their offset: {} were moved, {} dropped",
                                        report.misaligned, report.realigned, report.unaligned));
   }
   report.records = data_.size();

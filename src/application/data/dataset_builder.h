@@ -9,18 +9,18 @@
 
 namespace chorus {
 
-/// What to do with an example that has no text (no words, no context) or only white space. Whatever is done is counted
-/// in ReadReport::empty. Files whose positions are ids (FedNLP) always keep it.
+/// What to do with an example without text (words, context), or with whitespace only. Counted in ReadReport::empty.
+/// Files whose positions are ids (FedNLP) always keep it.
 enum class EmptyText { kSkip, kKeep, kError };
 
 struct BuildOptions {
   Formulation formulation = Formulation::kTextClassification;
-  /// The class labels (tags, for sequence tagging) in id order; empty: learnt from the data, or given by the file.
+  /// Class labels (tags, for sequence tagging) in id order; empty: from the file or the data.
   std::vector<std::string> label_vocabulary = {};
-  /// Whether a label that no training example has is added to the vocabulary (after the others) or is an error.
+  /// Whether a label outside the training data is appended to the vocabulary or an error.
   bool allow_new_labels = false;
   EmptyText empty = EmptyText::kSkip;
-  /// At most this many examples of each split; 0: no limit.
+  /// At most this many examples per split; 0: no limit.
   std::size_t limit = 0;
 };
 
@@ -33,24 +33,24 @@ class DatasetBuilder {
  public:
   explicit DatasetBuilder(BuildOptions options);
 
-  /// Adds all records of `reader`; those that do not name a split themselves go to `split`.
+  /// Adds all records of `reader`; those without their own split go to `split`.
   void read(RecordReader& reader, Split split);
-  /// Adds one record; `where` names its place in messages. Throws DataError when words and tags differ in number, or
+  /// Adds one record; `where` names its location in messages. DataError when the numbers of words and tags differ, or
   /// when a given vocabulary lacks its label.
   void add(const Record& record, Split split, const std::string& where = {});
   bool full(Split split) const;
 
-  /// Checks the vocabulary (a label that only occurs outside the training split is a DataError with its first place,
-  /// unless allowed or given), orders it, and hands the dataset over. The builder is then empty.
+  /// Checks and orders the vocabulary and returns the dataset, which empties the builder. DataError with the first
+  /// location of a label that occurs only outside the training split, unless allowed or given.
   Dataset finish() &&;
 
  private:
-  /// A vocabulary being learnt: for each name where it was met first, in each split.
+  /// A vocabulary under construction: the first occurrence of each name in each split.
   struct Vocabulary {
     const char* what = "label";
     bool fixed = false;
-    std::vector<std::array<std::uint64_t, kSplits>> first;  // example number + 1, 0 when never
-    std::vector<std::string> places;                        // of the first appearance outside train, else empty
+    std::vector<std::array<std::uint64_t, kSplits>> first;  // example index + 1, 0 for never
+    std::vector<std::string> places;  // location of the first occurrence outside train, else empty
   };
 
   std::int32_t name_id(StringTable& table, Vocabulary& vocabulary, const std::string& name, Split split);
@@ -66,8 +66,8 @@ class DatasetBuilder {
   Dataset data_;
   Vocabulary labels_;
   Vocabulary tags_;
-  const RecordReader* reader_ = nullptr;  // whose place to ask for, or
-  const std::string* where_ = nullptr;    // the place itself
+  const RecordReader* reader_ = nullptr;  // source of locations, or
+  const std::string* where_ = nullptr;    // the location itself
   std::string hashed_;
 };
 

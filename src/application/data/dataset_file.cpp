@@ -14,7 +14,7 @@
 namespace chorus {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the file holds little-endian numbers as they are in memory");
+static_assert(std::endian::native == std::endian::little, "the file is little endian, like memory");
 
 constexpr std::string_view kFileMagic = "CHORDAT\n";
 constexpr std::uint32_t kFileVersion = 1;
@@ -99,17 +99,17 @@ class BodyReader {
     StringTable table;
     const std::uint64_t size = count(8);
     for (std::uint64_t id = 0; id < size; ++id) {
-      require(table.intern(text()) == static_cast<std::int32_t>(id));  // no name stands there twice
+      require(table.intern(text()) == static_cast<std::int32_t>(id));  // names are distinct
     }
     return table;
   }
   bool at_end() const { return bytes_.left() == 0; }
   void require(bool good) const {
-    if (!good) throw DataError("its numbers do not fit together");
+    if (!good) throw DataError("its contents are inconsistent");
   }
 
  private:
-  /// A number of entries of `width` bytes or more, which must all still be there.
+  /// A count of entries of at least `width` bytes each, which must fit into the rest.
   std::uint64_t count(std::size_t width) {
     const auto value = number<std::uint64_t>();
     require(value <= bytes_.left() / width);
@@ -119,7 +119,7 @@ class BodyReader {
   ByteReader bytes_;
 };
 
-/// Whether every number is below `limit`, and at least `least`.
+/// Whether every value is below `limit` and at least `least`.
 bool all_below(const std::vector<std::int32_t>& numbers, std::size_t limit, std::int32_t least) {
   return std::all_of(numbers.begin(), numbers.end(), [&](std::int32_t number) {
     return number >= least && static_cast<std::int64_t>(number) < static_cast<std::int64_t>(limit);
@@ -187,7 +187,7 @@ void DatasetFile::write(const std::filesystem::path& path, const Fingerprint& ke
 std::optional<Dataset> DatasetFile::open(const std::filesystem::path& path, const Fingerprint& key) try {
   const auto file = std::make_shared<const MappedFile>(path);
   if (file->size() < kHeadBytes || !file->text().starts_with(kFileMagic)) {
-    throw DataError("this is no file of read data, or its header is cut off");
+    throw DataError("not a dataset file, or its header is truncated");
   }
   BodyReader head(file->bytes().subspan(kFileMagic.size()));
   if (head.number<std::uint32_t>() != kFileVersion) return {};
@@ -201,7 +201,7 @@ std::optional<Dataset> DatasetFile::open(const std::filesystem::path& path, cons
   if (stored != key) return {};
   if (body_size > file->size() - kHeadBytes || arena_size % StringArena::kBlock != 0 ||
       file->size() != whole_pages(kHeadBytes + body_size) + arena_size) {
-    throw DataError("it has another size than its header says");
+    throw DataError("its size differs from its header");
   }
   const auto size = static_cast<std::size_t>(body_size);
   Dataset data;

@@ -67,7 +67,7 @@ Quantiles score_quantiles(std::vector<double>& values) {
 
 using Align = TextTable::Align;
 
-/// Times before 1980 are taken for a plain order, not for dates.
+/// Times before 1980 are an order, not dates.
 std::string time_text(std::int64_t time) {
   constexpr std::int64_t kFirst = 315532800;
   constexpr std::int64_t kLast = 32503680000;
@@ -190,10 +190,10 @@ DatasetSummary summarise(const Dataset& data) {
 
 std::string DatasetSummary::text(std::size_t most) const {
   std::string out = fmt::format("{}: {} train, {} validation, {} test", formulation, sizes[0], sizes[1], sizes[2]);
-  if (unlabelled != 0) out += fmt::format(" ({} without an answer)", unlabelled);
+  if (unlabelled != 0) out += fmt::format(" ({} unlabelled)", unlabelled);
   out += fmt::format("\n{:.1f} MB in memory, fingerprint {}\n\n", static_cast<double>(memory) / 1e6, fingerprint);
 
-  TextTable lengths({{"an example's"},
+  TextTable lengths({{"per example"},
                      {"min", Align::kRight},
                      {"25 %", Align::kRight},
                      {"50 %", Align::kRight},
@@ -205,7 +205,7 @@ std::string DatasetSummary::text(std::size_t most) const {
   add_quantiles(lengths, "characters", characters);
   if (has_second) add_quantiles(lengths, "words of the second text", second_words);
   if (has_scores) add_quantiles(lengths, "score", scores);
-  if (clients != 0) add_quantiles(lengths, "client's examples", client_sizes);
+  if (clients != 0) add_quantiles(lengths, "examples per client", client_sizes);
   out += lengths.render();
 
   if (!labels.empty()) out += names_text("label", labels, most);

@@ -9,7 +9,7 @@
 
 namespace chorus {
 
-/// Smallest, quartiles, ninth decile, largest, and mean of some counts.
+/// Minimum, quartiles, ninth decile, maximum and mean.
 struct Quantiles {
   double min = 0, q25 = 0, median = 0, q75 = 0, q90 = 0, max = 0, mean = 0;
 };
@@ -17,7 +17,7 @@ struct Quantiles {
 /// `values` is reordered. Nearest-rank quantiles; all 0 without values.
 Quantiles quantiles_of(std::vector<std::uint64_t>& values);
 
-/// What `chorus data info` tells.
+/// The output of `chorus data info`.
 struct DatasetSummary {
   struct Name {
     std::string name;
@@ -26,10 +26,10 @@ struct DatasetSummary {
 
   std::string formulation;
   std::array<std::uint64_t, kSplits> sizes{};
-  std::uint64_t unlabelled = 0;  ///< examples without what their formulation asks for
+  std::uint64_t unlabelled = 0;  ///< examples without the target of their formulation
   std::vector<Name> labels;      ///< in id order
   std::vector<Name> tags;
-  Quantiles words;       ///< of the text (white space between them), or of its tagged words
+  Quantiles words;       ///< separated by whitespace, or tagged words
   Quantiles characters;  ///< code points of the text
   Quantiles second_words;
   bool has_second = false;
@@ -45,7 +45,8 @@ struct DatasetSummary {
   std::string fingerprint;
   ReadReport report;
 
-  /// For a terminal: `most` labels, tags and sources each, the rest as a count. (The report's notes were logged.)
+  /// For a terminal: at most `most` labels, tags and sources each, the rest as a count. (Notes of the report were
+  /// logged.)
   std::string text(std::size_t most = 12) const;
   std::string json() const;
 };

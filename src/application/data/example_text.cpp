@@ -23,7 +23,7 @@ std::string paint(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("{}{}{}", code, text, kPlain) : text;
 }
 
-/// Entities as [word word]TYPE; a tag outside of BIO stands after its word as word/TAG.
+/// Entities as [word word]TYPE; a tag outside BIO is appended to its word as word/TAG.
 std::string tagged_text(const Dataset& data, const Example& example, const ExampleStyle& style) {
   std::string out;
   const auto tag = [&](std::size_t i) -> std::string_view {
@@ -66,7 +66,7 @@ std::string context_text(const Example& example, const ExampleStyle& style) {
   std::string out = from > 0 ? "… " : "";
   std::size_t at = from;
   for (const auto& [begin, end] : spans) {
-    if (begin < at) continue;  // overlaps the one before
+    if (begin < at) continue;  // overlaps the previous one
     out += printable(example.text.substr(at, begin - at));
     out += paint(fmt::format(">>{}<<", printable(example.text.substr(begin, end - begin))), kGreen, style.colour);
     at = end;
@@ -139,7 +139,7 @@ std::vector<std::size_t> sample_indices(std::size_t size, std::size_t count, std
     for (std::size_t i = 0; i < size; ++i) chosen.push_back(i);
     return chosen;
   }
-  // Floyd's algorithm: distinct numbers without a list of all.
+  // Floyd's algorithm: distinct values without a list of all.
   RandomStream stream({.seed = seed, .purpose = "data sample"});
   std::set<std::size_t> taken;
   for (std::size_t j = size - count; j < size; ++j) {

@@ -35,7 +35,7 @@ Formulation formulation_named(const std::string& name) {
     if (name == text) return value;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
   }
-  throw ConfigError(fmt::format("there is no formulation '{}'; the formulations are {}", name, known));
+  throw ConfigError(fmt::format("unknown formulation '{}'; use one of {}", name, known));
 }
 
 const char* name_of(Split split) {

@@ -9,7 +9,7 @@
 
 namespace chorus {
 
-/// What is asked of a text. The names used in files and configurations are FedNLP's where it has one.
+/// The kind of problem. Names in files and configurations are FedNLP's where it has one.
 enum class Formulation {
   kTextClassification,  ///< "text_classification": text -> label
   kPairClassification,  ///< "pair_classification": text, second -> label
@@ -21,7 +21,7 @@ enum class Formulation {
 };
 
 const char* name_of(Formulation formulation);
-/// Throws ConfigError that lists the names when there is no such formulation.
+/// ConfigError that lists the names for an unknown one.
 Formulation formulation_named(const std::string& name);
 
 /// Which part of a corpus an example belongs to.
@@ -30,8 +30,8 @@ inline constexpr std::size_t kSplits = 3;
 
 const char* name_of(Split split);
 
-/// A gold answer: characters [begin, end) of the context, counted in Unicode code points as SQuAD does. A seq2seq
-/// record lists here the references beyond `second` (begin = end = -1).
+/// A gold answer: characters [begin, end) of the context in code points, as in SQuAD. A seq2seq record lists the
+/// references beyond `second` here (begin = end = -1).
 struct GoldAnswer {
   std::string text;
   std::int64_t begin = 0;
@@ -40,8 +40,8 @@ struct GoldAnswer {
 
 inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
 
-/// One example on its way from a reader into a Dataset. Only the fields of its formulation are filled. All text is
-/// valid UTF-8 (readers replace what is not).
+/// One example on its way from a reader into a Dataset. Only the fields of its formulation are set. All text is valid
+/// UTF-8 (readers replace invalid bytes).
 struct Record {
   std::string id;                                           ///< the source's own identifier, or empty
   std::string text;                                         ///< the text; the first sentence; the context; the source
@@ -49,46 +49,45 @@ struct Record {
   std::string label;                                        ///< class name
   double score = std::numeric_limits<double>::quiet_NaN();  ///< regression target
   std::vector<std::string> words;
-  std::vector<std::string> tags;  ///< as many as words
+  std::vector<std::string> tags;  ///< one per word
   std::vector<GoldAnswer> answers;
   std::string client;           ///< who wrote it, or empty
   std::string source;           ///< which sub-corpus, author or language it comes from, or empty
-  std::int64_t time = kNoTime;  ///< seconds since 1970, or a plain order
-  std::optional<Split> split;   ///< set only by files that hold several splits themselves
+  std::int64_t time = kNoTime;  ///< seconds since 1970, or any order
+  std::optional<Split> split;   ///< set only by files that hold several splits
 
-  /// Empties every field and keeps the memory.
+  /// Clears every field and keeps the memory.
   void clear();
 };
 
-/// What a reader did to its input that the user should know of. Counts are of records, `replaced_bytes` of invalid
-/// UTF-8 sequences that became U+FFFD.
+/// What a reader changed in its input, as numbers of records.
 struct ReadReport {
-  std::uint64_t records = 0;         ///< given out
+  std::uint64_t records = 0;         ///< returned
   std::uint64_t empty = 0;           ///< without text (see EmptyText in dataset_builder.h)
   std::uint64_t replaced_bytes = 0;  ///< invalid UTF-8 sequences replaced
   std::uint64_t misaligned = 0;      ///< answers that are not at their offset
   std::uint64_t realigned = 0;       ///< of these, moved to the nearest occurrence
   std::uint64_t unaligned = 0;       ///< of these, dropped
-  std::vector<std::string> notes;    ///< one sentence for the user each, with the file it is about
+  std::vector<std::string> notes;    ///< messages for the user, each naming its file
 
   void add(const ReadReport& other);
 };
 
-/// A stream of records: a file being read, or a generator. One pass, one thread.
+/// A stream of records: a file or a generator. One pass, one thread.
 ///
 ///     for (Record record; reader->next(record);) builder.add(record);
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  /// Fills `record` with the next example, or returns false at the end. Throws DataError naming file and line.
+  /// Fills `record` with the next example; false at the end. DataError naming file and line.
   virtual bool next(Record& record) = 0;
-  /// "file:line" of the record given last, for messages; "" when there is no file.
+  /// "file:line" of the last record, for messages; "" without a file.
   virtual std::string where() const { return {}; }
-  /// What its records ask, where the file says so. Valid from the start.
+  /// The formulation, where the file states one. Valid from the start.
   virtual std::optional<Formulation> formulation() const { return {}; }
-  /// The stored label vocabulary, in id order, where the file has one (it is then authoritative). Valid from the start.
+  /// The stored label vocabulary in id order, where the file has one (then authoritative). Valid from the start.
   virtual std::span<const std::string> label_vocabulary() const { return {}; }
-  /// Whether a record's position is its identity (FedNLP's partition files point at it): nothing may be left out.
+  /// Whether a record's position is its identity (FedNLP's partition files refer to it), so that none may be skipped.
   virtual bool positions_are_ids() const { return false; }
   virtual ReadReport report() const { return {}; }
 };

@@ -32,14 +32,14 @@ StringPlace StringArena::add(std::string_view text) {
 }
 
 StringArena StringArena::over(std::string_view content) {
-  check(content.size() % kBlock == 0, "an arena consists of whole blocks");
+  check(content.size() % kBlock == 0, "an arena must consist of whole blocks");
   StringArena arena;
   for (std::size_t begin = 0; begin < content.size(); begin += kBlock) arena.blocks_.push_back(content.data() + begin);
   return arena;
 }
 
 StringColumn StringColumn::of(std::vector<StringPlace> places, std::size_t count) {
-  check(places.empty() || places.size() == count, "a column has a place for each string");
+  check(places.empty() || places.size() == count, "a column needs a place for each string");
   StringColumn column;
   column.places_ = std::move(places);
   column.count_ = count;

@@ -7,13 +7,13 @@
 
 namespace chorus {
 
-/// Where a string stands in a StringArena.
+/// The location of a string in a StringArena.
 struct StringPlace {
   std::uint64_t begin = 0;
   std::uint32_t length = 0;
 };
 
-/// Many strings in few blocks. Grows without moving what is stored, so views stay valid; a million strings are some
+/// Many strings in few blocks. Grows without moving stored strings, so views stay valid; a million strings take a few
 /// hundred heap blocks.
 class StringArena {
  public:
@@ -27,9 +27,9 @@ class StringArena {
   static constexpr unsigned kShift = 18;
   static constexpr std::uint64_t kBlock = 1ULL << kShift;
 
-  /// The blocks of kBlock bytes one after the other are the whole content; what is not used is zero.
+  /// The concatenation of these blocks of kBlock bytes is the whole content; unused bytes are zero.
   const std::vector<const char*>& blocks() const { return blocks_; }
-  /// An arena whose content lies elsewhere (a multiple of kBlock bytes that outlive it). It may grow.
+  /// An arena over external memory (a multiple of kBlock bytes that outlives it). It may grow.
   static StringArena over(std::string_view content);
   bool holds(StringPlace place) const {
     return place.length == 0 || (place.begin < memory() && place.length <= memory() - place.begin);
@@ -42,8 +42,8 @@ class StringArena {
   std::uint64_t used_ = kBlock;
 };
 
-/// One string an example, in an arena. A column in which every string is empty takes no memory; a string equal to the
-/// one before it (a context asked many questions) is stored once.
+/// One string per example, in an arena. A column of empty strings takes no memory; a string equal to the previous one
+/// (a context with many questions) is stored once.
 class StringColumn {
  public:
   void push(std::string_view text, StringArena& arena);
@@ -52,9 +52,9 @@ class StringColumn {
   }
   std::uint64_t memory() const { return places_.capacity() * sizeof(StringPlace); }
 
-  /// Empty when every string is.
+  /// Empty when all strings are.
   const std::vector<StringPlace>& places() const { return places_; }
-  /// A column of `count` strings: those at `places`, or empty ones when there are no places.
+  /// A column of `count` strings at `places`, or empty strings without places.
   static StringColumn of(std::vector<StringPlace> places, std::size_t count);
 
  private:
@@ -62,14 +62,14 @@ class StringColumn {
   std::size_t count_ = 0;
 };
 
-/// Distinct strings numbered in the order of their first appearance. Open addressing over an arena.
+/// Distinct strings with ids in order of first appearance. Open addressing over an arena.
 class StringTable {
  public:
   static constexpr std::int32_t kNone = -1;
 
-  /// The number of `text`, a new one when it was not known.
+  /// The id of `text`, added when unknown.
   std::int32_t intern(std::string_view text);
-  /// The number of `text`, or kNone.
+  /// The id of `text`, or kNone.
   std::int32_t find(std::string_view text) const;
   std::string_view at(std::int32_t id) const { return arena_.at(places_[static_cast<std::size_t>(id)]); }
   std::size_t size() const { return places_.size(); }

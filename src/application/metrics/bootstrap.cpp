@@ -24,7 +24,8 @@ double quantile(std::span<const double> sorted, double q) {
 
 std::map<std::string, Interval> bootstrap(const Metric& metric, const BootstrapOptions& options) {
   if (!(options.confidence > 0 && options.confidence < 1))
-    throw ConfigError(fmt::format("the confidence {} is not between 0 and 1 (0.95 is usual)", options.confidence));
+    throw ConfigError(
+        fmt::format("the confidence is {}; it must be between 0 and 1 (0.95 is usual)", options.confidence));
   if (options.resamples == 0) throw ConfigError("a bootstrap needs at least one resample (1000 is usual)");
   const std::size_t units = metric.units();
   check(units > 0 || metric.examples() == 0, "a bootstrap needs a metric that keeps its units");

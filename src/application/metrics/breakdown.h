@@ -12,17 +12,17 @@
 
 namespace chorus {
 
-/// The scores of some of the clients, pooled: one metric over all their examples, as paper 002 does.
+/// Pooled scores of some clients: one metric over all their examples, as in Dupuy et al. 2022.
 struct GroupScores {
   std::string name;
   std::size_t clients = 0;
   Scores scores;
   std::map<std::string, Interval> intervals;  ///< resampled over clients (one client: over its examples); empty unless
-                                              ///< asked for
+                                              ///< requested
 };
 
-/// One metric a client, and the views of them that a federated evaluation needs. Reports come in a fixed order whatever
-/// the order in which clients were added.
+/// One metric per client, and the aggregate views that a federated evaluation needs. The order of reports does not
+/// depend on the order in which clients were added.
 ///
 ///     Breakdown breakdown(std::make_unique<Perplexity>());
 ///     breakdown.client("device 17").merge(reply_metric);
@@ -46,8 +46,8 @@ class Breakdown {
   GroupScores overall(const std::optional<BootstrapOptions>& options = {}) const;
   /// Each client, by name.
   std::vector<GroupScores> by_client(const std::optional<BootstrapOptions>& options = {}) const;
-  /// Tenths of the clients from least to most active (paper 002, section 4: devices by number of utterances). Of n
-  /// clients in that order, decile d has those from n d / 10 to n (d + 1) / 10; equal activity is ordered by name.
+  /// Tenths of the clients from least to most active (Dupuy et al. 2022, section 4: devices by number of utterances).
+  /// Of n clients in that order, decile d has those from n d / 10 to n (d + 1) / 10; equal activity is ordered by name.
   /// Fewer than ten clients leave some deciles empty, and these are left out. Names: "decile 1" to "decile 10".
   std::vector<GroupScores> by_decile(const std::optional<BootstrapOptions>& options = {}) const;
   /// Clients put together by any function of their name, sorted by the group's name.

@@ -12,8 +12,8 @@
 namespace chorus {
 
 struct ClassificationOptions {
-  std::vector<std::string> labels;      ///< names of label ids 0, 1, ...; needed only by the `add` that takes ids
-  std::optional<std::string> positive;  ///< the class whose precision, recall and F1 are the binary ones
+  std::vector<std::string> labels;      ///< names of label ids 0, 1, ...; only for the `add` that takes ids
+  std::optional<std::string> positive;  ///< the positive class of the binary precision, recall and F1
 };
 
 /// Single-label classification, equal to scikit-learn's accuracy_score, precision_recall_fscore_support(average=micro,

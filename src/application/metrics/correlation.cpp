@@ -132,7 +132,8 @@ MetricTotals Correlation::totals() const {
 
 void Correlation::add_totals(const MetricTotals& totals) {
   check(keep_ == Keep::kTotals, "units are kept here but not in what is added");
-  if (totals.rows.size() != totals.examples) throw DataError("a correlation's totals are one row an example");
+  if (totals.rows.size() != totals.examples)
+    throw DataError("the totals of a correlation must have one row per example");
   for (const auto& row : totals.rows) add(row[0], row[1]);
 }
 

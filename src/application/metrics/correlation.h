@@ -7,14 +7,14 @@
 
 namespace chorus {
 
-/// Pearson's correlation as scipy.stats.pearsonr, and Spearman's as scipy.stats.spearmanr: Pearson's of the ranks, tied
-/// values sharing the mean of their ranks. `times[i]` says how often pair i counts (empty: once each). NaN when fewer
-/// than two pairs count, when either side is constant, and when any value is NaN or infinite.
+/// Pearson's correlation as scipy.stats.pearsonr, and Spearman's as scipy.stats.spearmanr: Pearson's of the ranks, ties
+/// sharing their mean rank. `times[i]` is the multiplicity of pair i (empty: 1 each). NaN for fewer than two pairs, a
+/// constant side, or any NaN or infinite value.
 double pearson(std::span<const double> x, std::span<const double> y, std::span<const std::uint32_t> times = {});
 double spearman(std::span<const double> x, std::span<const double> y, std::span<const std::uint32_t> times = {});
 
-/// Regression scores: pearson, spearman, and their mean as `correlation` (GLUE's number for STS-B). Ranks need all
-/// values, so this one keeps 16 bytes an example.
+/// Regression scores: pearson, spearman, and their mean as `correlation` (GLUE's score for STS-B). Ranks need all
+/// values, so this metric keeps 16 bytes per example.
 ///
 ///     metric.add(predicted, actual);
 class Correlation : public Metric {

@@ -38,7 +38,7 @@ bool agrees(M first, M second, std::size_t items, const json& expect, Add&& add)
     const auto found = scores.find(name);
     if (found == scores.end() || !close(found->second, value)) return false;
   }
-  // No class that the reference does not have.
+  // No class outside the reference.
   for (const auto& [name, value] : scores)
     if (name.find('/') != name.npos && !expect.contains(name)) return false;
   return true;

@@ -57,7 +57,7 @@ void Tally::merge(const Tally& other) {
 
 void Tally::add_summary(const MetricTotals& summary) {
   check(keep_ == Keep::kTotals, "units are kept here but not in what is added");
-  if (summary.rows.size() != summary.names.size()) throw DataError("a metric's totals have a row too many or too few");
+  if (summary.rows.size() != summary.names.size()) throw DataError("the totals of a metric must have one row per name");
   for (std::size_t i = 0; i < summary.names.size(); ++i) add(index(summary.names[i]), summary.rows[i]);
   examples_ += summary.examples;
 }

@@ -12,24 +12,24 @@
 
 namespace chorus {
 
-/// Named values: "accuracy", "f1/PER". Always has "examples". A value that is not defined (a mean over nothing, the
-/// correlation of a constant) is NaN.
+/// Named values: "accuracy", "f1/PER". Always has "examples". An undefined value (a mean over nothing, the correlation
+/// of a constant) is NaN.
 using Scores = std::map<std::string, double>;
 
-/// What a metric remembers. Totals are all that its value needs. Units are also what a bootstrap needs: one unit is one
-/// example, or one client after `merge_as_unit`.
+/// What a metric keeps. Totals suffice for its value. Units are also needed for a bootstrap: one unit is one example,
+/// or one client after `merge_as_unit`.
 enum class Keep { kTotals, kUnits };
 
-/// What a metric has counted, without its kind and options: what a client sends to its server. Three numbers under each
-/// name (Tally), or one row a pair of values (Correlation).
+/// The counts of a metric, without its kind and options: what a client sends to its server. Three values per name
+/// (Tally), or one row per pair of values (Correlation).
 struct MetricTotals {
   std::vector<std::string> names;
-  std::vector<std::array<double, 3>> rows;  ///< one a name
+  std::vector<std::array<double, 3>> rows;  ///< one per name
   std::uint64_t examples = 0;
 };
 
-/// A measure of predictions against references, built up in batches, by one thread, and merged across clients. Each
-/// kind has its own `add`; the rest is here. No value depends on how the examples were cut into batches or clients.
+/// A measure of predictions against references, accumulated in batches by one thread and merged across clients. Each
+/// kind has its own `add`; the rest is here. No value depends on how examples are split into batches or clients.
 ///
 ///     Classification metric({.positive = "1"});
 ///     for (const Batch& batch : batches) metric.add(predictions(batch), batch.labels);
@@ -39,18 +39,18 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  /// The same metric with the same options and nothing in it.
+  /// An empty metric with the same options.
   virtual std::unique_ptr<Metric> fresh(Keep keep) const = 0;
   /// Kind and options as text; only metrics with equal signatures can be merged.
   virtual std::string signature() const = 0;
 
-  /// Adds all of `other`. If units are kept here they must be kept there too; they go behind ours.
+  /// Adds all of `other`. If units are kept here, they must be kept there too; they are appended.
   virtual void merge(const Metric& other) = 0;
-  /// The totals, and those of another metric of the same signature (without its units). They may come from a peer:
-  /// DataError when they are not such totals.
+  /// The totals, and adding those of another metric with the same signature (without units). They may come from a peer:
+  /// DataError when they are invalid.
   virtual MetricTotals totals() const = 0;
   virtual void add_totals(const MetricTotals& totals) = 0;
-  /// Adds all of `other` as one unit: what is then resampled is clients. Units must be kept here.
+  /// Adds all of `other` as one unit, so that clients are resampled. Units must be kept here.
   virtual void merge_as_unit(const Metric& other) = 0;
 
   virtual std::uint64_t examples() const = 0;
@@ -58,14 +58,14 @@ class Metric {
   virtual std::size_t units() const = 0;
 
   virtual Scores scores() const = 0;
-  /// The scores as if unit u had occurred times[u] times; one entry for each unit.
+  /// The scores when unit u counts times[u] times; one entry per unit.
   virtual Scores scores(std::span<const std::uint32_t> times) const = 0;
 
  protected:
   void check_mergeable(const Metric& other) const;
 };
 
-/// Sums of three numbers under each of a growing list of names: the sufficient statistics of every metric here but the
+/// Sums of three values under each of a growing list of names: the sufficient statistics of every metric except the
 /// correlations. (tp, predicted, actual) of a class; (precision, recall, F) of a ROUGE; (loss, tokens, -).
 class Tally {
  public:
@@ -73,9 +73,9 @@ class Tally {
 
   explicit Tally(Keep keep) : keep_(keep) {}
 
-  /// The position of a name; a new one when it was not there.
+  /// The index of a name, added if new.
   std::uint32_t index(std::string_view name);
-  /// Adds to a name's sums, in the example that is being written.
+  /// Adds to the sums of a name in the current example.
   void add(std::uint32_t index, const Triple& values);
   void end_example();
 
@@ -91,7 +91,7 @@ class Tally {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<Triple>& totals() const { return totals_; }
 
-  /// The totals (and the number of examples) when unit u is counted times[u] times. Keeps no units.
+  /// The totals (and the number of examples) when unit u counts times[u] times. Keeps no units.
   Tally weighted(std::span<const std::uint32_t> times) const;
 
  private:
@@ -106,12 +106,12 @@ class Tally {
   std::unordered_map<std::string, std::uint32_t> index_;
   std::vector<Triple> totals_;
   std::uint64_t examples_ = 0;
-  std::vector<Entry> entries_;                // of all units, one after the other
+  std::vector<Entry> entries_;                // of all units, concatenated
   std::vector<std::size_t> unit_end_;         // into entries_
   std::vector<std::uint64_t> unit_examples_;  // examples in each unit
 };
 
-/// A metric whose value is a function of a Tally: a subclass writes `add`, `fresh`, `signature` and `finish`.
+/// A metric whose value is a function of a Tally: a subclass implements `add`, `fresh`, `signature` and `finish`.
 class TallyMetric : public Metric {
  public:
   explicit TallyMetric(Keep keep) : tally_(keep) {}
@@ -126,7 +126,7 @@ class TallyMetric : public Metric {
   Scores scores(std::span<const std::uint32_t> times) const override { return finish(tally_.weighted(times)); }
 
  protected:
-  /// Names of `tally` stand in any order, and some may have sums of 0 only.
+  /// Names of `tally` are in any order, and some may have zero sums.
   virtual Scores finish(const Tally& tally) const = 0;
 
   Tally tally_;

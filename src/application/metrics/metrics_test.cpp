@@ -226,7 +226,7 @@ TEST(Bootstrap, FindsTheBinomialIntervalAndRepeats) {
   EXPECT_THROW(bootstrap(forgetful, {}), InternalError);
 }
 
-// Clients whose examples are all alike: the spread between clients is what counts, not the number of examples.
+// Clients with identical examples: the spread between clients counts, not the number of examples.
 TEST(Breakdown, ResamplingClientsIsWiderThanExamples) {
   Breakdown breakdown(std::make_unique<Classification>());
   Classification pooled({}, Keep::kUnits);

@@ -4,8 +4,8 @@
 
 namespace chorus {
 
-/// Language modelling: loss = (summed negative log-likelihood, in nats) / tokens, perplexity = exp(loss). Paper 002
-/// pools a group's utterances this way, so a long text weighs more than a short one. Both are NaN over no token;
+/// Language modelling: loss = (summed negative log-likelihood, in nats) / tokens, perplexity = exp(loss). Dupuy et al.
+/// 2022 pool a group's utterances this way, so a long text weighs more than a short one. Both are NaN without tokens;
 /// perplexity is infinite when exp overflows.
 ///
 ///     metric.add(summed_loss, predicted_tokens);
@@ -23,7 +23,7 @@ class Perplexity : public TallyMetric {
   Scores finish(const Tally& tally) const override;
 };
 
-/// The change of `value` against `baseline` in percent; for perplexities it is paper 002's RCP.
+/// The change of `value` against `baseline` in percent; for perplexities the RCP of Dupuy et al. 2022.
 double relative_change(double value, double baseline);
 
 }  // namespace chorus

@@ -19,7 +19,7 @@ bool is_consonant(std::string_view word, std::size_t i) {
   return !is_vowel_letter(word[i]) != negate;
 }
 
-// m in [C](VC){m}[V]: how often a consonant follows a vowel.
+// m in [C](VC){m}[V]: the number of vowel-consonant transitions.
 int measure(std::string_view stem) {
   int count = 0;
   bool before = true;
@@ -59,7 +59,7 @@ struct Rule {
   std::string_view replacement;
 };
 
-// The first rule whose suffix fits decides; it acts if the rest has a measure above `least`.
+// The first rule with a matching suffix decides; it applies if the rest has a measure above `least`.
 std::string apply(const std::string& word, std::span<const Rule> rules, int least) {
   for (const Rule& rule : rules) {
     if (!word.ends_with(rule.suffix)) continue;

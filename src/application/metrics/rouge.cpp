@@ -13,7 +13,7 @@
 namespace chorus {
 namespace {
 
-// Words as numbers, the same number for the same word on both sides.
+// Words as ids, equal for equal words on both sides.
 using Ids = std::vector<std::uint32_t>;
 
 class Words {

@@ -24,17 +24,17 @@ struct RougeScores {
   RougeScore rouge_lsum;  ///< sentences are lines; union of the longest common subsequences (Lin 2004, section 3.2)
 };
 
-/// Words of a text for ROUGE: lower case, everything but a-z and 0-9 separates. With `stem`, words of more than three
-/// letters are stemmed (porter_stemmer.h).
+/// Words for ROUGE: lower case, split at everything except a-z and 0-9. With `stem`, words of more than three letters
+/// are stemmed (porter_stemmer.h).
 std::vector<std::string> rouge_tokens(std::string_view text, bool stem);
 
-/// ROUGE-1, -2, -L and -Lsum of a prediction. Of several references the one with the highest F counts, for each kind on
-/// its own (`RougeScorer.score_multi`). 0 when either side has no word. At least one reference is needed.
+/// ROUGE-1, -2, -L and -Lsum of a prediction. Of several references the one with the highest F counts, separately
+/// for each kind (`RougeScorer.score_multi`). 0 when either side has no words. Needs at least one reference.
 RougeScores rouge(std::string_view prediction, std::span<const std::string> references, bool stem);
 
-/// FedNLP's ROUGE-L (REFERENCE 3.4; the code comes from the COCO caption tools): words are what stands between single
-/// spaces, case and punctuation count, F has beta = 1.2: (1 + b^2) P R / (R + b^2 P). P and R are each the maximum over
-/// the references. "the cat sat" against "the cat sat on the mat" is 0.62886598.
+/// FedNLP's ROUGE-L (from the COCO caption tools): words are split at single spaces, case and punctuation count, F has
+/// beta = 1.2: (1 + b^2) P R / (R + b^2 P). P and R are each the maximum over the references. "the cat sat" against
+/// "the cat sat on the mat" is 0.62886598.
 double fednlp_rouge_l(std::string_view prediction, std::span<const std::string> references);
 
 /// FedNLP's average: the mean of each `batch` consecutive values, then the mean of those (a short last batch weighs as

@@ -61,8 +61,9 @@ void check_sentence(const ScoreItem& prediction, const ScoreItem& reference) {
   if (prediction.words.size() != prediction.texts.size() || reference.words.size() != reference.texts.size()) return;
   for (std::size_t i = 0; i < prediction.words.size(); ++i)
     if (prediction.words[i] != reference.words[i])
-      throw DataError(fmt::format("{}: word {} of the sentence is '{}', but '{}' at {}; are these the same sentences?",
-                                  prediction.place, i + 1, prediction.words[i], reference.words[i], reference.place));
+      throw DataError(
+          fmt::format("{}: word {} of the sentence is '{}', but '{}' at {}; the files must hold the same sentences",
+                      prediction.place, i + 1, prediction.words[i], reference.words[i], reference.place));
 }
 
 using OnPair = std::function<void(const ScoreItem* prediction, ScoreItem& reference)>;
@@ -104,10 +105,10 @@ void pair_by_id(ScoreReader& predictions, ScoreReader& references, ScoreItem& pr
     const auto [first, is_new] = seen.try_emplace(reference.id, reference.place);
     if (!is_new)
       throw DataError(
-          fmt::format("{}: the id '{}' already stands at {}", reference.place, reference.id, first->second));
+          fmt::format("{}: the id '{}' is repeated, first at {}", reference.place, reference.id, first->second));
     const auto found = known.find(reference.id);
     if (found == known.end() && !allow_missing)
-      throw DataError(fmt::format("{}: there is no prediction for the id '{}'", reference.place, reference.id));
+      throw DataError(fmt::format("{}: the id '{}' has no prediction", reference.place, reference.id));
     if (found != known.end()) found->second.used = true;
     on_pair(found != known.end() ? &found->second.item : nullptr, reference);
   } while (references.next(reference));
@@ -116,10 +117,10 @@ void pair_by_id(ScoreReader& predictions, ScoreReader& references, ScoreItem& pr
   for (const auto& [id, entry] : known)
     if (!entry.used && (!unknown || entry.order < unknown->order)) unknown = &entry;
   if (unknown)
-    throw DataError(fmt::format("{}: the references have no id '{}'", unknown->item.place, unknown->item.id));
+    throw DataError(fmt::format("{}: the id '{}' is not in the references", unknown->item.place, unknown->item.id));
 }
 
-// Walks through all pairs of the two files; lm has predictions only, unless the references name clients.
+// Visits all pairs of the two files; lm has predictions only, unless the references name clients.
 void for_each_pair(const ScoreOptions& options, const OnPair& on_pair) {
   const SpanScheme scheme = options.strict ? SpanScheme::kIob2 : SpanScheme::kLenient;
   const auto predictions = open_score_file({options.predictions, options.task, ScoreSide::kPredictions, scheme});
@@ -132,10 +133,10 @@ void for_each_pair(const ScoreOptions& options, const OnPair& on_pair) {
   const auto references = open_score_file({options.references, options.task, ScoreSide::kReferences, scheme});
   ScoreItem reference;
   const bool any_reference = references->next(reference);
-  if (!any_reference) throw DataError(fmt::format("{}: there is no reference in the file", options.references));
+  if (!any_reference) throw DataError(fmt::format("{}: the file has no references", options.references));
   const bool whole_json = options.task == ScoreTask::kQuestionAnswering && !reference.id.empty();
   if (!any_prediction && !(whole_json && options.allow_missing))
-    throw DataError(fmt::format("{}: there is no prediction in the file", options.predictions));
+    throw DataError(fmt::format("{}: the file has no predictions", options.predictions));
   if (!any_prediction) {
     do on_pair(nullptr, reference);
     while (references->next(reference));
@@ -163,7 +164,7 @@ void check_options(const ScoreOptions& options) {
   if (options.references.empty() && options.task != ScoreTask::kLanguageModel)
     throw ConfigError(fmt::format("--task {} needs --references", name_of(options.task)));
   if (options.allow_missing && options.task != ScoreTask::kQuestionAnswering)
-    throw ConfigError("--allow-missing is for --task qa only");
+    throw ConfigError("--allow-missing works with --task qa only");
 }
 
 }  // namespace
@@ -184,27 +185,26 @@ ScoreReport score_files(const ScoreOptions& options) {
     // Files also write "no answer" as an empty text.
     if (options.no_answer) std::erase(reference.texts, "");
     if (names && !names->next(reference.client))
-      throw DataError(
-          fmt::format("{}: there are fewer names than examples; {} has none", options.clients, reference.place));
+      throw DataError(fmt::format("{}: fewer names than examples; {} has none", options.clients, reference.place));
     add_pair(options.task, *all, prediction, reference);
     if (needs_clients) {
       if (reference.client.empty())
-        throw DataError(fmt::format("{}: the example names no client; give --clients, or \"client\" in JSON lines",
-                                    reference.place));
+        throw DataError(
+            fmt::format("{}: the example has no client; give --clients, or \"client\" in JSON lines", reference.place));
       add_pair(options.task, clients.client(reference.client), prediction, reference);
     }
     if (options.by_group) {
       if (reference.group.empty())
         throw DataError(
-            fmt::format("{}: the example names no group; \"group\" or \"source\" in JSON lines does", reference.place));
+            fmt::format("{}: the example has no group; add \"group\" or \"source\" in JSON lines", reference.place));
       add_pair(options.task, groups.client(reference.group), prediction, reference);
     }
     if (options.fednlp_batch > 0 && options.task == ScoreTask::kGeneration)
       fednlp.push_back(fednlp_rouge_l(prediction->text, reference.texts));
   });
   if (std::string extra; names && names->next(extra))
-    throw DataError(fmt::format("{}: there are more names than examples", names->place()));
-  if (all->examples() == 0) throw DataError(fmt::format("{}: there is nothing to score", options.predictions));
+    throw DataError(fmt::format("{}: more names than examples", names->place()));
+  if (all->examples() == 0) throw DataError(fmt::format("{}: nothing to score", options.predictions));
 
   ScoreReport report;
   report.task = options.task;

@@ -40,12 +40,12 @@ double number_in(std::string_view text, const std::string& place, const char* wh
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    throw DataError(fmt::format("{}: '{}' is not a finite number, and {} is expected", place,
-                                shortened(printable(text), 40), what));
+    throw DataError(
+        fmt::format("{}: '{}' is not a finite number; expected {}", place, shortened(printable(text), 40), what));
   return value;
 }
 
-// One item a line (labels, numbers, texts, losses). Blank lines at the end of the file are no items, except of texts.
+// One item per line (labels, numbers, texts, losses). Blank lines at the end are not items, except for texts.
 class PlainReader : public ScoreReader {
  public:
   PlainReader(std::unique_ptr<ScoreLines> lines, const ScoreFile& file) : lines_(std::move(lines)), file_(file) {}
@@ -131,7 +131,7 @@ ScoreTask score_task_named(const std::string& name) {
     names.emplace_back(known);
   }
   throw ConfigError(
-      fmt::format("there is no task '{}' (known: {}){}", name, fmt::join(names, ", "), did_you_mean(name, names)));
+      fmt::format("unknown task '{}' (known: {}){}", name, fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 const char* name_of(ScoreTask task) {
@@ -141,7 +141,7 @@ const char* name_of(ScoreTask task) {
 }
 
 std::unique_ptr<ScoreReader> open_score_file(const ScoreFile& file) {
-  // The first line decides, and is given back: the file may be a pipe.
+  // The first line decides and is kept, because the file may be a pipe.
   auto lines = std::make_unique<ScoreLines>(file.path);
   std::string first;
   if (!lines->next(first)) {

@@ -12,7 +12,8 @@ namespace chorus {
 /// What `chorus score` can score.
 enum class ScoreTask { kClassification, kRegression, kTagging, kQuestionAnswering, kGeneration, kLanguageModel };
 
-/// "classification", "regression", "tagging", "qa", "generation" (or "seq2seq"), "lm". ConfigError that lists them.
+/// "classification", "regression", "tagging", "qa", "generation" (or "seq2seq"), "lm". ConfigError with the known names
+/// for any other.
 ScoreTask score_task_named(const std::string& name);
 const char* name_of(ScoreTask task);
 
@@ -20,8 +21,8 @@ enum class ScoreSide { kPredictions, kReferences };
 
 /// One prediction, or one reference, as read from a file.
 struct ScoreItem {
-  std::string id;                  ///< empty: told apart by order
-  std::string client;              ///< who it belongs to, or empty
+  std::string id;                  ///< empty: matched by order
+  std::string client;              ///< or empty
   std::string group;               ///< domain, language, title..., or empty
   std::string text;                ///< label; predicted answer or text
   std::vector<std::string> texts;  ///< tags; gold answers; reference texts
@@ -31,7 +32,8 @@ struct ScoreItem {
   std::string place;               ///< "file:line", for messages
 };
 
-/// A stream of the items of one file. Formats are told apart by content (docs/formats.md, "Files that are scored").
+/// A stream of the items of one file. The format is detected from the content (docs/reference/formats.md, "Files that
+/// are scored").
 class ScoreReader {
  public:
   virtual ~ScoreReader() = default;
@@ -43,7 +45,7 @@ struct ScoreFile {
   std::string path;
   ScoreTask task = ScoreTask::kClassification;
   ScoreSide side = ScoreSide::kPredictions;
-  SpanScheme scheme = SpanScheme::kLenient;  ///< tags are checked against it
+  SpanScheme scheme = SpanScheme::kLenient;  ///< tags must follow it
 };
 
 std::unique_ptr<ScoreReader> open_score_file(const ScoreFile& file);

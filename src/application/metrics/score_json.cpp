@@ -19,7 +19,7 @@ using nlohmann::json;
 std::string as_text(const json& value, const std::string& place, const char* key) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer() || value.is_boolean()) return value.dump();
-  throw DataError(fmt::format("{}: \"{}\" is neither a text nor a whole number", place, key));
+  throw DataError(fmt::format("{}: \"{}\" is neither a string nor an integer", place, key));
 }
 
 double as_number(const json& value, const std::string& place, const char* key) {
@@ -41,7 +41,7 @@ std::vector<std::string> as_texts(const json& value, const std::string& place, c
   return texts;
 }
 
-// The keys that may hold an item's content, the first that is there counts.
+// The keys of an item's content; the first one present counts.
 std::vector<const char*> content_keys(const ScoreFile& file) {
   const bool predicted = file.side == ScoreSide::kPredictions;
   switch (file.task) {
@@ -91,7 +91,7 @@ void fill_content(const json& value, const char* key, const ScoreFile& file, Sco
       }
       item.texts = as_texts(value, item.place, key);
       if (file.task == ScoreTask::kGeneration && item.texts.empty())
-        throw DataError(fmt::format("{}: \"{}\" is empty; a reference is needed", item.place, key));
+        throw DataError(fmt::format("{}: \"{}\" is empty; expected a reference", item.place, key));
   }
 }
 
@@ -127,7 +127,7 @@ class JsonLinesReader : public ScoreReader {
 
  private:
   static void optional_text(const json& object, const char* key, std::string& out, const std::string& place) {
-    // A "source" may also be the text that was summarised, as a list: then it is no group.
+    // A "source" that is a list is the text to summarize, not a group.
     if (const auto found = object.find(key); found != object.end() && !found->is_null() && !found->is_array())
       out = as_text(*found, place, key);
   }
@@ -165,13 +165,12 @@ class WholeJsonReader : public ScoreReader {
       const auto before = std::string_view(text).substr(0, std::min(error.byte, text.size()));
       const auto line = std::min<std::size_t>(
           lines.number(), 1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')));
-      throw DataError(fmt::format("{}:{}: the file is not valid JSON here", lines.path(), line));
+      throw DataError(fmt::format("{}:{}: not valid JSON", lines.path(), line));
     }
   }
 
   void read_predictions(const json& root, const std::string& path) {
-    if (!root.is_object())
-      throw DataError(fmt::format("{}: an object from question id to answer text is expected", path));
+    if (!root.is_object()) throw DataError(fmt::format("{}: expected an object from question id to answer text", path));
     for (const auto& [id, answer] : root.items()) {
       ScoreItem item;
       item.id = id;
@@ -183,10 +182,10 @@ class WholeJsonReader : public ScoreReader {
 
   void read_squad(const json& root, const std::string& path) {
     if (!root.is_object() || !root.contains("data") || !root.at("data").is_array())
-      throw DataError(fmt::format("{}: this is not SQuAD JSON: a list \"data\" is expected", path));
+      throw DataError(fmt::format("{}: not SQuAD JSON: expected a list \"data\"", path));
     const auto list = [&](const json& object, const char* key) -> const json& {
       if (!object.is_object() || !object.contains(key) || !object.at(key).is_array())
-        throw DataError(fmt::format("{}: this is not SQuAD JSON: an entry has no list \"{}\"", path, key));
+        throw DataError(fmt::format("{}: not SQuAD JSON: an entry has no list \"{}\"", path, key));
       return object.at(key);
     };
     for (const json& article : root.at("data"))
@@ -211,7 +210,7 @@ class WholeJsonReader : public ScoreReader {
 
 double checked_token_count(double tokens, const std::string& place) {
   if (tokens < 0 || tokens != std::floor(tokens))
-    throw DataError(fmt::format("{}: {} is not a number of tokens", place, tokens));
+    throw DataError(fmt::format("{}: {} is not a valid number of tokens", place, tokens));
   return tokens;
 }
 

@@ -8,15 +8,15 @@
 
 namespace chorus {
 
-/// The JSON formats of files that are scored (docs/formats.md).
+/// The JSON formats of scored files (docs/reference/formats.md).
 
-/// One object a line; blank lines are skipped.
+/// One object per line; blank lines are skipped.
 std::unique_ptr<ScoreReader> json_lines_reader(std::unique_ptr<ScoreLines> lines, const ScoreFile& file);
 
 /// Question answering: SQuAD JSON as references, one object from id to answer as predictions. Read at once.
 std::unique_ptr<ScoreReader> whole_json_reader(ScoreLines& lines, const ScoreFile& file);
 
-/// `tokens`, or DataError naming `place` when it cannot be a number of tokens.
+/// `tokens`, or DataError naming `place` when it is not a valid number of tokens.
 double checked_token_count(double tokens, const std::string& place);
 
 }  // namespace chorus

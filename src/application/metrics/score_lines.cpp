@@ -28,16 +28,15 @@ struct ScoreLines::File {
 
 ScoreLines::ScoreLines(const std::string& path) : path_(path) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) throw DataError(fmt::format("{}: there is no such file", path));
-  if (std::filesystem::is_directory(path, ignored))
-    throw DataError(fmt::format("{}: this is a folder; a file is needed", path));
+  if (!std::filesystem::exists(path, ignored)) throw DataError(fmt::format("{}: no such file", path));
+  if (std::filesystem::is_directory(path, ignored)) throw DataError(fmt::format("{}: is a folder; name a file", path));
   file_ = std::make_unique<File>(path);
-  if (!file_->handle) throw DataError(fmt::format("{}: the file cannot be opened; may you read it?", path));
+  if (!file_->handle) throw DataError(fmt::format("{}: cannot be opened; check its permissions", path));
 }
 
 ScoreLines::~ScoreLines() = default;
 
-// Reads on behind what is there; forgets what was read before the last line.
+// Appends more bytes to the buffer and drops what precedes the last line.
 bool ScoreLines::fill() {
   if (ended_) return false;
   buffer_.erase(0, last_);

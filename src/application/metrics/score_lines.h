@@ -6,9 +6,8 @@
 
 namespace chorus {
 
-/// The lines of a text file, plain or gzipped (told by its content), one at a time: files may be larger than memory.
-/// Removes "\n", "\r\n" and a byte order mark. DataError for a missing or damaged file, a line that is not UTF-8, and a
-/// line above 1 GiB.
+/// Reads a text file line by line, plain or gzipped (by content); files may be larger than memory. Removes "\n", "\r\n"
+/// and a byte order mark. DataError for a missing or damaged file, a line that is not UTF-8, and a line above 1 GiB.
 ///
 ///     ScoreLines lines(path);
 ///     for (std::string line; lines.next(line);) parse(line, lines.place());

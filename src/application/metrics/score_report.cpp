@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The numbers a person looks at first, and the columns of the breakdown tables.
+// The main scores, and the columns of the breakdown tables.
 std::vector<std::string> headline(ScoreTask task) {
   switch (task) {
     case ScoreTask::kClassification:

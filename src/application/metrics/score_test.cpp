@@ -127,7 +127,7 @@ TEST_F(ScoreFiles, WrongFilesAreNamedWithTheirLine) {
   EXPECT_THAT(complaint(kRegression, "1\n2x\n", "1\n2\n"), HasSubstr("p:2:"));
   EXPECT_THAT(complaint(kTagging, "O\nO\n", "O\n"), HasSubstr("p:1: the sentence has 2 tags"));
   EXPECT_THAT(complaint(kTagging, "x O\n", "y O\n"), HasSubstr("same sentences"));
-  EXPECT_THAT(complaint(kGeneration, "", ""), HasSubstr("there is no reference"));
+  EXPECT_THAT(complaint(kGeneration, "", ""), HasSubstr("the file has no references"));
   EXPECT_THAT(complaint(kGeneration, "a\n", "{\"target\": []}\n"), HasSubstr("r:1:"));
   ScoreOptions strict = ask(kTagging, "x O\ny E-PER\n", "x O\ny O\n");
   strict.strict = true;
@@ -145,9 +145,10 @@ TEST_F(ScoreFiles, IdsMustMatch) {
   using enum ScoreTask;
   const std::string squad =
       R"({"data": [{"title": "T", "paragraphs": [{"qas": [{"id": "1", "answers": [{"text": "x"}]}, {"id": "2", "answers": []}]}]}]})";
-  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", squad), HasSubstr("no prediction for the id '2'"));
-  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x", "2": "", "3": ""})", squad), HasSubstr("no id '3'"));
-  EXPECT_THAT(complaint(kQuestionAnswering, "{\n\"1\": \"x\",\n", squad), HasSubstr("p:2: the file is not valid JSON"));
+  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", squad), HasSubstr("the id '2' has no prediction"));
+  EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x", "2": "", "3": ""})", squad),
+              HasSubstr("the id '3' is not in the references"));
+  EXPECT_THAT(complaint(kQuestionAnswering, "{\n\"1\": \"x\",\n", squad), HasSubstr("p:2: not valid JSON"));
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": 1.5})", squad), HasSubstr("question '1'"));
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", "[]"), HasSubstr("not SQuAD JSON"));
   EXPECT_THAT(complaint(kQuestionAnswering, R"({"1": "x"})", R"({"data": [3]})"), HasSubstr("\"paragraphs\""));
@@ -156,7 +157,7 @@ TEST_F(ScoreFiles, IdsMustMatch) {
       HasSubstr("p:2: the id '1' was already predicted at"));
   EXPECT_THAT(
       complaint(kClassification, "{\"id\": 1, \"label\": 1}", "{\"id\": 1, \"label\": 1}\n{\"id\": 1, \"label\": 1}"),
-      HasSubstr("r:2: the id '1' already stands at"));
+      HasSubstr("r:2: the id '1' is repeated, first at"));
   ScoreOptions options = ask(kQuestionAnswering, R"({"1": "x"})", squad);
   options.allow_missing = true;
   EXPECT_DOUBLE_EQ(score_files(options).all.scores.at("f1"), 0.5);
@@ -179,7 +180,7 @@ TEST_F(ScoreFiles, ClientsDecilesAndIntervals) {
   ScoreOptions options = ask(ScoreTask::kLanguageModel, losses, "");
   options.references.clear();
   options.by_decile = true;
-  EXPECT_THAT(complaint(options), HasSubstr("p:1: the example names no client"));
+  EXPECT_THAT(complaint(options), HasSubstr("p:1: the example has no client"));
   options.clients = write("c", names);
   options.by_client = true;
   options.resample_clients = true;

@@ -11,7 +11,7 @@
 namespace chorus {
 namespace {
 
-// Tag counts share the tally with the types; no type can have this name, because types come from non-empty tags.
+// Tag counts share the tally with the types; no type has this name, because types come from non-empty tags.
 constexpr std::string_view kTags = "";
 
 struct Tag {

@@ -10,7 +10,7 @@
 
 namespace chorus {
 
-/// An entity: words first .. last (both inside) of one sentence.
+/// An entity: words first .. last (inclusive) of one sentence.
 struct Span {
   std::string type;
   std::size_t first = 0;
@@ -18,23 +18,23 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// Which entities a row of tags describes.
+/// How tags define entities.
 enum class SpanScheme {
   kLenient,  ///< seqeval's default, which is conlleval's: B, I, E and S tags in any mixture; an I- after O or after
              ///< another type begins an entity; a tag without type has type "_"
-  kIob2      ///< seqeval's mode='strict', scheme=IOB2: an entity is a B- and the I- of the same type right behind it;
-             ///< an I- without its B- is nothing; other prefixes than B, I and O are an error
+  kIob2  ///< seqeval's mode='strict', scheme=IOB2: an entity is a B- and the directly following I- of the same type;
+         ///< an I- without its B- is ignored; prefixes other than B, I and O are an error
 };
 
-/// The entities of one sentence, in order. DataError on an empty tag, and on a prefix that the strict scheme forbids.
+/// The entities of one sentence, in order. DataError for an empty tag, and for a prefix that the strict scheme forbids.
 ///
 ///     spans_of({{"B-PER", "I-PER", "O"}}, SpanScheme::kLenient);  // {{"PER", 0, 1}}
 std::vector<Span> spans_of(std::span<const std::string> tags, SpanScheme scheme);
 
-/// Throws DataError when `tag` can stand in no sentence of that scheme.
+/// DataError when `tag` is invalid in that scheme.
 void check_tag(std::string_view tag, SpanScheme scheme);
 
-/// Entity-level scores, equal to seqeval's: an entity is right when type and both ends are.
+/// Entity-level scores, equal to seqeval's: an entity is correct when its type and both ends are.
 ///
 /// Scores: {micro,macro,weighted}_{precision,recall,f1}; precision, recall and f1 (the micro ones, seqeval's default);
 /// {precision,recall,f1,support}/TYPE; accuracy (tags that are equal); examples (sentences). Precision and the others

@@ -14,8 +14,8 @@
 namespace chorus {
 
 /// What frozen bottom layers make of a sequence never changes, so it is computed once and reused across epochs and
-/// rounds (paper 003, section 4). A sequence is known by its tokens: clients that hold the same text share it, and
-/// nothing has to be told when data or clients change.
+/// rounds (Cai et al. 2023, section 4). A sequence is known by its tokens: clients that hold the same text share it,
+/// and nothing has to be told when data or clients change.
 ///
 /// Each sequence goes through the bottom layers alone and without dropout, whether it is kept or not, so that with
 /// `Mode::kRecompute`, with memory for all, for some or for none of them, a run gives the same bits.

@@ -14,7 +14,7 @@ namespace chorus {
 /// What was trained beside a frozen network, in the layout of Hugging Face PEFT: adapter_config.json and
 /// adapter_model.safetensors, whose tensors are called base_model.model.<module>.lora_A.weight and so on; the head
 /// that was trained stands there, too (modules_to_save). PEFT itself reads LoRA's; its library has no bottleneck
-/// adapters, so PFEIFFER_ADAPTER, HOULSBY_ADAPTER and our PREFIX_TUNING are for Chorus (docs/formats.md).
+/// adapters, so PFEIFFER_ADAPTER, HOULSBY_ADAPTER and our PREFIX_TUNING are for Chorus (docs/reference/formats.md).
 struct AdapterSave {
   const Model& model;    ///< of the variant that is saved
   const Params& params;  ///< C = 1

@@ -18,8 +18,8 @@ struct AdapterConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Pfeiffer et al. (2021): one adapter a layer, after the feed-forward part. Paper 003's. Houlsby et al. (2019): two,
-/// after attention and after the feed-forward part, each before the residual.
+/// Pfeiffer et al. (2021): one adapter a layer, after the feed-forward block, as in Cai et al. 2023. Houlsby et al.
+/// (2019): two, after attention and after the feed-forward part, each before the residual.
 class AdapterTuning : public Tuning {
  public:
   enum class Kind { kPfeiffer, kHoulsby };

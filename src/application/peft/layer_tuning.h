@@ -7,7 +7,7 @@
 namespace chorus {
 
 /// The network's own parameters train: all of them, or with `depth` those of the top layers and the head (layer
-/// freezing, paper 000 section 4.3, paper 003's LF; the embeddings are then frozen, too).
+/// freezing, Lin et al. 2022 section 4.3, Cai et al. 2023's LF; the embeddings are then frozen, too).
 struct FullTuningConfig {
   std::optional<std::int64_t> depth = {};
   void describe(ConfigVisitor& visitor);

@@ -219,7 +219,7 @@ TEST(Peft, ParameterCountsAreThePapers) {
     AdapterTuning(AdapterTuning::Kind::kPfeiffer, {.width = 32}).attach(*model, {});
     return model->layout().trainable_size();
   };
-  // Paper 003, Table 1: 0.61 M and 0.32 M; by its formula 614,784 and 315,072, to which the head's bias adds 20.
+  // Cai et al. 2023, Table 1: 0.61 M and 0.32 M; by its formula 614,784 and 315,072, to which the head's bias adds 20.
   EXPECT_EQ(count("bert", 12, "num_hidden_layers"), 614784 + 20);
   EXPECT_EQ(count("distilbert", 6, "n_layers"), 315072 + 20);
 }

@@ -6,7 +6,7 @@ namespace chorus {
 
 struct ClassificationConfig {
   std::int64_t max_length = 256;  ///< tokens of a row, special ones included
-  /// FedNLP gives its classifiers no attention mask (REFERENCE 0.4): texts are padded to max_length with pad tokens
+  /// FedNLP gives its classifiers no attention mask: texts are padded to max_length with pad tokens
   /// that are read like any other.
   bool fednlp_attend_padding = false;
 

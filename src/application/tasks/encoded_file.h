@@ -8,8 +8,8 @@
 
 namespace chorus {
 
-/// Encoded data as a file: a header that lists the columns, then the columns (docs/formats.md, "Encoded data"). Written
-/// atomically. AtomicFile's errors.
+/// Encoded data as a file: a header that lists the columns, then the columns (docs/reference/formats.md, "Cache of
+/// tokenized examples"). Written atomically. AtomicFile's errors.
 void write_encoded(const std::filesystem::path& path, const Fingerprint& key,
                    const EncodedColumns<ColumnView>& columns);
 

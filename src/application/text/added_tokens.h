@@ -10,8 +10,7 @@
 
 namespace chorus::text {
 
-/// Finds added tokens inside a text: leftmost, longest first, with the neighbours' white space where a token asks for
-/// it.
+/// Finds added tokens in a text: leftmost-longest, including adjacent whitespace where a token requires it.
 class AddedTokenFinder {
  public:
   struct Match {

@@ -8,20 +8,19 @@
 
 namespace chorus::text {
 
-/// SentencePiece's compiled normalisation rules ("precompiled_charsmap"): a double-array trie (Darts-clone layout) from
+/// SentencePiece's compiled normalization rules ("precompiled_charsmap"): a double-array trie (Darts-clone layout) from
 /// byte strings to positions in a pool of NUL-terminated replacements.
 ///
 ///   bytes 0..3  size of the trie in bytes, little-endian; then the trie's 32-bit units; then the pool
 ///
-/// Read by hand, with every index checked: sentencepiece does not export it, and the same bytes stand in
-/// tokenizer.json.
+/// Parsed here with every index checked: sentencepiece does not export it, and tokenizer.json contains the same bytes.
 class Charsmap {
  public:
-  /// Throws std::invalid_argument with the reason when the bytes are damaged.
+  /// std::invalid_argument with the reason when the bytes are damaged.
   explicit Charsmap(std::string_view bytes);
 
-  /// What the shortest rule that is a prefix of `part` puts in its place; nothing when no rule applies. (The shortest,
-  /// because the Hugging Face library takes it so.)
+  /// The replacement by the shortest rule that is a prefix of `part`, as in the Hugging Face library; nullopt when no
+  /// rule applies.
   std::optional<std::string_view> replacement(std::string_view part) const;
 
  private:

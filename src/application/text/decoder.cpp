@@ -22,7 +22,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
 }
 
-/// The English tidying of BERT's decoder, token by token.
+/// BERT's clean-up of English punctuation, token by token.
 void clean_up(std::string& token) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules{{{" .", "."},
                                                                                          {" ?", "?"},
@@ -69,7 +69,7 @@ std::string join_bytes(const std::vector<std::string_view>& tokens) {
   return utf8::replace_invalid(out);
 }
 
-/// The byte that a token of byte fallback stands for, -1 if it is another token.
+/// The byte of a byte-fallback token, -1 for another token.
 int fallback_byte(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   const auto digit = [](char c) {

@@ -8,8 +8,8 @@
 
 namespace chorus::text {
 
-/// Puts tokens together to text again: "play", "##ing" -> "playing"; "Ġthe" -> " the"; "▁the" -> " the". Bytes that do
-/// not make UTF-8 become U+FFFD.
+/// Joins tokens to text: "play", "##ing" -> "playing"; "Ġthe" -> " the"; "▁the" -> " the". Invalid UTF-8 becomes
+/// U+FFFD.
 std::string join_tokens(const DecoderSpec& decoder, const std::vector<std::string_view>& tokens);
 
 }  // namespace chorus::text

@@ -13,34 +13,34 @@ struct TextSpan {
   bool operator==(const TextSpan&) const = default;
 };
 
-/// Which text gives way when a text or a pair is longer than `max_length`.
+/// Which text is truncated when a text or a pair is longer than `max_length`.
 enum class Truncation {
-  kLongestFirst,  ///< cut the longer of the pair until both fit
-  kOnlyFirst,     ///< cut the first text only; an error when that is not enough
-  kOnlySecond,    ///< cut the second text only (question answering: never cut the question)
+  kLongestFirst,  ///< truncate the longer one until both fit
+  kOnlyFirst,     ///< truncate the first text only; an error when that is not enough
+  kOnlySecond,    ///< truncate the second text only (question answering keeps the question)
 };
 
 struct EncodeOptions {
-  std::size_t max_length = 0;  ///< tokens, special ones included; 0: no limit
+  std::size_t max_length = 0;  ///< tokens, including special ones; 0: no limit
   Truncation truncation = Truncation::kLongestFirst;
-  std::size_t stride = 0;      ///< tokens that two neighbouring overflow windows share
-  bool overflow = false;       ///< return what was cut off as further windows
+  std::size_t stride = 0;      ///< overlap of neighbouring overflow windows, in tokens
+  bool overflow = false;       ///< return truncated tokens as further windows
   bool special_tokens = true;  ///< add [CLS], [SEP], </s>, ...
 };
 
-/// What a text becomes: five columns of the same length, one row a token. Text of tokens: Tokenizer::tokens().
+/// An encoded text: five columns of equal length, one row per token. Token texts: Tokenizer::tokens().
 struct Encoding {
   static constexpr std::int8_t kNoSequence = -1;
 
   std::vector<std::int32_t> ids;
   std::vector<TextSpan> offsets;       ///< (0, 0) for added special tokens; within the word for encode_words()
   std::vector<std::int32_t> type_ids;  ///< BERT's segments: 0 first text, 1 second
-  std::vector<std::int8_t> sequences;  ///< 0 first text, 1 second, kNoSequence for special tokens that were added
+  std::vector<std::int8_t> sequences;  ///< 0 first text, 1 second, kNoSequence for added special tokens
   std::vector<std::int32_t> words;     ///< index of the word, -1 for special tokens; only from encode_words()
-  std::vector<Encoding> overflow;      ///< further windows, in order, when asked for
+  std::vector<Encoding> overflow;      ///< further windows, in order, when requested
 
   std::size_t size() const { return ids.size(); }
-  /// Was this token added by the post-processor, rather than found in the text?
+  /// Whether the post-processor added this token.
   bool special(std::size_t i) const { return sequences[i] == kNoSequence; }
 };
 

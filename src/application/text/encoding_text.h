@@ -10,7 +10,7 @@ namespace chorus {
 /// "overflow" only when there is some, "words" only after encode_words.
 std::string encoding_json(const Tokenizer& tokenizer, const Encoding& encoding);
 
-/// The tokens with a space between, for a person; each overflow window on a line of its own.
+/// The tokens separated by spaces; each overflow window on its own line.
 std::string encoding_line(const Tokenizer& tokenizer, const Encoding& encoding);
 
 }  // namespace chorus

@@ -19,12 +19,12 @@ void default_to(std::string& name, const char* otherwise) {
 std::int32_t require(const Vocabulary& vocabulary, const std::string& token) {
   const std::int32_t id = vocabulary.find(token);
   if (id == Vocabulary::kNone) {
-    throw DataError(fmt::format("the vocabulary has no {}; the tokenizer cannot work without it", token));
+    throw DataError(fmt::format("the vocabulary has no {}, which the tokenizer needs", token));
   }
   return id;
 }
 
-/// Special tokens that the vocabulary has become tokens that are found in text.
+/// Special tokens of the vocabulary are matched in text.
 void add_specials(TokenizerSpec& spec, const Vocabulary& vocabulary, std::initializer_list<std::string> names) {
   for (const auto& name : names) {
     const std::int32_t id = name.empty() ? Vocabulary::kNone : vocabulary.find(name);

@@ -101,7 +101,7 @@ void apply_config(const Settings& settings, TokenizerSpec& spec) {
   }
 }
 
-/// Tokens that tokenizer_config.json or added_tokens.json put beside the vocabulary.
+/// Tokens that tokenizer_config.json or added_tokens.json add to the vocabulary.
 void apply_added(const Settings& settings, TokenizerSpec& spec) {
   const auto put = [&](AddedToken token) {
     for (auto& added : spec.added_tokens) {
@@ -114,7 +114,7 @@ void apply_added(const Settings& settings, TokenizerSpec& spec) {
   const std::string file = in(settings.folder, "added_tokens.json");
   const Json plain = read_optional(settings.folder, "added_tokens.json");
   for (const auto& [content, id] : plain.items()) {
-    if (!id.is_number_integer()) throw DataError(fmt::format("{}: the id of '{}' is not a number", file, content));
+    if (!id.is_number_integer()) throw DataError(fmt::format("{}: the id of '{}' is not an integer", file, content));
     AddedToken token;
     token.content = content;
     token.id = id.get<std::int32_t>();
@@ -135,14 +135,14 @@ void apply_added(const Settings& settings, TokenizerSpec& spec) {
       token.lstrip = entry.value("lstrip", false);
       token.rstrip = entry.value("rstrip", false);
     } catch (const std::exception&) {
-      throw DataError(fmt::format("{}: the added token '{}' is not written as it should be",
-                                  in(settings.folder, "tokenizer_config.json"), id));
+      throw DataError(
+          fmt::format("{}: the added token '{}' is malformed", in(settings.folder, "tokenizer_config.json"), id));
     }
     put(token);
   }
 }
 
-/// Special names that no file says, from the tokens that are there.
+/// Special names that no file gives, from the tokens in the vocabulary.
 void guess_names(TokenizerSpec& spec) {
   std::vector<std::string> tokens = spec.model.tokens;
   for (const auto& added : spec.added_tokens) tokens.push_back(added.content);
@@ -204,7 +204,7 @@ TokenizerSpec read_bert_folder(const std::string& folder, const Settings& settin
 TokenizerSpec read_bpe_folder(const std::string& folder, const Settings& settings) {
   const std::string file = in(folder, "vocab.json");
   const std::string merges = in(folder, "merges.txt");
-  if (!exists(folder, "merges.txt")) throw DataError(fmt::format("{} is there, but {} is missing", file, merges));
+  if (!exists(folder, "merges.txt")) throw DataError(fmt::format("{}: the file {} is missing", file, merges));
   ModelSpec model;
   model.tokens = read_vocab_json(read_file(file, kMaxFileBytes), file);
   model.merges = read_merges(read_file(merges, kMaxFileBytes), model.tokens, merges);
@@ -250,11 +250,11 @@ TokenizerSpec read_tokenizer_folder(const std::string& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     throw DataError(
-        fmt::format("there is no folder {}; name the folder that holds tokenizer.json or the vocabulary", folder));
+        fmt::format("{}: no such folder; name the folder that holds tokenizer.json or the vocabulary", folder));
   }
   if (!has_tokenizer(folder)) {
     throw DataError(
-        fmt::format("{} holds no tokenizer: none of tokenizer.json, vocab.txt, vocab.json with merges.txt, "
+        fmt::format("{}: holds no tokenizer: none of tokenizer.json, vocab.txt, vocab.json with merges.txt, "
                     "spiece.model",
                     folder));
   }

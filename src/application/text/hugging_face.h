@@ -9,28 +9,26 @@
 
 namespace chorus {
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json when it is there, else vocab.txt (BERT), vocab.json
-/// with merges.txt (GPT-2, RoBERTa, BART) or spiece.model (T5, ALBERT), with what tokenizer_config.json,
-/// special_tokens_map.json and added_tokens.json say beside it. Where nothing names the family, config.json's
-/// model_type decides, then the vocabulary itself. Throws DataError, naming the file, for anything that is missing,
-/// damaged or not supported.
+/// Loads the tokenizer of a Hugging Face folder: tokenizer.json if present, else vocab.txt (BERT), vocab.json with
+/// merges.txt (GPT-2, RoBERTa, BART) or spiece.model (T5, ALBERT), together with tokenizer_config.json,
+/// special_tokens_map.json and added_tokens.json. If none names the family, config.json's model_type decides, then the
+/// vocabulary itself. DataError, naming the file, for anything missing, damaged or unsupported.
 ///
 ///   auto tokenizer = load_tokenizer("models/bert-base-uncased");
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& folder);
 
-/// Writes tokenizer.json, the plain vocabulary files of its kind, tokenizer_config.json and special_tokens_map.json, so
-/// that transformers loads the folder (AutoTokenizer) as the same tokenizer. Makes the folder. WorldError when it
-/// cannot write.
+/// Writes tokenizer.json, the vocabulary files of its kind, tokenizer_config.json and special_tokens_map.json, so that
+/// transformers (AutoTokenizer) loads the same tokenizer. Creates the folder. WorldError when it cannot write.
 void save_tokenizer(const Tokenizer& tokenizer, const std::string& folder);
 
 namespace text {
 
-/// Does the folder hold a tokenizer at all?
+/// Whether the folder holds a tokenizer.
 bool has_tokenizer(const std::string& folder);
 TokenizerSpec read_tokenizer_folder(const std::string& folder);
 
-/// The well-known families, around a model: normaliser, word splitting, special tokens. What the files of a folder do
-/// not say is filled in so. Names missing in `names` take the family's defaults.
+/// The well-known families around a model: normalizer, word splitting, special tokens. They supply what the files of a
+/// folder omit; names missing in `names` take the family's defaults.
 struct BertOptions {
   bool lowercase = true;
   bool tokenize_chinese_chars = true;

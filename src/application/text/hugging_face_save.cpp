@@ -63,7 +63,7 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& folder) {
   const std::filesystem::path path(folder);
   std::error_code failure;
   std::filesystem::create_directories(path, failure);
-  if (failure) throw WorldError(fmt::format("cannot make the folder {}: {}", folder, failure.message()));
+  if (failure) throw WorldError(fmt::format("{}: cannot create the folder: {}", folder, failure.message()));
   write_file(path / "tokenizer.json", text::write_tokenizer_json(spec));
   write_file(path / "tokenizer_config.json", config_json(spec).dump(2) + "\n");
   write_file(path / "special_tokens_map.json", special_json(spec.special).dump(2) + "\n");

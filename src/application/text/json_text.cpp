@@ -9,7 +9,7 @@
 namespace chorus::text {
 
 nlohmann::json parse_json(std::string_view json, const std::string& file) {
-  if (json.find_first_not_of(" \t\r\n") == std::string_view::npos) throw DataError(fmt::format("{} is empty", file));
+  if (json.find_first_not_of(" \t\r\n") == std::string_view::npos) throw DataError(fmt::format("{}: is empty", file));
   try {
     return nlohmann::json::parse(json);
   } catch (const nlohmann::json::exception& error) {

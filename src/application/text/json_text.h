@@ -6,7 +6,7 @@
 
 namespace chorus::text {
 
-/// Parses JSON; a mistake is a DataError that names the file, line and column.
+/// Parses JSON; DataError with file, line and column.
 nlohmann::json parse_json(std::string_view json, const std::string& file);
 
 }  // namespace chorus::text

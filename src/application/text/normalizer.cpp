@@ -21,7 +21,7 @@ void for_each_character(const AlignedText& text, F each) {
   }
 }
 
-/// BERT's four passes in one: each written character stands for the one character it comes from.
+/// BERT's four passes in one: each written character is aligned to its source character.
 void run_bert(const NormalizerStep& step, const AlignedText& in, AlignedText& out) {
   const bool strip = step.strip_accents.value_or(step.lowercase);
   out.clear(in.aligned);
@@ -110,7 +110,7 @@ void run_strip(const NormalizerStep& step, const AlignedText& in, AlignedText& o
   if (from < to) out.copy(in, from, to);
 }
 
-/// Every match becomes `content`, which stands for the last character of the match.
+/// Every match becomes `content`, aligned to the last character of the match.
 void put_replacement(const std::string& content, const AlignedText& in, std::size_t last, AlignedText& out) {
   for (std::size_t at = 0; at < content.size();) out.push(utf8::next(content, at), in, last);
 }
@@ -152,7 +152,7 @@ void run_prepend(const NormalizerStep& step, const AlignedText& in, AlignedText&
   out.copy(in, 0, in.bytes.size());
 }
 
-/// Writes what stands for `part` (a grapheme or a character), spreading the change in length as Hugging Face does.
+/// Writes the replacement of `part` (a grapheme or a character), distributing the change in length like Hugging Face.
 void put_rule(Rewriter& rewriter, std::string_view part, std::string_view rule) {
   const auto before = static_cast<int>(utf8::count(part));
   const auto after = static_cast<int>(utf8::count(rule));

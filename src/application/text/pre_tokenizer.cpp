@@ -90,7 +90,7 @@ std::size_t run_of(std::string_view text, std::size_t at, CharacterKind kind) {
   return at;
 }
 
-/// A run of white space gives its last character to the word behind it, unless it is all there is.
+/// A run of whitespace gives its last character to the next word, unless there is none.
 std::size_t white_space_end(std::string_view text, std::size_t at) {
   const std::size_t end = run_of(text, at, CharacterKind::kSpace);
   if (end == text.size()) return end;
@@ -114,7 +114,7 @@ void split_gpt2(const std::string& bytes, WordSpan span, std::vector<WordSpan>& 
   }
 }
 
-/// Writes each word anew into `spare`, with `prefix` before it when `wanted(word)`; the words then refer to it.
+/// Rewrites each word into `spare`, with `prefix` before it when `wanted(word)`; the words then refer to it.
 template <typename Wanted>
 void prefix_words(AlignedText& text, AlignedText& spare, std::vector<WordSpan>& words, std::string_view prefix,
                   Wanted wanted) {

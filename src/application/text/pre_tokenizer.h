@@ -8,25 +8,25 @@
 
 namespace chorus::text {
 
-/// Bytes [begin, end) of an AlignedText: what a model cuts into pieces, independently of all other words.
+/// Bytes [begin, end) of an AlignedText: a unit that a model tokenizes independently of all others.
 struct WordSpan {
   std::uint32_t begin;
   std::uint32_t end;
 };
 
-/// Splits a normalised text into words: BERT's (white space, every punctuation mark alone), GPT-2's (the expression
-/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ as a hand-written scanner: no kept
-/// library has a regular expression with Unicode classes that is fast enough), SentencePiece's (U+2581 in place of
-/// spaces and before the first word). May insert characters, so `text` changes. Immutable.
+/// Splits a normalized text into words: BERT's (whitespace, every punctuation mark alone), GPT-2's (the expression
+/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ as a hand-written scanner, because none
+/// of our libraries has a fast regular expression with Unicode classes), SentencePiece's (U+2581 for spaces and before
+/// the first word). May insert characters, so `text` changes. Immutable.
 class PreTokenizer {
  public:
   PreTokenizer() = default;
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
 
-  /// `at_start`: the text begins where the original text begins.
+  /// `at_start`: the text is at the start of the original text.
   void run(AlignedText& text, AlignedText& spare, std::vector<WordSpan>& words, bool at_start) const;
 
-  /// Do models see raw bytes (byte-level BPE), or characters?
+  /// Whether models see raw bytes (byte-level BPE) instead of characters.
   bool byte_level() const;
 
  private:

@@ -8,14 +8,14 @@
 namespace chorus::text {
 
 struct SentencePieceOptions {
-  bool albert = false;        ///< ALBERT's normalisation and [CLS] ... [SEP], rather than T5's </s>
-  bool family_known = false;  ///< false: look at the vocabulary to tell the two apart
+  bool albert = false;        ///< ALBERT's normalization and [CLS] ... [SEP] instead of T5's </s>
+  bool family_known = false;  ///< false: decide from the vocabulary
   bool lowercase = true;      ///< ALBERT
   bool keep_accents = false;  ///< ALBERT
-  int extra_ids = 100;        ///< T5: sentinels <extra_id_0> ... behind the vocabulary
+  int extra_ids = 100;        ///< T5: sentinels <extra_id_0> ... after the vocabulary
 };
 
-/// The tokenizer that transformers makes of a spiece.model. A model of another type than Unigram is a DataError.
+/// The tokenizer that transformers builds from a spiece.model. DataError unless it is a Unigram model.
 TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, SentencePieceOptions options,
                                  SpecialNames names);
 

@@ -13,7 +13,7 @@ namespace chorus::text {
 
 namespace {
 
-/// The fields of one protobuf message, in the order they stand.
+/// The fields of one protobuf message, in file order.
 class Fields {
  public:
   Fields(std::string_view bytes, const std::string& file) : bytes_(bytes), file_(file) {}
@@ -124,7 +124,7 @@ void read_normalizer(std::string_view bytes, const std::string& file, SentencePi
 }  // namespace
 
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& file) {
-  if (bytes.empty()) throw DataError(fmt::format("{} is empty", file));
+  if (bytes.empty()) throw DataError(fmt::format("{}: is empty", file));
   SentencePieceModel model;
   for (Fields f(bytes, file); f.next();) {
     if (f.number == 1) model.pieces.push_back(read_piece(f.bytes(), file));

@@ -7,8 +7,8 @@
 
 namespace chorus::text {
 
-/// What a spiece.model holds (sentencepiece_model.proto), as far as encoding needs it. Read by hand, field by field,
-/// with every length checked: the machines that train T5 need neither sentencepiece nor protobuf for it.
+/// The parts of a spiece.model (sentencepiece_model.proto) that encoding needs. Parsed here with every length checked,
+/// so that training T5 needs neither sentencepiece nor protobuf.
 struct SentencePieceModel {
   enum class Type : std::uint8_t { kUnigram = 1, kBpe = 2, kWord = 3, kChar = 4 };
   enum class PieceType : std::uint8_t {
@@ -34,7 +34,7 @@ struct SentencePieceModel {
   bool remove_extra_whitespaces = true;
 };
 
-/// Throws DataError, with the file's name, when the bytes are cut off, damaged or not a SentencePiece model.
+/// DataError, with the file's name, when the bytes are truncated, damaged or not a SentencePiece model.
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& file);
 
 }  // namespace chorus::text

@@ -22,7 +22,7 @@ namespace chorus {
 
 using namespace text;
 
-/// What one call works in; borrowed for the length of a call, so its memory and its cache are used again.
+/// Scratch memory and cache of one call, pooled for reuse.
 struct Tokenizer::Scratch {
   AlignedText work;
   AlignedText spare;
@@ -41,7 +41,7 @@ struct Tokenizer::Columns {
   std::vector<std::int32_t> words;
   bool aligned = true;
   bool at_start = true;
-  std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< enough tokens: stop here
+  std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< stop after this many tokens
 };
 
 struct Tokenizer::Parts {
@@ -107,7 +107,7 @@ std::pair<std::uint8_t, std::uint8_t> count_spaces(std::string_view token) {
   return {narrow(leading), narrow(trailing)};
 }
 
-/// Leaves the spaces at both ends of token number `index` out of its offsets.
+/// Trims the spaces at both ends of token `index` from its offsets.
 void trim(const PostProcessorSpec& post, std::pair<std::uint8_t, std::uint8_t> spaces, std::size_t index,
           TextSpan& span) {
   auto [leading, trailing] = spaces;
@@ -140,7 +140,7 @@ Tokenizer::Tokenizer(TokenizerSpec spec) : parts_(std::make_unique<Parts>()) {
   p.normalized_added = AddedTokenFinder(std::move(normalized));
   if (p.spec.post_processor.trim_offsets) {
     for (const auto& token : p.vocabulary.tokens()) p.spaces.push_back(count_spaces(token));
-    // These are trimmed where they are found, by the text they swallowed there.
+    // Added tokens are trimmed where they are found, by the text they matched.
     for (const auto& token : p.spec.added_tokens) p.spaces[static_cast<std::size_t>(token.id)] = {0, 0};
   }
   const auto& names = p.spec.special;

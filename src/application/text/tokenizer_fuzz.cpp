@@ -1,5 +1,5 @@
-// Any bytes are refused with an Error, or make a tokenizer that encodes any text with offsets inside it (tools/fuzz).
-// The first byte says which file the rest is: tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, or a
+// Any bytes are an Error, or a tokenizer that encodes any text with offsets inside it (tools/fuzz). The first byte
+// selects the file type of the rest: tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, or a
 // text for small tokenizers of each kind.
 #include <cstdlib>
 #include <stdexcept>
@@ -41,7 +41,7 @@ void try_spec(TokenizerSpec spec, std::string_view bytes) {
   try_text(tokenizer, "Na\xC3\xAFve <mask> [MASK]\r\n \xE5\x8C\x97\xFF\xE2\x96\x81 don't 12");
   const std::string json = write_tokenizer_json(tokenizer.spec());
   const Tokenizer again(read_tokenizer_json(json, "again"));
-  // A token that stands twice in a vocabulary stands once in JSON, so compare what is encoded.
+  // A repeated token of a vocabulary occurs once in JSON, so compare encodings.
   require(again.encode(bytes).ids == tokenizer.encode(bytes).ids);
 }
 

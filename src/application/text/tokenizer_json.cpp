@@ -294,10 +294,10 @@ TokenizerSpec read_tokenizer_json(std::string_view json, const std::string& file
   try {
     return Reader(root, file).read();
   } catch (const Json::exception& error) {
-    // A key that is missing, or a value of another type than it should be.
+    // A missing key, or a value of the wrong type.
     std::string_view reason = error.what();
     if (const auto end = reason.find("] "); end != std::string_view::npos) reason.remove_prefix(end + 2);
-    throw DataError(fmt::format("{}: not the form of a tokenizer.json: {}", file, reason));
+    throw DataError(fmt::format("{}: not a valid tokenizer.json: {}", file, reason));
   }
 }
 

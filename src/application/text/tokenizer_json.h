@@ -7,8 +7,8 @@
 
 namespace chorus::text {
 
-/// Reads the text of a tokenizer.json; `file` is its name in error messages. Understands what the tokenizers of BERT,
-/// DistilBERT, RoBERTa, GPT-2, BART, T5 and ALBERT are made of:
+/// Parses a tokenizer.json; `file` is its name in error messages. Supports the components of the tokenizers of BERT,
+/// DistilBERT, RoBERTa, GPT-2, BART, T5 and ALBERT:
 ///
 ///   model           WordPiece, BPE (no dropout, no sub-word prefix or suffix), Unigram
 ///   normalizer      BertNormalizer, Lowercase, NFD, NFKD, StripAccents, Strip, Replace (a plain string, or " {2,}"),
@@ -17,11 +17,11 @@ namespace chorus::text {
 ///   post_processor  TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
 ///   decoder         WordPiece, ByteLevel, Metaspace
 ///
-/// Anything else is a DataError that names it. Truncation and padding in the file are ignored: callers say what they
-/// want.
+/// Anything else is a DataError that names it. Truncation and padding in the file are ignored; callers choose their
+/// own.
 TokenizerSpec read_tokenizer_json(std::string_view json, const std::string& file);
 
-/// The text of a tokenizer.json that the Hugging Face library reads as the same tokenizer.
+/// A tokenizer.json that the Hugging Face library reads as the same tokenizer.
 std::string write_tokenizer_json(const TokenizerSpec& spec);
 
 }  // namespace chorus::text

@@ -76,7 +76,7 @@ void check_spec(const TokenizerSpec& spec) {
   std::size_t bytes = 0;
   for (const auto& added : spec.added_tokens) {
     if (added.id < 0 || static_cast<std::size_t>(added.id) >= kMaxTokens) {
-      throw DataError(fmt::format("the added token '{}' has id {}, which cannot be right", added.content, added.id));
+      throw DataError(fmt::format("the added token '{}' has the invalid id {}", added.content, added.id));
     }
     bytes += added.content.size();
   }

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-/// A tokenizer as data: what tokenizer.json says, whichever files it was read from. The parts run in this order: added
-/// tokens are cut out, the rest is normalised, split into words, each word is cut into pieces by the model, and the
-/// post-processor puts special tokens around the pieces.
+/// A tokenizer as data: the contents of tokenizer.json, from whichever files. The parts run in this order: added tokens
+/// are extracted, the rest is normalized and split into words, the model cuts each word into pieces, and the
+/// post-processor adds special tokens.
 namespace chorus::text {
 
 struct AddedToken {
   std::string content;
   std::int32_t id = 0;
-  bool special = true;       ///< left out by decode(skip_special)
-  bool normalized = false;   ///< looked for after normalisation instead of before
-  bool single_word = false;  ///< only where no word character touches it
-  bool lstrip = false;       ///< swallows white space on its left (RoBERTa's <mask>)
+  bool special = true;       ///< skipped by decode(skip_special)
+  bool normalized = false;   ///< matched after normalization instead of before
+  bool single_word = false;  ///< matches whole words only
+  bool lstrip = false;       ///< includes whitespace on its left (RoBERTa's <mask>)
   bool rstrip = false;
 };
 
@@ -52,7 +52,7 @@ struct PreTokenizerStep {
   enum class Prepend { kAlways, kFirst, kNever };
   Kind kind = Kind::kBert;
   bool add_prefix_space = false;       ///< kByteLevel
-  bool use_regex = true;               ///< kByteLevel: split as GPT-2 does
+  bool use_regex = true;               ///< kByteLevel: split like GPT-2
   bool trim_offsets = true;            ///< kByteLevel: kept for writing; the post-processor does the trimming
   Prepend prepend = Prepend::kAlways;  ///< kMetaspace
   bool split = true;                   ///< kMetaspace
@@ -61,7 +61,7 @@ struct PreTokenizerStep {
 struct ModelSpec {
   enum class Kind { kWordPiece, kBpe, kUnigram };
   Kind kind = Kind::kWordPiece;
-  std::vector<std::string> tokens;  ///< by id, as the file spells them; "" where no token has that id
+  std::vector<std::string> tokens;  ///< by id; "" for an unused id
   std::optional<std::int32_t> unknown;
   std::string continuing_prefix = "##";   ///< kWordPiece
   std::size_t max_word_characters = 100;  ///< kWordPiece: a longer word is unknown
@@ -69,7 +69,7 @@ struct ModelSpec {
     std::int32_t left, right, result;
   };
   std::vector<Merge> merges;   ///< kBpe, best first
-  bool fuse_unknown = false;   ///< kBpe: neighbouring unknown characters become one token
+  bool fuse_unknown = false;   ///< kBpe: adjacent unknown characters become one token
   bool byte_fallback = false;  ///< kBpe, kUnigram: unknown characters become <0xNN> tokens
   bool ignore_merges = false;  ///< kBpe: a word that is a token stays whole
   std::vector<double> scores;  ///< kUnigram: log probabilities
@@ -85,8 +85,8 @@ struct TemplateItem {
 struct PostProcessorSpec {
   std::vector<TemplateItem> single{{TemplateItem::Kind::kFirst, 0, 0}};
   std::vector<TemplateItem> pair{{TemplateItem::Kind::kFirst, 0, 0}, {TemplateItem::Kind::kSecond, 0, 1}};
-  bool trim_offsets = false;       ///< byte-level: leave the space in front of a word out of its offsets
-  bool trim_keeps_prefix = false;  ///< the first space was added by us, it has no place to be trimmed from
+  bool trim_offsets = false;       ///< byte-level: exclude the leading space from offsets
+  bool trim_keeps_prefix = false;  ///< the first space was added and has no position in the text
 };
 
 struct DecoderSpec {
@@ -94,10 +94,10 @@ struct DecoderSpec {
   Kind kind = Kind::kJoin;
   std::string prefix = "##";  ///< kWordPiece
   bool cleanup = true;        ///< kWordPiece: no space before punctuation
-  bool strip_first = true;    ///< kMetaspace: drop the space that was put in front
+  bool strip_first = true;    ///< kMetaspace: drop the added leading space
 };
 
-/// Names of the special tokens, as tokenizer_config.json gives them; empty: there is none.
+/// Names of the special tokens in tokenizer_config.json; empty: none.
 struct SpecialNames {
   std::string pad, unk, cls, sep, mask, bos, eos;
 };
@@ -112,16 +112,16 @@ struct TokenizerSpec {
   SpecialNames special;
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< model_max_length
   std::string tokenizer_class;                                       ///< for tokenizer_config.json
-  std::string sentencepiece;  ///< the bytes of spiece.model, when it was read from one
+  std::string sentencepiece;                                         ///< the bytes of spiece.model, if read from one
 };
 
-/// The most tokens, and bytes of tokens, a vocabulary may have: a damaged file must not take all memory.
+/// Limits of a vocabulary in tokens and bytes, so that a damaged file cannot exhaust memory.
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 22;
 
-/// Throws DataError when parts refer to ids that are not there, or something needed is missing.
+/// DataError when parts refer to unknown ids or something required is missing.
 void check_spec(const TokenizerSpec& spec);
 
-/// A number that changes with anything that changes an encoding.
+/// A hash of everything that affects an encoding.
 std::uint64_t fingerprint_of(const TokenizerSpec& spec);
 
 }  // namespace chorus::text

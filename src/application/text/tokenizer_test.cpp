@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 const std::string kShared = CHORUS_SOURCE_DIR "/../shared";
 const std::string kGolden = CHORUS_SOURCE_DIR "/tests/golden/tokenizers";
 
-/// A folder of its own for each test, gone afterwards.
+/// A folder per test, removed afterwards.
 class Folder {
  public:
   Folder() {
@@ -104,8 +104,8 @@ TEST(TokenizerParity, EqualsHuggingFaceOnTheSharedVocabularies) {
     const auto b = bert->encode(text);
     EXPECT_EQ(Json(b.ids), row["bert"]["ids"]);
     EXPECT_EQ(offsets_json(b), row["bert"]["offsets"]);
-    // The gpt2 and t5 references were made of the bare model, without the special tokens that transformers adds; and
-    // sentencepiece normalises by longest match where the Hugging Face library goes by grapheme.
+    // The gpt2 and t5 references come from the bare model, without the special tokens of transformers, and
+    // sentencepiece normalizes by longest match where the Hugging Face library goes by grapheme.
     const bool special = text.find("<|endoftext|>") != std::string::npos;
     if (!special) {
       const auto g = gpt2->encode(text);
@@ -231,11 +231,11 @@ TEST(Tokenizer, SlidesWindowsOverTheSecondText) {
 TEST(Tokenizer, RefusesTruncationThatCannotBe) {
   const auto t = tiny_bert();
   const EncodeOptions second{.max_length = 4, .truncation = Truncation::kOnlySecond};
-  EXPECT_THAT(error_of([&] { t->encode_pair("a b c d", "a", second); }), HasSubstr("too few to cut"));
+  EXPECT_THAT(error_of([&] { t->encode_pair("a b c d", "a", second); }), HasSubstr("too few to remove"));
   EXPECT_THAT(error_of([&] { t->encode("a b c d", second); }), HasSubstr("only one text"));
   EXPECT_THAT(error_of([&] { t->encode("a b c d", {.max_length = 1}); }), HasSubstr("no room for the 2 special"));
   EXPECT_THAT(error_of([&] { t->encode("a b c d", {.max_length = 4, .stride = 2, .overflow = true}); }),
-              HasSubstr("leaves no progress"));
+              HasSubstr("is too large for windows"));
 }
 
 TEST(Tokenizer, TellsWhichWordATokenComesFrom) {
@@ -281,7 +281,7 @@ TEST(TokenizerFiles, SavedFoldersEncodeAlike) {
 }
 
 TEST(TokenizerBadInput, FoldersWithoutATokenizer) {
-  EXPECT_THAT(error_of([] { load_tokenizer("/no/such/folder"); }), HasSubstr("there is no folder /no/such/folder"));
+  EXPECT_THAT(error_of([] { load_tokenizer("/no/such/folder"); }), HasSubstr("/no/such/folder: no such folder"));
   EXPECT_THAT(load_error(Folder()), HasSubstr("holds no tokenizer"));
   Folder only_vocab;
   only_vocab.put("vocab.json", R"({"a": 0})");
@@ -292,7 +292,7 @@ TEST(TokenizerBadInput, EmptyFiles) {
   for (const char* name : {"tokenizer.json", "vocab.txt", "spiece.model"}) {
     Folder folder;
     folder.put(name, "");
-    EXPECT_THAT(load_error(folder), HasSubstr(std::string(name) + " is empty"));
+    EXPECT_THAT(load_error(folder), HasSubstr(std::string(name) + ": is empty"));
   }
   Folder bpe;
   bpe.put("vocab.json", "{}").put("merges.txt", "");
@@ -353,7 +353,8 @@ TEST(TokenizerBadInput, KindsThatAreNotSupported) {
   EXPECT_THAT(with(open + R"(, "normalizer": {"type": "NFC"}})"), HasSubstr("the normalizer 'NFC' is not"));
   EXPECT_THAT(with(open + R"(, "pre_tokenizer": {"type": "Split"}})"), HasSubstr("the pre_tokenizer 'Split'"));
   EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": -3}]})"), HasSubstr("id -3"));
-  EXPECT_THAT(with(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})"), HasSubstr("not the form"));
+  EXPECT_THAT(with(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})"),
+              HasSubstr("not a valid tokenizer.json"));
   EXPECT_THAT(with(open + R"(, "added_tokens": [{"content": "x", "id": 9}],
                            "post_processor": {"type": "BertProcessing", "cls": ["x", 9], "sep": ["y", 4]}})"),
               HasSubstr("adds token 4, which is not in the vocabulary"));

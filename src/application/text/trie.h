@@ -9,17 +9,17 @@
 
 namespace chorus::text {
 
-/// Strings as a byte trie; the edges of all nodes stand in one hash table. Node 0 is the root.
+/// A byte trie with the edges of all nodes in one hash table. Node 0 is the root.
 ///
 ///   for (node = 0; (node = trie.step(node, byte)) != 0;) if (trie.id(node) != Trie::kNone) ...
 class Trie {
  public:
   static constexpr std::int32_t kNone = -1;
-  /// Bytes of all strings together: what a node number and a byte can hold in 32 bits.
+  /// Total bytes of all strings: node index and byte must fit into 32 bits.
   static constexpr std::size_t kMaxBytes = (std::size_t{1} << 24) - 2;
 
   Trie() : Trie(std::vector<std::string>{}) {}
-  /// String number i gets id i; empty strings are left out; of two equal ones the last counts.
+  /// String i gets id i; empty strings are skipped; of equal strings the last wins.
   explicit Trie(const std::vector<std::string>& tokens) : ids_(1, kNone) {
     std::size_t bytes = 0;
     for (const auto& token : tokens) bytes += token.size();
@@ -39,7 +39,7 @@ class Trie {
       if (node != 0) ids_[node] = static_cast<std::int32_t>(id);
     }
   }
-  /// The node below, 0 when there is none.
+  /// The child node, or 0.
   std::uint32_t step(std::uint32_t node, unsigned char byte) const { return edges_[locate(node, byte)].target; }
   std::int32_t id(std::uint32_t node) const { return ids_[node]; }
 

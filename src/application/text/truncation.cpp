@@ -15,7 +15,7 @@ std::vector<Window> windows(std::size_t length, std::size_t limit, const EncodeO
   if (limit == 0) return {{0, 0}};
   if (options.stride >= limit) {
     throw ConfigError(
-        fmt::format("a stride of {} leaves no progress between windows of {} tokens of text; "
+        fmt::format("a stride of {} is too large for windows of {} tokens of text; "
                     "use a smaller stride or a larger maximum length",
                     options.stride, limit));
   }
@@ -26,7 +26,7 @@ std::vector<Window> windows(std::size_t length, std::size_t limit, const EncodeO
   }
 }
 
-/// How long each text of a pair may be when the longer one gives way first.
+/// The lengths of a pair when the longer text is truncated first.
 std::pair<std::size_t, std::size_t> longest_first(std::size_t first, std::size_t second, std::size_t limit) {
   const bool swap = first > second;
   std::size_t shorter = std::min(first, second);
@@ -62,12 +62,12 @@ Windows cut_to_length(std::size_t first, std::size_t second, bool pair, std::siz
       if (first <= excess) break;
       return {windows(first, first - excess, options), {{0, second}}};
     case Truncation::kOnlySecond:
-      if (!pair) throw ConfigError("truncation of the second text was asked for, but there is only one text");
+      if (!pair) throw ConfigError("truncation only_second needs a pair, but there is only one text");
       if (second <= excess) break;
       return {{{0, first}}, windows(second, second - excess, options)};
   }
   throw ConfigError(
-      fmt::format("the {} text has {} tokens, too few to cut {} off for a maximum length of {}; "
+      fmt::format("the {} text has {} tokens, too few to remove {} for a maximum length of {}; "
                   "use a larger maximum length or truncate the longest text first",
                   options.truncation == Truncation::kOnlyFirst ? "first" : "second",
                   options.truncation == Truncation::kOnlyFirst ? first : second, excess, options.max_length));

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <string>
 
-/// Character classes and mappings that the tokenizers need, over utf8proc's tables (Unicode 15). The Hugging Face
-/// library has tables of several Unicode versions (8 to 16): over all code points the two agree on white space and
-/// canonical decomposition, and differ in category for characters added to Unicode since 2016 only (a few hundred
-/// combining marks and punctuation signs, 5,000 rare letters). ASCII answers come from a table.
+/// Character classes and mappings for tokenizers, from utf8proc's tables (Unicode 15). The Hugging Face library uses
+/// tables of several Unicode versions (8 to 16): both agree on whitespace and canonical decomposition, and differ in
+/// the category of characters added since 2016 only (a few hundred combining marks and punctuation signs, 5,000 rare
+/// letters). ASCII is answered from a table.
 namespace chorus::unicode {
 
-/// What GPT-2's splitting expression tells apart: \p{L}, \p{N}, \s, and the rest.
+/// The classes of GPT-2's splitting expression: \p{L}, \p{N}, \s, and the rest.
 enum class Kind : std::uint8_t { kOther, kLetter, kNumber, kSpace };
 
 Kind kind_of_wide(char32_t code);
@@ -45,7 +45,7 @@ std::size_t decompose(char32_t code, bool compatibility, char32_t* out);
 /// Canonical combining class.
 int combining_class(char32_t code);
 
-/// Is there a boundary of extended grapheme clusters between two characters? `state` starts as 0.
+/// Whether an extended grapheme cluster ends between two characters. `state` starts as 0.
 bool grapheme_break(char32_t left, char32_t right, std::int32_t& state);
 
 }  // namespace chorus::unicode

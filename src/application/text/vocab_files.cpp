@@ -30,7 +30,7 @@ void for_each_line(std::string_view bytes, F each) {
 
 void place_token(std::vector<std::string>& tokens, std::string token, std::int64_t id, const std::string& file) {
   if (id < 0 || id >= static_cast<std::int64_t>(kMaxTokens)) {
-    throw DataError(fmt::format("{}: token '{}' has id {}, which cannot be right", file, token, id));
+    throw DataError(fmt::format("{}: token '{}' has the invalid id {}", file, token, id));
   }
   const auto at = static_cast<std::size_t>(id);
   if (at >= tokens.size()) tokens.resize(at + 1);
@@ -43,7 +43,7 @@ std::vector<std::string> read_vocab_txt(std::string_view bytes, const std::strin
     if (!utf8::valid(line)) throw DataError(fmt::format("{}:{}: this token is not UTF-8", file, number));
     tokens.emplace_back(line);
   });
-  if (tokens.empty()) throw DataError(fmt::format("{} is empty; a vocabulary has one token a line", file));
+  if (tokens.empty()) throw DataError(fmt::format("{}: is empty; a vocabulary has one token per line", file));
   return tokens;
 }
 
@@ -90,10 +90,10 @@ std::vector<ModelSpec::Merge> read_merges(std::string_view bytes, const std::vec
     }
     const std::size_t space = line.find(' ');
     if (line.empty()) {
-      throw DataError(fmt::format("{}:{}: an empty line where a merge of two tokens should be", file, number));
+      throw DataError(fmt::format("{}:{}: empty line; expected a merge of two tokens", file, number));
     }
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      throw DataError(fmt::format("{}:{}: a merge is two tokens with a space between, found '{}'", file, number, line));
+      throw DataError(fmt::format("{}:{}: a merge is two tokens separated by a space, found '{}'", file, number, line));
     }
     pairs.emplace_back(line.substr(0, space), line.substr(space + 1));
   });

@@ -8,8 +8,8 @@
 
 namespace chorus::text {
 
-/// A fast hash for short strings (not for untrusted table keys that must resist flooding: look-ups fall back to linear
-/// probing, and tables are at most half full).
+/// A fast hash for short strings. Not resistant to flooding: look-ups use linear probing in tables that are at most
+/// half full.
 inline std::uint64_t hash_bytes(std::string_view text) {
   const auto mix = [](std::uint64_t a, std::uint64_t b) {
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -28,7 +28,7 @@ inline std::uint64_t hash_bytes(std::string_view text) {
   return mix(hash ^ tail, 0xA0761D6478BD642FULL);
 }
 
-/// Token <-> id. Where a token occurs twice, its last id wins, as in Python's dict.
+/// Token <-> id. A repeated token keeps its last id, as in Python's dict.
 class Vocabulary {
  public:
   static constexpr std::int32_t kNone = -1;

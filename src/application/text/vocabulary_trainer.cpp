@@ -28,7 +28,7 @@ struct CountedWord {
   std::uint64_t count;
 };
 
-/// The merging itself: words as lists of symbols, pairs with their counts, and where each pair occurs.
+/// The merging: words as lists of symbols, pairs with counts and occurrences.
 class Merger {
  public:
   Merger(std::vector<std::string> tokens, std::vector<CountedWord> words, bool wordpiece)
@@ -59,7 +59,7 @@ class Merger {
  private:
   struct Candidate {
     std::uint64_t count;
-    std::string spelling;  ///< left, NUL, right: the order of equal counts
+    std::string spelling;  ///< left, NUL, right: breaks ties
     std::uint64_t key;
     bool operator<(const Candidate& other) const {
       return count != other.count ? count < other.count : spelling > other.spelling;
@@ -191,7 +191,7 @@ void VocabularyTrainer::add(std::string_view text) {
 }
 
 TokenizerSpec VocabularyTrainer::train() const {
-  if (counts_.empty()) throw DataError("there is no word in the text to train a vocabulary from");
+  if (counts_.empty()) throw DataError("no word in the text to train a vocabulary from; give other files");
   const bool wordpiece = kind_ == ModelSpec::Kind::kWordPiece;
   std::vector<std::string> tokens = specials_of(kind_);
   std::unordered_map<std::string, std::int32_t> ids;
@@ -207,7 +207,7 @@ TokenizerSpec VocabularyTrainer::train() const {
   } else {
     for (const char32_t code : byte_alphabet()) id_of(character(code));
   }
-  // In the order of spelling, so that new ids do not depend on the hash table.
+  // Sorted by spelling, so that new ids do not depend on the hash table.
   const std::map<std::string, std::uint64_t> sorted(counts_.begin(), counts_.end());
   std::vector<CountedWord> words;
   for (const auto& [word, count] : sorted) {

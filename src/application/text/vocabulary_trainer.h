@@ -15,16 +15,16 @@
 namespace chorus::text {
 
 struct TrainerOptions {
-  std::size_t vocabulary_size = 8000;  ///< tokens, special ones and the alphabet included; fewer when the text is small
-  std::size_t min_frequency = 2;       ///< a pair seen less often is not merged
-  std::size_t max_alphabet = 1000;     ///< WordPiece: keep the most frequent characters only
+  std::size_t vocabulary_size = 8000;  ///< including special tokens and the alphabet; fewer for a small text
+  std::size_t min_frequency = 2;       ///< minimum count of a merged pair
+  std::size_t max_alphabet = 1000;     ///< WordPiece: number of most frequent characters to keep
   bool lowercase = true;               ///< WordPiece
 };
 
-/// Learns a vocabulary from a corpus by byte-pair merging (Sennrich et al. 2016): count the words, then join the most
-/// frequent pair of neighbours again and again; among equally frequent pairs the one whose spelling comes first, so
-/// that the result depends on the counts alone, not on the order of the text. WordPiece vocabularies are learnt the
-/// same way, with "##" before the pieces inside a word, as the Hugging Face library does.
+/// Learns a vocabulary by byte-pair merging (Sennrich et al. 2016): counts the words, then repeatedly merges the most
+/// frequent pair of neighbours; ties are broken by spelling, so that the result depends on the counts alone, not on the
+/// order of the text. WordPiece vocabularies are learnt the same way, with "##" before pieces inside a word, as in the
+/// Hugging Face library.
 ///
 ///   VocabularyTrainer trainer(ModelSpec::Kind::kWordPiece, options);
 ///   for (line of corpus) trainer.add(line);

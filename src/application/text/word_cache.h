@@ -10,8 +10,8 @@
 
 namespace chorus::text {
 
-/// Remembers how short words were cut: a fixed table in which a new word takes the place of an older one with the same
-/// hash, so memory never grows. One thread at a time.
+/// Caches the pieces of short words in a fixed table: a new word replaces an older one with the same hash, so memory
+/// does not grow. Not thread-safe.
 class WordCache {
  public:
   static constexpr std::size_t kMaxBytes = 24;
@@ -42,7 +42,7 @@ class WordCache {
     return {&slot, false};
   }
 
-  /// Puts the word last looked for into its slot, unless it has too many pieces.
+  /// Stores the last looked-up word in its slot, unless it has too many pieces.
   void store(Slot& slot, std::string_view word, const std::vector<Piece>& pieces) {
     if (pieces.size() > kMaxPieces) return;
     slot.key = pending_;

@@ -13,7 +13,7 @@ class WordPiece final : public SubwordModel {
  public:
   explicit WordPiece(const ModelSpec& spec)
       : unknown_(spec.unknown.value_or(0)), max_characters_(spec.max_word_characters) {
-    // Two tables, so that a continuation is looked up without writing "##" before it.
+    // Two tables, to look up a continuation without prepending "##".
     std::vector<std::string> first(spec.tokens.size());
     std::vector<std::string> inner(spec.tokens.size());
     for (std::size_t id = 0; id < spec.tokens.size(); ++id) {

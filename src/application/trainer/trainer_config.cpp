@@ -18,7 +18,7 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
       "precision", precision,
       {{"float32", Precision::kFloat32}, {"tf32", Precision::kTf32}, {"bfloat16", Precision::kBFloat16}},
       "of matmuls' factors; bfloat16: fastest on a GPU or a CPU that has it; tf32: GPU only, closer to float32");
-  visitor.field("cache", cache, "reuse what frozen bottom layers compute (paper 003, section 4)");
+  visitor.field("cache", cache, "reuse what frozen bottom layers compute (Cai et al. 2023, section 4)");
 }
 
 }  // namespace chorus

@@ -20,13 +20,13 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  chorus list                     what this build has\n"
-    "  chorus describe NAME            what a name is and how to configure it\n"
-    "  chorus validate CONFIG a.b=1    all mistakes of a configuration at once\n"
+    "  chorus list                     names of this build\n"
+    "  chorus describe NAME            what a name means and its settings\n"
+    "  chorus validate CONFIG a.b=1    check a configuration\n"
     "  chorus COMMAND --help           the options of a command\n"
     "\n"
-    "Exit status: 0 done, 1 the answer is no, 2 a wrong option or configuration, 3 a wrong file,\n"
-    "4 the world failed (full disk, lost peer), 70 a bug in Chorus, 130 interrupted.";
+    "Exit status: 0 done, 1 the answer is no, 2 wrong option or configuration, 3 wrong file,\n"
+    "4 external failure (full disk, lost peer, timeout), 70 a bug in Chorus, 130 interrupted.";
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -43,7 +43,7 @@ void add_options(CLI::App& app) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", CHORUS_VERSION, "Print the version and exit");
   auto* verbose = app.add_flag_function(
-      "-v,--verbose", [](std::int64_t) { set_log_level(LogLevel::kDebug); }, "Log more (as CHORUS_LOG=debug does)");
+      "-v,--verbose", [](std::int64_t) { set_log_level(LogLevel::kDebug); }, "Log more, as CHORUS_LOG=debug");
   auto* quiet = app.add_flag_function(
       "-q,--quiet",
       [](std::int64_t) {
@@ -78,7 +78,7 @@ void add_commands(CLI::App& app) {
   add_profile(app);
 }
 
-/// The deepest command the arguments name, and the word behind it that is no command though one was expected.
+/// The deepest command that the arguments name, and the unknown word after it where a command was expected.
 struct Named {
   const CLI::App* app;
   std::string unknown;
@@ -101,7 +101,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::v
   const std::string command = named.app == &app ? "chorus" : "chorus " + named.app->get_name();
   std::string message = printable(error.what());
   if (!named.unknown.empty()) {
-    message = fmt::format("there is no command '{}'{}", shortened(named.unknown, 40),
+    message = fmt::format("unknown command '{}'{}", shortened(named.unknown, 40),
                           did_you_mean(named.unknown, subcommand_names(*named.app)));
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> options;
@@ -113,7 +113,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::v
     for (const std::string& argument : arguments) {
       const std::string word = argument.substr(0, argument.find('='));
       if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
-      message = fmt::format("there is no option {}{}", shortened(word, 40), did_you_mean(word, options));
+      message = fmt::format("unknown option {}{}", shortened(word, 40), did_you_mean(word, options));
       break;
     }
   }
@@ -121,7 +121,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::v
   return static_cast<int>(ExitCode::kUsage);
 }
 
-/// Libraries put stack traces behind the first line.
+/// Drops the stack traces that libraries add after the first line.
 int report_bug(std::string message) {
   message.resize(std::min(message.find('\n'), message.size()));
   fmt::print(
@@ -140,7 +140,7 @@ int run(int argc, char** argv) {
   try {
     add_options(app);
     add_commands(app);
-    app.footer(kExamples);  // after the commands, which would inherit it
+    app.footer(kExamples);  // added after the commands, which would inherit it
     if (arguments.empty()) arguments = {"--help"};
     if (arguments.front() == "help") {
       arguments.erase(arguments.begin());

@@ -34,19 +34,19 @@ void compare(const CompareArguments& arguments) {
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("compare", "Runs side by side: a table and their learning curves");
+  CLI::App* command = app.add_subcommand("compare", "Compare runs: a table and their learning curves");
   auto arguments = std::make_shared<CompareArguments>();
   CompareOptions& options = arguments->options;
   command->group(kRuns);
   command->footer(kCompareExamples);
   command->add_option("RUN", options.runs, "Run folders; one is enough")->required();
-  command->add_option("--metric", options.metric, "Which score (default: the runs' main one)");
-  command->add_option("--x", options.x, "What the curves are drawn over: round, seconds, bytes, examples, or emulated")
+  command->add_option("--metric", options.metric, "The score (default: the runs' main score)");
+  command->add_option("--x", options.x, "The x axis of the curves: round, seconds, bytes, examples or emulated")
       ->capture_default_str();
-  command->add_option("--target", options.target, "Also tell when each run first reached this score");
-  command->add_option("--baseline", options.baseline, "Also show every score as a change against this run");
-  command->add_option("--svg", arguments->svg, "Write the picture to this file too");
-  command->add_flag("--json", arguments->json, "For programs");
+  command->add_option("--target", options.target, "Also show when each run first reached this score");
+  command->add_option("--baseline", options.baseline, "Also show the relative change of every score against this run");
+  command->add_option("--svg", arguments->svg, "Also write the curves to this file");
+  command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { compare(*arguments); });
 }
 

@@ -43,7 +43,7 @@ void set_column(ColumnNames& names, const std::string& setting) {
     }
   }
   throw ConfigError(
-      fmt::format("--column takes ROLE=NAME with ROLE one of id, text, second, label, score, words, tags, "
+      fmt::format("--column: expected ROLE=NAME with ROLE one of id, text, second, label, score, words, tags, "
                   "answers, client, source, time; not '{}'",
                   setting));
 }
@@ -84,42 +84,46 @@ void sample(const DataOptions& options) {
 void add_reading(CLI::App& command, DataOptions& options) {
   command
       .add_option("path", options.paths,
-                  "files or folders; train, dev/val and test in a name tell the split, other files are training data")
+                  "Files or folders; train, dev/val or test in a name sets the split, other files are training data")
       ->required();
-  command.add_option("--format", options.format, "the files' format, see: chorus list reader")->capture_default_str();
-  command.add_option("--formulation", options.formulation, "what is asked of a text")->capture_default_str();
+  command.add_option("--format", options.format, "File format; see 'chorus list reader'")->capture_default_str();
+  command.add_option("--formulation", options.formulation, "The kind of problem; auto: from the data")
+      ->capture_default_str();
   command
       .add_option("--column", options.columns,
-                  "which column or field is what, for example: --column text=title+body --column label=class")
+                  "Column or field of a role, for example --column text=title+body --column label=class")
       ->allow_extra_args(false);
-  command.add_option("--header", options.header, "CSV, TSV: the first row names the columns: yes, no, auto")
+  command.add_option("--header", options.header, "CSV, TSV: whether the first row names the columns: yes, no, auto")
       ->capture_default_str();
-  command.add_option("--misaligned", options.misaligned, "answers that are not at their offset: realign, skip, error")
+  command
+      .add_option("--misaligned", options.misaligned,
+                  "What to do with answers that are not at their offset: realign, skip, error")
       ->check(CLI::IsMember({"realign", "skip", "error"}))
       ->capture_default_str();
-  command.add_option("--limit", options.limit, "read at most so many examples of a split (0: all)");
+  command.add_option("--limit", options.limit, "Read at most this many examples per split (0: all)");
   command.add_flag("--strict", options.strict,
-                   "fail as a run would: misplaced answers, labels that only the test set has");
-  command.add_flag("--json", options.json, "print JSON");
+                   "Fail where a run fails: misplaced answers, labels that only the test set has");
+  command.add_flag("--json", options.json, "Print JSON");
 }
 
 }  // namespace
 
 void add_data(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "look at datasets");
+  CLI::App* data = app.add_subcommand("data", "Inspect, generate and tokenize datasets");
   data->group(kData);
   data->require_subcommand(1);
   const auto options = std::make_shared<DataOptions>();
 
-  CLI::App* show = data->add_subcommand("info", "sizes, labels, lengths, clients and times of a dataset");
+  CLI::App* show = data->add_subcommand("info", "Show sizes, labels, lengths, clients and times of a dataset");
   add_reading(*show, *options);
-  show->add_option("--labels", options->labels, "show at most so many labels, tags and sources")->capture_default_str();
+  show->add_option("--labels", options->labels, "Show at most this many labels, tags and sources")
+      ->capture_default_str();
   show->callback([options] { info(*options); });
 
-  CLI::App* draw = data->add_subcommand("sample", "print some examples of a dataset");
+  CLI::App* draw = data->add_subcommand("sample", "Print examples of a dataset");
   add_reading(*draw, *options);
-  draw->add_option("-n,--count", options->count, "how many")->capture_default_str();
-  draw->add_option("--seed", options->seed, "the same seed, the same examples")->capture_default_str();
+  draw->add_option("-n,--count", options->count, "Number of examples")->capture_default_str();
+  draw->add_option("--seed", options->seed, "Seed of the sample")->capture_default_str();
   draw->callback([options] { sample(*options); });
 }
 

@@ -25,7 +25,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The task with its default options but the length.
+/// The task with its default options except the length.
 std::unique_ptr<Task> make_task(const EncodeCommand& command, const std::string& name, const TaskInput& input) {
   Choice<Tasks> choice(name);
   ConfigVisitor visitor;
@@ -42,7 +42,7 @@ std::unique_ptr<Task> make_task(const EncodeCommand& command, const std::string&
 
 void encode(const EncodeCommand& command) {
   const auto begin = std::chrono::steady_clock::now();
-  if (!command.task.empty()) RegistryIndex::global().get(Task::kKind, command.task);  // before the reading
+  if (!command.task.empty()) RegistryIndex::global().get(Task::kKind, command.task);  // fail before reading the data
   DataConfig data_config = config_of_paths(command.paths);
   data_config.allow_new_labels = true;
   data_config.cache = command.config.cache;
@@ -79,11 +79,11 @@ void encode(const EncodeCommand& command) {
              {"file", result.file.string()},
              {"seconds", seconds}};
     if (command.json) continue;
-    fmt::print("{:<10} {} examples, {} rows, {} tokens, {} cut; {:.2f} s{}\n", name_of(split),
+    fmt::print("{:<10} {} examples, {} rows, {} tokens, {} truncated; {:.2f} s{}\n", name_of(split),
                result.data->examples().size(), result.data->rows(), result.data->tokens(),
                result.data->count(EncodeCount::kTruncated), seconds, result.from_cache ? " from the cache" : "");
     if (const auto lost = result.data->count(EncodeCount::kLostWords); lost > 0) {
-      fmt::print("           {} words have no token and count as tagged O\n", lost);
+      fmt::print("           {} words have no tokens and count as tag O\n", lost);
     }
     if (const auto lost = result.data->count(EncodeCount::kLostAnswers); lost > 0) {
       fmt::print("           {} answers are in no window\n", lost);
@@ -103,22 +103,20 @@ void encode(const EncodeCommand& command) {
 void add_data_encode(CLI::App& app) {
   CLI::App* command = app.get_subcommand("data")->add_subcommand(
       "encode",
-      "tokenize a dataset for a task, once: what a run does at its start\n\n"
+      "Tokenize a dataset for a task into the cache, as a run does at its start\n\n"
       "  chorus data encode --data train.jsonl.gz test.jsonl.gz --tokenizer models/bert-base-uncased\n\n"
-      "The result is kept in the cache and found there by whoever uses the same data, tokenizer and task.");
+      "Runs with the same data, tokenizer and task reuse the result.");
   const auto options = std::make_shared<EncodeCommand>();
-  command->add_option("--data", options->paths, "files or folders; train, dev/val and test in a name tell the split")
+  command->add_option("--data", options->paths, "Files or folders; train, dev/val or test in a name sets the split")
       ->required();
-  command->add_option("--tokenizer", options->tokenizer, "a Hugging Face folder with a tokenizer")->required();
-  command->add_option("--task", options->task, "see: chorus list task; default: what the data is for");
-  command->add_option("--max-length", options->max_length, "tokens of a row; default: the task's own")
+  command->add_option("--tokenizer", options->tokenizer, "A Hugging Face folder with a tokenizer")->required();
+  command->add_option("--task", options->task, "See 'chorus list task' (default: from the data)");
+  command->add_option("--max-length", options->max_length, "Tokens per row (default: the task's)")
       ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 20));
-  command
-      ->add_option("--cache", options->config.cache, "folder of the cache; auto: ~/.cache/chorus; none: keep nothing")
+  command->add_option("--cache", options->config.cache, "Cache folder; auto: ~/.cache/chorus; none: no cache")
       ->capture_default_str();
-  command->add_option("--threads", options->config.threads, "threads that tokenize; 0: one a core")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", options->json, "print JSON");
+  command->add_option("--threads", options->config.threads, "Threads; 0: one per core")->check(CLI::Range(0, 1024));
+  command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { encode(*options); });
 }
 

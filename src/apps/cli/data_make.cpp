@@ -30,7 +30,7 @@ void make(const CorpusOptions& options) {
     if (options.split == name_of(candidate)) split = candidate;
   }
   const SyntheticCorpus corpus(config);
-  // Standard output is written as it is: opening /dev/stdout again would cut off what a file behind it already holds.
+  // Write to stdout directly: reopening /dev/stdout would truncate a file behind it.
   std::optional<AtomicFile> file;
   if (options.out != "-") file.emplace(options.out);
   const auto write = [&](std::string_view lines) {
@@ -64,7 +64,7 @@ void add_data_make(CLI::App& app) {
   const auto found = app.get_subcommands([](const CLI::App* sub) { return sub->get_name() == "data"; });
   CLI::App* data = found.empty() ? nullptr : found.front();
   if (data == nullptr) {
-    data = app.add_subcommand("data", "look at data, and make it");
+    data = app.add_subcommand("data", "Inspect, generate and tokenize datasets");
     data->group(kData);
     data->require_subcommand(1);
   }
@@ -72,34 +72,34 @@ void add_data_make(CLI::App& app) {
   SyntheticConfig& config = options->config;
   CLI::App* command = data->add_subcommand(
       "make",
-      "make an English-like corpus out of nothing but a seed, as JSONL\n\n"
+      "Generate an English-like corpus from a seed, as JSONL\n\n"
       "  chorus data make --formulation seq2seq --examples 1000 --seed 7 --out train.jsonl\n"
       "  chorus data make --formulation seq2seq --examples 200 --seed 7 --split test --out test.jsonl\n\n"
-      "Example i does not depend on --examples. Texts carry client, source and time, for natural partitions.");
+      "Example i does not depend on --examples. Texts have a client, a source and a time, for natural partitions.");
   command
       ->add_option(
           "--formulation,-f", options->formulation,
           "text_classification, pair_classification, pair_regression, seq_tagging, span_extraction, seq2seq or "
           "language_model")
       ->required();
-  command->add_option("--out,-o", options->out, "the file to write; - for standard output")->required();
-  command->add_option("--examples,-n", config.examples, "how many")->capture_default_str();
-  command->add_option("--seed,-s", config.seed, "everything follows from it")->capture_default_str();
-  command->add_option("--split", options->split, "train, validation or test: different examples of the same world")
+  command->add_option("--out,-o", options->out, "The file to write; - for standard output")->required();
+  command->add_option("--examples,-n", config.examples, "Number of examples")->capture_default_str();
+  command->add_option("--seed,-s", config.seed, "Seed of the corpus")->capture_default_str();
+  command->add_option("--split", options->split, "train, validation or test: other examples of the same corpus")
       ->check(CLI::IsMember({"train", "validation", "test"}))
       ->capture_default_str();
   command->add_option("--labels", config.labels,
-                      "classes: 2-24 topics, 2-3 pair labels, 1-5 entity types; 0 for 20, 3 and 5");
-  command->add_option("--clients", config.clients, "writers, up to 10,000,000")->capture_default_str();
-  command->add_option("--sources", config.sources, "silos, 1-10")->capture_default_str();
-  command->add_option("--activity", config.activity, "0-4: unevenness of the writers' activity (sigma of a log-normal)")
+                      "Classes: 2-24 topics, 2-3 pair labels, 1-5 entity types; 0: 20, 3 or 5");
+  command->add_option("--clients", config.clients, "Number of clients, up to 10,000,000")->capture_default_str();
+  command->add_option("--sources", config.sources, "Number of sources (silos), 1-10")->capture_default_str();
+  command->add_option("--activity", config.activity, "0-4: sigma of the clients' log-normal activity")
       ->capture_default_str();
   command->add_option("--skew", config.skew, "0-1: how much clients and sources differ")->capture_default_str();
-  command->add_option("--overlap", config.overlap, "0-0.95: how much classes are alike; higher is harder")
+  command->add_option("--overlap", config.overlap, "0-0.95: how similar classes are; higher is harder")
       ->capture_default_str();
   command->add_option("--label-noise", config.label_noise, "0-0.5: share of wrong labels")->capture_default_str();
-  command->add_option("--typos", config.typos, "0-1: typing errors")->capture_default_str();
-  command->add_option("--drift", config.drift, "0-1: change over the twelve months")->capture_default_str();
+  command->add_option("--typos", config.typos, "0-1: rate of typing errors")->capture_default_str();
+  command->add_option("--drift", config.drift, "0-1: drift over the twelve months")->capture_default_str();
   command->callback([options] { make(*options); });
 }
 

@@ -30,7 +30,7 @@ struct SharesOptions {
   }
 };
 
-/// One comparison: what came before, and a period.
+/// One comparison: a period against everything before it.
 struct Period {
   std::string name;
   ClientLists before, examples;
@@ -61,7 +61,7 @@ TimeSegmentsConfig segments_config(const SharesOptions& options) {
     if (!value.empty()) settings.push_back(fmt::format("{}={}", key, value));
   };
   set("by", options.by.empty() && !options.cuts.empty() ? "cuts" : options.by);
-  // Months are counted unless told otherwise; a time to train until makes one comparison, everything before against it.
+  // The default is calendar months. --train-until makes one comparison: what follows against everything before.
   const bool one = options.by.empty() && options.cuts.empty() && !options.train_until.empty();
   set("by", one ? "count" : "");
   set("segments", !options.segments.empty()                    ? options.segments
@@ -81,7 +81,7 @@ std::vector<Period> periods_of(const SharesOptions& options, const Dataset& data
   if (!options.wants_time() && partition.test.total() > 0) return {{"test split", partition.train, partition.test}};
   if (data.times().empty() && !options.wants_time()) {
     throw DataError(
-        "the data has neither a test split nor times, so there is nothing to compare; give a test file too, "
+        "the data has neither a test split nor times to compare; add a test file, "
         "or a partition with --partition");
   }
   const TimeSegments segments = time_segments(partition, data.times(), segments_config(options));
@@ -111,7 +111,7 @@ void shares(const SharesOptions& options) {
     reports.push_back(utterance_shares(data, period.before, period.examples, how));
     alike = alike && reports.back().groups.size() == reports.front().groups.size();
     if (options.json) continue;
-    fmt::print("{}, against {} utterances before ({} different)\n\n{}\n", period.name, period.before.total(),
+    fmt::print("{}, against {} earlier utterances ({} distinct)\n\n{}\n", period.name, period.before.total(),
                reports.back().known, shares_table(reports.back()));
   }
   const bool mean = reports.size() > 1 && alike;
@@ -133,33 +133,33 @@ void add_data_shares(CLI::App& app) {
   const auto options = std::make_shared<SharesOptions>();
   CLI::App* command = data->add_subcommand(
       "shares",
-      "how much of what devices say is new, by decile of activity (paper 002, Fig. 4)\n\n"
-      "  chorus data shares messages.jsonl.gz                             each month against all before\n"
-      "  chorus data shares messages.jsonl.gz --train-until 2005-06-01    what follows, against what was before\n"
+      "Show how much of what devices say is new, by decile of activity (Dupuy et al. 2022, Fig. 4)\n\n"
+      "  chorus data shares messages.jsonl.gz                             each month against all earlier ones\n"
+      "  chorus data shares messages.jsonl.gz --train-until 2005-06-01    what follows against what came before\n"
       "  chorus data shares train.jsonl test.jsonl                        the test file against the training file\n\n"
-      "Of a device's different utterances of a period: own are those it said before, others' those that only others\n"
-      "said before, new the rest. Deciles are of devices, from least to most active; their shares are means.");
-  command->add_option("path", options->paths, "files or folders, as for: chorus data info")->required();
+      "Shares of a device's distinct utterances of a period: own (it said them before), others' (only others said "
+      "them\n"
+      "before) and new. Deciles group devices from least to most active and show mean shares.");
+  command->add_option("path", options->paths, "Files or folders, as for 'chorus data info'")->required();
   command
       ->add_option("--data-set", options->data_settings,
-                   "how to read them, for example: --data-set columns.client=author")
+                   "How to read them, for example --data-set columns.client=author")
       ->allow_extra_args(false);
-  command->add_option("--partition", options->partition,
-                      "who holds what: a partition file, instead of the data's clients");
-  command->add_option("-g,--group", options->group, "which partition of that file");
-  command->add_option("--train-until", options->train_until, "where the (last) period begins: 2005-06-01, or seconds");
-  command->add_option("--test-until", options->test_until, "where it ends");
-  command->add_option("--from", options->from, "what is older is left out");
-  command->add_option("--by", options->by, "periods by months, duration, count or cuts (default: months)");
-  command->add_option("--segments", options->segments, "how many periods come before the last one (months: 0 for all)");
-  command->add_option("--months", options->months, "calendar months a period");
-  command->add_option("--cuts", options->cuts, "where the second, third, ... period begins")->delimiter(',');
-  command->add_flag("--fold", options->fold, "case and blanks do not make a difference");
-  command->add_flag("--repeated", options->repeated, "count what a device says twice twice");
-  command->add_option("--groups", options->groups, "groups of devices")
+  command->add_option("--partition", options->partition, "A partition file to use instead of the data's clients");
+  command->add_option("-g,--group", options->group, "The partition in that file");
+  command->add_option("--train-until", options->train_until, "Start of the (last) period: 2005-06-01, or seconds");
+  command->add_option("--test-until", options->test_until, "End of that period");
+  command->add_option("--from", options->from, "Ignore what is older");
+  command->add_option("--by", options->by, "How to cut periods: months, duration, count or cuts (default: months)");
+  command->add_option("--segments", options->segments, "Number of periods before the last one (months: 0 for all)");
+  command->add_option("--months", options->months, "Calendar months per period");
+  command->add_option("--cuts", options->cuts, "Start of the second, third, ... period")->delimiter(',');
+  command->add_flag("--fold", options->fold, "Ignore case and whitespace");
+  command->add_flag("--repeated", options->repeated, "Count repeated utterances of a device each time");
+  command->add_option("--groups", options->groups, "Number of groups of devices")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { shares(*options); });
 }
 

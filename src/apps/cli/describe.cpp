@@ -15,7 +15,7 @@ namespace chorus::cli {
 namespace {
 
 struct DescribeOptions {
-  std::string name;
+  std::vector<std::string> names;
   bool json = false;
 };
 
@@ -31,18 +31,22 @@ std::vector<const RegistryEntry*> find(const std::string& name) {
   std::vector<std::string> names;
   for (const std::string& kind : index.kinds()) {
     if (kind == name) {
-      throw ConfigError(fmt::format("'{}' is a kind of things; 'chorus list {}' shows their names", name, name));
+      throw ConfigError(fmt::format("'{}' is a kind, not a name; 'chorus list {}' shows its names", name, name));
     }
     for (const RegistryEntry* entry : index.entries(kind)) names.push_back(entry->name);
   }
-  throw ConfigError(fmt::format("nothing is called '{}'{}; 'chorus list' shows every name", shortened(name, 60),
+  throw ConfigError(fmt::format("unknown name '{}'{}; 'chorus list' shows every name", shortened(name, 60),
                                 did_you_mean(name.substr(slash == std::string::npos ? 0 : slash + 1), names)));
 }
 
 void describe(const DescribeOptions& options) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   bool first = true;
-  for (const RegistryEntry* entry : find(options.name)) {
+  std::vector<const RegistryEntry*> entries;
+  for (const std::string& name : options.names) {
+    for (const RegistryEntry* entry : find(name)) entries.push_back(entry);
+  }
+  for (const RegistryEntry* entry : entries) {
     const std::unique_ptr<AnyConfig> config = entry->make_config ? entry->make_config() : nullptr;
     const auto fields = [&](ConfigVisitor& visitor) {
       if (config) config->describe(visitor);
@@ -63,7 +67,7 @@ void describe(const DescribeOptions& options) {
     if (!table.empty()) {
       fmt::print("\n{}", table);
     } else if (entry->unavailable.empty()) {
-      fmt::print("It has nothing to configure.\n");
+      fmt::print("It has no settings.\n");
     }
     first = false;
   }
@@ -74,9 +78,9 @@ void describe(const DescribeOptions& options) {
 
 void add_describe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
-  CLI::App* command = app.add_subcommand("describe", "What a name is, and every key of its configuration");
+  CLI::App* command = app.add_subcommand("describe", "Explain names and list every key of their configuration");
   command->group(kLookAround);
-  command->add_option("name", options->name, "A name that 'chorus list' shows, or kind/name")->required();
+  command->add_option("name", options->names, "Names that 'chorus list' shows, or kind/name")->required();
   command->add_flag("--json", options->json, "As a JSON array of {kind, name, summary, available, config}");
   command->footer("Examples:\n  chorus describe label_dirichlet\n  chorus describe partitioner/iid --json");
   command->callback([options] { describe(*options); });

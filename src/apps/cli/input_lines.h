@@ -7,8 +7,8 @@
 
 namespace chorus::cli {
 
-/// Reads standard input and hands over `batch` lines at a time, the last time perhaps fewer. What `use` printed is
-/// flushed after each batch, so that a pipe sees answers as they come.
+/// Reads standard input in batches of `batch` lines; the last batch may be smaller. Output is flushed after each batch,
+/// so that a pipe sees results as they come.
 ///
 ///     for_each_batch_of_input(32, [&](const std::vector<std::string>& lines) { ... });
 void for_each_batch_of_input(std::int64_t batch, const std::function<void(const std::vector<std::string>&)>& use);

@@ -24,7 +24,7 @@ void list(const ListOptions& options) {
   std::vector<std::string> kinds = index.kinds();
   if (!options.kind.empty()) {
     if (index.entries(options.kind).empty()) {
-      throw ConfigError(fmt::format("there is no kind '{}'{} (known: {})", shortened(options.kind, 40),
+      throw ConfigError(fmt::format("unknown kind '{}'{} (known: {})", shortened(options.kind, 40),
                                     did_you_mean(options.kind, kinds), fmt::join(kinds, ", ")));
     }
     kinds = {options.kind};
@@ -62,7 +62,7 @@ void list(const ListOptions& options) {
 
 void add_list(CLI::App& app) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* command = app.add_subcommand("list", "What this build has: every name that can stand in a configuration");
+  CLI::App* command = app.add_subcommand("list", "List every name that a configuration accepts in this build");
   command->group(kLookAround);
   command->add_option("kind", options->kind, "Only this kind, for example partitioner");
   command->add_flag("--json", options->json, "As a JSON array of {kind, name, summary, available, reason}");

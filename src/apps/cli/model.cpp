@@ -184,7 +184,8 @@ void add_model(CLI::App& app) {
   CLI::App* compare = model->add_subcommand(
       "check",
       "Compare with numbers of Hugging Face transformers: each folder holds a checkpoint and expected.safetensors "
-      "(inputs, labels, logits, loss, gradients, AdamW losses, generated ids; see docs/formats.md). Exits with 1 when "
+      "(inputs, labels, logits, loss, gradients, AdamW losses, generated ids; see docs/reference/formats.md). Exits "
+      "with 1 when "
       "anything is over its tolerance: logits and loss 2e-5, gradients 1e-4 relative, AdamW losses 1e-4.");
   compare->add_option("DIR", check->folders, "folders to check")->required();
   compare->add_option("--device", check->device, "cpu or cuda")->capture_default_str();

@@ -13,10 +13,9 @@ namespace chorus::cli {
 namespace {
 
 constexpr const char* kProfileHelp = R"(
-What is measured is training as a client does it, on all cores: whole layers from the top
-(full), adapters in them (adapter), and both with the layers below cached. The file can stand
-in an experiment: emulation.fleet=[{profile: laptop.yaml}]. Bandwidth and watts in it are defaults;
-edit them.
+Measures training as a client does it, on all cores: whole layers from the top (full), adapters in
+them (adapter), and both with the layers below cached. Use the file in an experiment with
+emulation.fleet=[{profile: laptop.yaml}]. Its bandwidth and watts are defaults; edit them.
 
 Examples:
   chorus profile --model models/chorus-mini --length 64 --out laptop.yaml
@@ -31,11 +30,11 @@ struct ProfileArguments {
 void profile(ProfileArguments& arguments) {
   MeasureProfileRequest& request = arguments.request;
   const auto folder = std::filesystem::path(arguments.out).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) {  // before minutes are spent
-    throw DataError(fmt::format("{}: there is no folder {}", arguments.out, folder.string()));
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {  // fail before the measurement, which takes minutes
+    throw DataError(fmt::format("{}: the folder {} does not exist", arguments.out, folder.string()));
   }
   request.tell = [](const TuningWay& way, std::int64_t depth, double seconds) {
-    Log("profile").info("{}, depth {}: {:.4f} s a batch", name_of(way), depth, seconds);
+    Log("profile").info("{}, depth {}: {:.4f} s per batch", name_of(way), depth, seconds);
   };
   for (const std::string& way : arguments.ways) request.ways.push_back(way_named(way));
   const std::string yaml = fmt::format("# chorus profile --model {} --batch-size {} --length {}\n",
@@ -52,26 +51,27 @@ void profile(ProfileArguments& arguments) {
 }  // namespace
 
 void add_profile(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("profile", "Time this machine's training by depth, as a device profile");
+  CLI::App* command =
+      app.add_subcommand("profile", "Time training on this machine by depth and write a device profile");
   auto arguments = std::make_shared<ProfileArguments>();
   MeasureProfileRequest& request = arguments->request;
   command->group(kRuns);
   command->footer(kProfileHelp);
   command->add_option("--model", request.model, "A Hugging Face folder")->required();
-  command->add_option("--batch-size", request.batch_size, "Rows of a batch")
+  command->add_option("--batch-size", request.batch_size, "Rows per batch")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  command->add_option("--length", request.length, "Tokens of a row")
+  command->add_option("--length", request.length, "Tokens per row")
       ->capture_default_str()
       ->check(CLI::Range(3, 1 << 20));
-  command->add_option("--depths", request.depths, "Which depths, as 0,2,6 (default: all)")->delimiter(',');
-  command->add_option("--ways", arguments->ways, "Of training: full, full_cached, adapter, adapter_cached")
+  command->add_option("--depths", request.depths, "Depths, as 0,2,6 (default: all)")->delimiter(',');
+  command->add_option("--ways", arguments->ways, "What to train: full, full_cached, adapter, adapter_cached")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--batches", request.batches, "Batches of each of three repetitions")
+  command->add_option("--batches", request.batches, "Batches per repetition, of which there are three")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
-  command->add_option("--name", request.name, "What the device is called")->capture_default_str();
+  command->add_option("--name", request.name, "Name of the device")->capture_default_str();
   command->add_option("--device", request.device, "cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));

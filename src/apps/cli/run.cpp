@@ -17,10 +17,10 @@ namespace {
 
 std::atomic<int> interrupts{0};
 
-// The first Ctrl-C ends the run after its round, the second at once, the third is the system's.
+// The first Ctrl-C ends the run after its round, the second at once; the third kills the process.
 void count_interrupt(int) {
   const int count = ++interrupts;
-  // Only what is safe in a signal handler.
+  // Only async-signal-safe calls.
   const std::string_view text =
       count == 1 ? "\nstopping after this round; Ctrl-C again stops at once\n" : "\nstopping\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -42,7 +42,7 @@ std::string time_text(double seconds) {
 }
 
 std::string emulated_text(const EmulatedTotals& totals) {
-  return fmt::format("{}, {:.1f} MB and {:.1f} kJ a client{}", time_text(totals.seconds), totals.client_bytes / 1e6,
+  return fmt::format("{}, {:.1f} MB and {:.1f} kJ per client{}", time_text(totals.seconds), totals.client_bytes / 1e6,
                      totals.client_joules / 1e3,
                      totals.memory > 0 ? fmt::format(", at most {:.2f} GB of memory", totals.memory / 1e9) : "");
 }
@@ -61,7 +61,7 @@ void print(const RunReport& report) {
     const auto found = scores.find(summary.metric);
     return found == scores.end() ? std::string("-") : fmt::format("{:.4f}", found->second);
   };
-  fmt::print("{}: {} of {} after round {}, best {} in round {} ({:.0f} s of work)\n", summary.algorithm, summary.metric,
+  fmt::print("{}: {} {} after round {}, best {} in round {} ({:.0f} s)\n", summary.algorithm, summary.metric,
              value(summary.last), summary.rounds, value(summary.best), summary.best_round, summary.seconds);
   const RunSeconds& parts = summary.parts;
   fmt::print("time: set-up {:.1f} s, training {:.1f} s, evaluation {:.1f} s, checkpoints {:.1f} s, saving {:.1f} s\n",
@@ -94,17 +94,17 @@ struct RunCommand {
 
 void add_run(CLI::App& app) {
   const auto options = std::make_shared<RunCommand>();
-  CLI::App* run = app.add_subcommand("run", "train as a configuration file says");
+  CLI::App* run = app.add_subcommand("run", "Train as a configuration file describes");
   run->group(kRuns);
-  run->add_option("config", options->config, "a YAML file; configs/ has examples")->required();
-  run->add_option("overrides", options->overrides, "key=value: settings that replace the file's, as trainer.epochs=2");
-  run->add_option("--run-folder", options->folder, "where the run goes; default: a new folder in runs/");
+  run->add_option("config", options->config, "A YAML file; configs/ has examples")->required();
+  run->add_option("overrides", options->overrides, "key=value: replaces a value of the file, as trainer.epochs=2");
+  run->add_option("--run-folder", options->folder, "The run folder (default: a new one in runs/)");
   run->callback([options] {
     std::vector<std::string> words{"chorus", "run", options->config};
     words.insert(words.end(), options->overrides.begin(), options->overrides.end());
     const auto document = ConfigDocument::read(options->config, options->overrides);
     if (const std::string kind = document.kind("experiment"); kind != "experiment") {
-      throw ConfigError(fmt::format("{}: kind: {} cannot be run; it should be experiment", options->config, kind));
+      throw ConfigError(fmt::format("{}: kind: {} cannot be run; only 'kind: experiment' can", options->config, kind));
     }
     const auto config = document.load<ExperimentConfig>();
     RunRequest request = request_of(words);
@@ -113,9 +113,9 @@ void add_run(CLI::App& app) {
   });
 
   const auto folder = std::make_shared<std::string>();
-  CLI::App* resume = app.add_subcommand("resume", "go on with a run that was stopped or killed");
+  CLI::App* resume = app.add_subcommand("resume", "Continue a run that was stopped or killed");
   resume->group(kRuns);
-  resume->add_option("run", *folder, "its folder")->required();
+  resume->add_option("run", *folder, "The run folder")->required();
   resume->callback([folder] { print(resume_experiment(*folder, request_of({"chorus", "resume", *folder}))); });
 }
 

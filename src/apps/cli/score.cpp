@@ -14,15 +14,15 @@ namespace {
 
 constexpr const char* kFiles = R"(
 Files (plain or gzipped UTF-8; JSON lines or the format named; the first line tells which):
-  classification  one label a line, or {"label": ...}; predictions may say "prediction"
-  regression      one number a line, or {"score": ...}
+  classification  one label per line, or {"label": ...}; predictions may say "prediction"
+  regression      one number per line, or {"score": ...}
   tagging         CoNLL columns, the tag last, blank lines between sentences, or {"tags": [...]}
   qa              references: SQuAD JSON, or {"id": ..., "answers": [...]};
                   predictions: one object {id: answer, ...}, or {"id": ..., "prediction": ...}
-  generation      one text a line, or {"text": ...}; references may say "target" or "references": [...]
+  generation      one text per line, or {"text": ...}; references may say "target" or "references": [...]
   lm              predictions only: one summed loss a line, in nats, then a TAB and the number of tokens
                   (1 without), or {"loss": ..., "tokens": ...}
-JSON lines of both files that have an "id" are paired by it, all others by their order. References may also
+JSON lines are paired by "id" when both files have it, otherwise by order. References may also
 have "client" (--by client, --by decile) and "group" or "source" (--by group; SQuAD JSON: the title).
 
 Examples:
@@ -71,31 +71,32 @@ void add_score(CLI::App& app) {
   command->footer(kFiles);
   command->add_option("--task", arguments->task, "classification, regression, tagging, qa, generation or lm")
       ->required();
-  command->add_option("--predictions", options.predictions, "What the model said")->required();
-  command->add_option("--references", options.references, "What is right (all tasks but lm)");
-  command->add_option("--clients", options.clients, "One client name a line, in the order of the references");
-  command->add_option("--by", arguments->by, "Also for each client, decile (of activity) or group; may be repeated")
+  command->add_option("--predictions", options.predictions, "Predictions of the model")->required();
+  command->add_option("--references", options.references, "References (all tasks except lm)");
+  command->add_option("--clients", options.clients, "Client names, one per line, in the order of the references");
+  command->add_option("--by", arguments->by, "Also score each client, decile of activity or group; may be repeated")
       ->check(CLI::IsMember({"client", "decile", "group"}));
   command->add_option("--bootstrap", arguments->resamples, "Confidence intervals from this many resamples")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
-  command->add_option("--confidence", arguments->bootstrap.confidence, "Of the intervals")->capture_default_str();
-  command->add_option("--seed", arguments->bootstrap.seed, "Of the resampling")
+  command->add_option("--confidence", arguments->bootstrap.confidence, "Confidence level of the intervals")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->bootstrap.seed, "Seed of the resampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--resample", arguments->resample, "What is drawn: examples or clients")
+  command->add_option("--resample", arguments->resample, "Resample examples or clients")
       ->check(CLI::IsMember({"examples", "clients"}))
       ->capture_default_str();
   command->add_option("--positive", arguments->positive,
                       "classification: the class of the binary F1 (labels 0 and 1: 1)");
-  command->add_flag("--strict", options.strict, "tagging: IOB2, an I- without its B- is no entity");
-  command->add_flag("--no-answer", options.no_answer, "qa: SQuAD v2.0 rules, an empty answer says there is none");
+  command->add_flag("--strict", options.strict, "tagging: strict IOB2, an I- without its B- is not an entity");
+  command->add_flag("--no-answer", options.no_answer, "qa: SQuAD v2.0 rules, an empty answer means no answer");
   command->add_flag("--allow-missing", options.allow_missing, "qa: a question without prediction scores 0");
   command->add_flag("--stem", options.stem, "generation: compare word stems");
   command
       ->add_option("--fednlp-batch", options.fednlp_batch,
-                   "generation: also FedNLP's ROUGE-L as a mean of means of batches of this size")
+                   "generation: also FedNLP's ROUGE-L, the mean of means over batches of this size")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
-  command->add_flag("--json", arguments->json, "For programs");
+  command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { score(*arguments); });
 }
 

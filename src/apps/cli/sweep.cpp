@@ -14,14 +14,13 @@ namespace chorus::cli {
 namespace {
 
 constexpr const char* kSweepExamples = R"(
-Every combination of the values is run with every seed, each in its own folder under runs/NAME. Type the
-same command again to go on with a sweep that was stopped, or to add values or seeds: what is finished is
-not run again.
+Runs every combination of the values with every seed, each in its own folder under runs/NAME. Run the same
+command again to continue a sweep that was stopped, or to add values or seeds; finished runs are kept.
 
 Examples:
   chorus sweep config.yaml algorithm.mu=0.01,0.1,1 --seeds 3
-  chorus sweep config.yaml training.lr=0.1,0.01 rounds=5,10 --jobs 2 --name rates
-  chorus sweep config.yaml 'model.freeze=[0,1],[2,3]'      values that are lists, in quotes
+  chorus sweep config.yaml trainer.learning_rate=0.1,0.01 rounds=5,10 --jobs 2 --name rates
+  chorus sweep config.yaml 'model.freeze=[0,1],[2,3]'      lists as values, in quotes
   chorus sweep config.yaml --case 'FedAvg: algorithm=fedavg; trainer.optimizer=sgd' --case 'FedOPT: algorithm=fedopt'
                                                            settings that belong together)";
 
@@ -45,7 +44,7 @@ void show_sweep_run(const Sweep& sweep, const SweepRun& run) {
   const auto best = run.summary->best.find(run.summary->metric);
   const std::string score =
       best == run.summary->best.end() ? "" : fmt::format(": {} {:.4f}", run.summary->metric, best->second);
-  log.info("{}{}{}", name, score, run.skipped ? " (was finished)" : "");
+  log.info("{}{}{}", name, score, run.skipped ? " (finished before)" : "");
 }
 
 void sweep(SweepArguments& arguments) {
@@ -64,13 +63,13 @@ void sweep(SweepArguments& arguments) {
   const Sweep result = run_sweep(options, show_sweep_run);
   fmt::print("{}", arguments.json ? to_json(result) : to_text(result));
   if (result.interrupted)
-    throw Error(ExitCode::kInterrupted, "the sweep was stopped; type the same command again to go on with it");
+    throw Error(ExitCode::kInterrupted, "the sweep was stopped; run the same command again to continue");
   const auto failed =
       std::count_if(result.runs.begin(), result.runs.end(), [](const SweepRun& run) { return !run.failure.empty(); });
   if (failed > 0) {
-    throw Error(ExitCode::kCheckFailed,
-                fmt::format("{} of {} runs failed; when the cause is gone, type the same command again to run them",
-                            failed, result.runs.size()));
+    throw Error(
+        ExitCode::kCheckFailed,
+        fmt::format("{} of {} runs failed; fix the cause and run the same command again", failed, result.runs.size()));
   }
   if (!arguments.json)
     fmt::print("\nThe runs are in {0}; see their curves with 'chorus compare {0}/*/'.\n", options.folder.string());
@@ -86,20 +85,23 @@ void add_sweep(CLI::App& app) {
   command->footer(kSweepExamples);
   command->add_option("CONFIG", options.config, "The configuration file")->required();
   command->add_option("settings", arguments->keys, "key=v1,v2,v3: swept; key=v: the same for all runs");
-  command->add_option("--case", arguments->cases, "NAME: key=value; key=value: settings that go together; repeat it")
+  command
+      ->add_option("--case", arguments->cases,
+                   "NAME: key=value; key=value: settings that belong together; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--seeds", options.seeds, "Runs of each combination")
+  command->add_option("--seeds", options.seeds, "Seeds per combination")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();
-  command->add_option("--first-seed", options.first_seed, "Seeds count from here")
+  command->add_option("--first-seed", options.first_seed, "The first seed")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--jobs", options.jobs, "Runs at a time; they share the processor cores")
+  command->add_option("--jobs", options.jobs, "Concurrent runs, which share the processor cores")
       ->check(CLI::Range(std::size_t{1}, std::size_t{256}))
       ->capture_default_str();
-  command->add_option("--name", arguments->name, "Of the sweep's folder under runs/ (default: the file's, and -sweep)");
-  command->add_flag("--json", arguments->json, "For programs");
+  command->add_option("--name", arguments->name,
+                      "Folder of the sweep under runs/ (default: the file's name and -sweep)");
+  command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { sweep(*arguments); });
 }
 

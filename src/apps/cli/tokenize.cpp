@@ -54,7 +54,7 @@ Input read_input(std::string line, std::size_t number, const TokenizeOptions& op
   const auto tab = line.find('\t');
   if (tab == std::string::npos) {
     throw DataError(
-        fmt::format("standard input, line {}: a pair is two texts with a tab between, and there is no tab", number));
+        fmt::format("standard input, line {}: expected two texts separated by a tab, found no tab", number));
   }
   return {line.substr(0, tab), line.substr(tab + 1)};
 }
@@ -84,14 +84,14 @@ std::string decode(const Tokenizer& tokenizer, const std::string& line, std::siz
       throw DataError(fmt::format("standard input, line {}: '{}' is not a token id", number, word));
     }
     if (ids.back() < 0 || static_cast<std::size_t>(ids.back()) >= tokenizer.vocabulary_size()) {
-      throw DataError(fmt::format("standard input, line {}: there is no token {}; ids go from 0 to {}", number,
+      throw DataError(fmt::format("standard input, line {}: unknown token id {}; ids go from 0 to {}", number,
                                   ids.back(), tokenizer.vocabulary_size() - 1));
     }
   }
   return tokenizer.decode(ids, !keep_special);
 }
 
-/// Encodes all of the input in memory and says how fast that went.
+/// Encodes the whole input in memory and reports the speed.
 void count(const Tokenizer& tokenizer, const std::vector<Input>& inputs, const TokenizeOptions& options) {
   using Clock = std::chrono::steady_clock;
   std::size_t bytes = 0;
@@ -128,7 +128,7 @@ void run_tokenize(TokenizeOptions options) {
   options.encode.overflow = options.windows;
   options.encode.special_tokens = !options.no_special;
   if (options.windows && options.encode.max_length == 0) {
-    throw ConfigError("--stride cuts a text into windows of --max-length tokens; say --max-length too");
+    throw ConfigError("--stride needs --max-length, the length of its windows");
   }
   if (options.words && options.pair) throw ConfigError("--words and --pair cannot be used together");
   const auto tokenizer = load_tokenizer(options.folder);
@@ -155,28 +155,29 @@ void run_tokenize(TokenizeOptions options) {
 
 void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  auto* command = app.add_subcommand("tokenize", "Turn lines of text on standard input into tokens");
+  auto* command = app.add_subcommand("tokenize", "Tokenize lines of standard input");
   command->group(kModels);
   command->add_option("--tokenizer", options->folder, "Folder with tokenizer.json, or the vocabulary files")
       ->required();
-  command->add_flag("--pair", options->pair, "Each line is two texts with a tab between");
-  command->add_flag("--words", options->words, "Each line is words with spaces between, encoded one by one (tagging)");
-  command->add_option("--max-length", options->encode.max_length, "Cut to this many tokens, special ones included")
+  command->add_flag("--pair", options->pair, "Each line is two texts separated by a tab");
+  command->add_flag("--words", options->words, "Each line is words separated by spaces, encoded one by one (tagging)");
+  command
+      ->add_option("--max-length", options->encode.max_length, "Truncate to this many tokens, including special ones")
       ->check(CLI::PositiveNumber);
   const std::map<std::string, Truncation> truncations{{"longest_first", Truncation::kLongestFirst},
                                                       {"only_first", Truncation::kOnlyFirst},
                                                       {"only_second", Truncation::kOnlySecond}};
-  command->add_option("--truncation", options->encode.truncation, "Which text of a pair is cut")
+  command->add_option("--truncation", options->encode.truncation, "Which text of a pair is truncated")
       ->transform(CLI::CheckedTransformer(truncations, CLI::ignore_case))
       ->default_str("longest_first");
   auto* stride = command->add_option("--stride", options->encode.stride,
-                                     "Show what was cut off as further windows that share this many tokens");
-  command->add_flag("--no-special", options->no_special, "Add no [CLS], [SEP], </s>; with --decode: show them");
-  command->add_flag("--json", options->json, "One JSON object a line: ids, tokens, offsets, type_ids");
+                                     "Print overflowing tokens as further windows that overlap by this many tokens");
+  command->add_flag("--no-special", options->no_special, "Do not add [CLS], [SEP], </s>; with --decode: show them");
+  command->add_flag("--json", options->json, "One JSON object per line: ids, tokens, offsets, type_ids");
   command->add_flag("--json-input", options->json_input,
                     "Each input line is a JSON string (with --pair: two in an array)");
-  command->add_flag("--decode", options->decode, "The other way: lines of ids to text");
-  command->add_flag("--count", options->count, "Print only how many tokens there are, and how fast they were made");
+  command->add_flag("--decode", options->decode, "Decode lines of ids to text");
+  command->add_flag("--count", options->count, "Print only the number of tokens and the speed");
   command->callback([options, stride] {
     options->windows = stride->count() > 0;
     run_tokenize(*options);

@@ -43,7 +43,7 @@ void train(TrainOptions options) {
 
 void add_tokenizer(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
-  auto* group = app.add_subcommand("tokenizer", "Make tokenizers");
+  auto* group = app.add_subcommand("tokenizer", "Train tokenizers");
   group->group(kModels);
   group->require_subcommand(1);
   auto* command = group->add_subcommand("train", "Learn a vocabulary from text files and write a Hugging Face folder");
@@ -52,13 +52,13 @@ void add_tokenizer(CLI::App& app) {
   command->add_option("--type", options->kind, "wordpiece (BERT) or bpe (byte-level, GPT-2)")
       ->required()
       ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case));
-  command->add_option("--vocab-size", options->trainer.vocabulary_size, "Tokens to learn, special ones included")
+  command->add_option("--vocab-size", options->trainer.vocabulary_size, "Vocabulary size, including special tokens")
       ->capture_default_str();
-  command->add_option("--min-frequency", options->trainer.min_frequency, "Join a pair only if it is seen so often")
+  command->add_option("--min-frequency", options->trainer.min_frequency, "Merge a pair only if it occurs this often")
       ->capture_default_str();
   command->add_flag("--cased", options->cased, "wordpiece: keep upper case and accents");
   command->add_option("--out", options->out, "Folder to write")->required();
-  command->add_option("FILES", options->files, "Text files, one text a line")->required();
+  command->add_option("FILES", options->files, "Text files, one text per line")->required();
   command->callback([options] { train(*options); });
 }
 

@@ -26,9 +26,8 @@ void validate(const ValidateOptions& options) {
   const std::string kind = document.kind(kDefaultKind);
   const std::string mistake = RegistryIndex::global().mistake("config", kind);
   if (!mistake.empty()) {
-    throw ConfigError(
-        fmt::format("{}: kind: {}; the top-level key 'kind' says what a file configures ('{}' without it)",
-                    options.config, mistake, kDefaultKind));
+    throw ConfigError(fmt::format("{}: kind: {}; the top-level key 'kind' names what a file configures (default: '{}')",
+                                  options.config, mistake, kDefaultKind));
   }
   const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
   const auto describe = [&](ConfigVisitor& visitor) { config->describe(visitor); };
@@ -44,15 +43,14 @@ void validate(const ValidateOptions& options) {
 
 void add_validate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app.add_subcommand("validate", "Check a configuration and report all its mistakes at once");
+  CLI::App* command = app.add_subcommand("validate", "Check a configuration and report all mistakes at once");
   command->group(kLookAround);
   command->add_option("config", options->config, "A YAML file")->required();
-  command->add_option("overrides", options->overrides,
-                      "Values that replace the file's: key.sub=value, list.0.key=value");
+  command->add_option("overrides", options->overrides, "Replace values of the file: key.sub=value, list.0.key=value");
   command->add_flag("--print", options->print, "Print the resolved configuration, defaults and overrides included");
   command->footer(
-      "Examples:\n  chorus validate experiment.yaml\n"
-      "  chorus validate experiment.yaml training.rounds=10 'filters.0={name: clip, norm: 2}' --print");
+      "Examples:\n  chorus validate configs/demo.yaml\n"
+      "  chorus validate configs/demo.yaml rounds=5 'compression.up=[{name: ecq, bits: 4}]' --print");
   command->callback([options] { validate(*options); });
 }
 

@@ -100,7 +100,8 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("evaluation", evaluation, "when and how the model is scored");
   visitor.field("compression", compression, "filters of what travels");
   visitor.field("federation", federation, "how the simulation uses this machine");
-  visitor.field("emulation", emulation, "tell the run on the clock of phones and boards (docs/emulation.md)");
+  visitor.field("emulation", emulation,
+                "tell the run on the clock of phones and boards (docs/how-to/emulate_devices.md)");
   visitor.field("checkpoint", checkpoint, "when the run can be resumed from");
   visitor.check([this] { return incompatibility(*this); });
 }

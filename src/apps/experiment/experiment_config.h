@@ -43,7 +43,8 @@ struct ClientsConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Continual learning (paper 002, section 3.3): the run goes through segments of time, each from the last one's model.
+/// Continual learning (Dupuy et al. 2022, section 3.3): the run goes through segments of time, each from the last one's
+/// model.
 struct ContinualConfig {
   TimeSegmentsConfig segments = {};
   bool one_shot = false;  ///< the baseline: all segments at once, as many rounds as they have together
@@ -57,7 +58,7 @@ struct EvaluationConfig {
   std::optional<double> target = {};  ///< stop when it is reached
   std::vector<double> targets = {};   ///< tell what it took to reach each of these
   std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
-  bool per_client = false;            ///< also on each client's own test examples, with deciles (paper 002)
+  bool per_client = false;            ///< also on each client's own test examples, with deciles (Dupuy et al. 2022)
   std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
 
   void describe(ConfigVisitor& visitor);

@@ -23,7 +23,7 @@
 namespace chorus {
 namespace {
 
-constexpr int kAdapterWidth = 32;  // paper 003, Table 1
+constexpr int kAdapterWidth = 32;  // Cai et al. 2023, Table 1
 
 /// Two labels, and texts that are longer than any row, no two alike.
 Dataset long_texts(std::int64_t rows, std::int64_t tokens) {

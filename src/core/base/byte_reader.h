@@ -7,8 +7,8 @@
 
 namespace chorus {
 
-/// Takes little-endian numbers and pieces off the front of untrusted bytes. Once something is missing, `ok()` is false,
-/// numbers are 0 and pieces are empty, so a parser may read a whole record and ask once.
+/// Reads little-endian values and pieces from the front of untrusted bytes. Once something is missing, `ok()` is false,
+/// values are 0 and pieces are empty, so a parser can read a whole record and check once.
 ///
 ///     ByteReader reader(bytes);
 ///     const auto length = reader.take<uint16_t>();
@@ -44,7 +44,7 @@ class ByteReader {
     return {reinterpret_cast<const char*>(piece.data()), piece.size()};
   }
 
-  /// Up to the next line feed, which is taken but not returned.
+  /// Up to the next line feed, which is consumed but not returned.
   std::string_view line() {
     const std::string_view all(reinterpret_cast<const char*>(rest_.data()), rest_.size());
     const std::size_t end = all.find('\n');

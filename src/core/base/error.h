@@ -6,18 +6,18 @@
 
 namespace chorus {
 
-/// What the program's exit status says. Documented in docs/cli.md; scripts depend on the numbers.
+/// Exit statuses of the program (docs/reference/cli.md). Scripts depend on the values.
 enum class ExitCode : int {
   kOk = 0,
-  kCheckFailed = 1,   ///< the command worked, and its answer is no (a check missed its tolerance)
+  kCheckFailed = 1,   ///< the command worked, and the answer is no (a check missed its tolerance)
   kUsage = 2,         ///< a wrong option, or a mistake in a configuration
-  kData = 3,          ///< a file that is missing, damaged, or not what it should be
-  kWorld = 4,         ///< a full disk, a lost peer, a time-out
+  kData = 3,          ///< a file that is missing, damaged or of the wrong kind
+  kWorld = 4,         ///< an external failure: full disk, lost peer, timeout
   kInternal = 70,     ///< a bug in Chorus
   kInterrupted = 130  ///< Ctrl-C
 };
 
-/// Every exception Chorus throws on purpose. `what()` is one sentence for a person: what is wrong, where, what to do.
+/// Base of every exception that Chorus throws. `what()` is one sentence: what is wrong, where, and what to do.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -27,32 +27,32 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// The user's configuration or command line is wrong. Name the key, the value, what is allowed.
+/// A mistake in a configuration or on the command line. Name the key, the value and what is allowed.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message) : Error(ExitCode::kUsage, message) {}
 };
 
-/// A file is wrong. Name the file (and line), what was found, what to do.
+/// A missing or invalid file. Name the file (and line), what was found and what to do.
 class DataError : public Error {
  public:
   explicit DataError(const std::string& message) : Error(ExitCode::kData, message) {}
 };
 
-/// The world failed and nobody below could handle it (a `Result` turned into an exception at the top).
+/// An external failure that no caller handled (a failed `Result` at the top of the program).
 class WorldError : public Error {
  public:
   explicit WorldError(const std::string& message) : Error(ExitCode::kWorld, message) {}
 };
 
-/// The user asked to stop (Ctrl-C), and the work has stopped at a place from which it can go on.
+/// The user pressed Ctrl-C, and the work has stopped where it can resume.
 class Interrupted : public Error {
  public:
   Interrupted() : Error(ExitCode::kInterrupted, "interrupted") {}
   explicit Interrupted(const std::string& message) : Error(ExitCode::kInterrupted, message) {}
 };
 
-/// Where a call stands in the source: std::source_location, which clang 14 (our linter and fuzzer) lacks.
+/// The source location of a call: std::source_location, which clang 14 (our linter and fuzzer) lacks.
 struct SourceLocation {
   const char* file;
   int line;
@@ -61,7 +61,7 @@ struct SourceLocation {
   }
 };
 
-/// A bug in Chorus. Carries the place.
+/// A bug in Chorus, with its source location.
 class InternalError : public Error {
  public:
   explicit InternalError(const std::string& message, SourceLocation where = SourceLocation::current());

@@ -13,13 +13,13 @@
 
 namespace chorus {
 
-/// Memory of vectors that may be long: in large pages, where the system has them (a hundred million numbers are 100,000
-/// small ones, each a fault), and not filled with zeros before it is written. Else as std::allocator.
+/// An allocator for long vectors: huge pages where the system has them (100 million floats span 100,000 small pages,
+/// each a page fault), and no zero-initialization. Short vectors use operator new.
 template <typename T>
 class LargeAllocator {
  public:
   using value_type = T;
-  static_assert(std::is_trivially_copyable_v<T>, "left as it is found");
+  static_assert(std::is_trivially_copyable_v<T>, "elements are left uninitialized");
 
   LargeAllocator() = default;
   template <typename U>
@@ -54,7 +54,7 @@ class LargeAllocator {
   static bool is_large(std::size_t count) { return count >= 2 * kPage / sizeof(T); }
 };
 
-/// New elements have no value until they are given one: `LargeVector<float> x(n, 0.0F)` for zeros.
+/// New elements are uninitialized; use `LargeVector<float> x(n, 0.0F)` for zeros.
 template <typename T>
 using LargeVector = std::vector<T, LargeAllocator<T>>;
 

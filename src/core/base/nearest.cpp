@@ -7,7 +7,7 @@
 namespace chorus {
 namespace {
 
-// The words come from files: a long one is not a misspelt name, and the distance is quadratic.
+// Words come from files: a long one is not a misspelt name, and the distance is quadratic in its length.
 constexpr std::size_t kLongestWord = 128;
 
 std::string folded(std::string_view word) {

@@ -7,15 +7,15 @@
 
 namespace chorus {
 
-/// How many insertions, deletions, replacements and swaps of neighbours turn one word into the other (optimal string
-/// alignment, over bytes). Upper case and lower case, '-' and '_' count as the same.
+/// The number of insertions, deletions, substitutions and transpositions that turn one word into the other (optimal
+/// string alignment, over bytes). Case is ignored, and '-' equals '_'.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The name somebody who wrote `word` most likely meant, or "" when none is close: within a third of the word's length,
-/// or a name that contains the word or is contained in it. Of equally near ones the first.
+/// The name that `word` most likely stands for, or "" when none is close: within a third of the word's length, or one
+/// contains the other. The first of equally close names.
 std::string nearest(std::string_view word, std::span<const std::string> names);
 
-/// "; did you mean 'fedprox'?" or "": to be put behind a sentence.
+/// "; did you mean 'fedprox'?" or "", to append to a message.
 std::string did_you_mean(std::string_view word, std::span<const std::string> names);
 
 }  // namespace chorus

@@ -8,14 +8,14 @@
 
 namespace chorus {
 
-/// Why the world did not do what was asked: a lost peer, a time-out, a malformed message, a full disk.
+/// Why an external operation failed: a lost peer, a timeout, a malformed message, a full disk.
 struct Failure {
   enum class Kind { kTimeout, kDisconnected, kMalformed, kRefused, kIo };
   Kind kind;
   std::string message;
 };
 
-/// A value, or the world's reason for not having one. Never thrown across a thread or an RPC boundary.
+/// A value or an external failure. Exceptions never cross a thread or RPC boundary; a Result does.
 ///
 ///     Result<Reply> reply = transport.receive();
 ///     if (!reply) return reply.failure();
@@ -33,7 +33,7 @@ class [[nodiscard]] Result {
   T&& value() && { return std::get<T>(std::move(state_)); }
   const Failure& failure() const { return std::get<Failure>(state_); }
 
-  /// The value, or a WorldError with the failure's sentence: for the top of a program, where nobody else can act.
+  /// The value, or a WorldError with the failure's message: for the top of a program, where no caller can recover.
   T value_or_throw() && {
     if (!ok()) throw WorldError(failure().message);
     return std::get<T>(std::move(state_));

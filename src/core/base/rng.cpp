@@ -32,9 +32,9 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-constexpr int kManyBlocks = 64;  // of fewer the compiler makes no vectors
+constexpr int kManyBlocks = 64;  // with fewer the compiler does not vectorize
 
-// philox of kManyBlocks counters in a row, four numbers each.
+// Philox blocks of kManyBlocks consecutive counters, four values each.
 CHORUS_BEST_INSTRUCTIONS
 void philox_in_a_row(std::uint64_t counter, std::uint64_t high, std::uint64_t key, std::uint32_t* __restrict out) {
   std::uint32_t a[kManyBlocks], b[kManyBlocks], c[kManyBlocks], d[kManyBlocks];

@@ -10,8 +10,8 @@
 
 namespace chorus {
 
-/// Names one stream of random numbers. Two keys that differ in any field give independent streams; the same key gives
-/// the same numbers on every machine, whatever else was drawn before. `purpose` is a short constant such as "shuffle".
+/// Names one stream of random values. Keys that differ in any field give independent streams; the same key gives the
+/// same values on every machine, whatever else was drawn before. `purpose` is a short constant such as "shuffle".
 struct StreamKey {
   std::uint64_t seed = 0;
   std::string_view purpose;
@@ -21,7 +21,7 @@ struct StreamKey {
 };
 
 /// A counter-based stream: Philox 4x32-10 (Salmon et al., SC 2011), the key from (seed, purpose), the high half of the
-/// counter from (round, client, step). Distributions are written out here because those of <random> differ between
+/// counter from (round, client, step). Distributions are implemented here because those of <random> differ between
 /// standard libraries. Not thread-safe; copy it or make another, it is 48 bytes.
 ///
 ///     RandomStream stream({.seed = config.seed, .purpose = "shuffle", .round = r, .client = c});
@@ -45,7 +45,7 @@ class RandomStream {
     return low | (static_cast<std::uint64_t>(next_u32()) << 32);
   }
 
-  /// The same as so many calls of next_u32, faster for many.
+  /// Equals repeated calls of next_u32, but faster.
   void fill(std::span<std::uint32_t> out);
 
   /// Uniform in [0, 1), 53 bits.
@@ -68,7 +68,7 @@ class RandomStream {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[below(i)]);
   }
 
-  /// A 64-bit number that identifies this stream: the seed for generators that are not ours (LibTorch's).
+  /// A 64-bit hash of this stream's key: the seed for foreign generators (LibTorch's).
   std::uint64_t fingerprint() const { return key_ ^ (high_ * 0x9E3779B97F4A7C15ULL); }
 
  private:
@@ -77,14 +77,14 @@ class RandomStream {
 
   std::uint64_t key_;
   std::uint64_t high_;         // upper half of the counter
-  std::uint64_t counter_ = 0;  // lower half: how many blocks were made
+  std::uint64_t counter_ = 0;  // lower half: blocks generated so far
   std::array<std::uint32_t, 4> block_{};
   unsigned used_ = 4;
   bool has_spare_ = false;
   double spare_ = 0;
 };
 
-/// One Philox 4x32-10 block, exposed for its known-answer test and for kernels that make many at once.
+/// One Philox 4x32-10 block, exposed for its known-answer test and for kernels that compute many at once.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
 /// Mixes two 64-bit words into one (SplitMix64's finaliser over their combination). Stable: used in stream keys.

@@ -20,7 +20,7 @@ std::size_t skip_ascii(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// Reads one sequence that starts at or above 0x80. False when it is invalid; `at` moves behind it either way.
+/// Decodes one sequence that starts at or above 0x80. False when it is invalid; advances `at` either way.
 bool read_multibyte(std::string_view text, std::size_t& at, char32_t& code) {
   const unsigned char lead = byte_at(text, at++);
   int more = 0;

@@ -33,8 +33,8 @@ TEST(Utf8, ReplacesEachMaximalInvalidPartOnce) {
   EXPECT_EQ(utf8::replace_invalid("\xED\xA0\x80"), r + r + r);                   // a surrogate
   EXPECT_EQ(utf8::replace_invalid("\xF4\x90\x80\x80"), r + r + r + r);           // above U+10FFFF
   EXPECT_EQ(utf8::replace_invalid("\xE2\x82"), r);                               // cut off
-  EXPECT_EQ(utf8::replace_invalid("\xF0\x9F\x98z"), r + "z");                    // cut off, then a letter
-  EXPECT_EQ(utf8::replace_invalid("\xE2\x82\xE2\x82\xAC"), r + "\xE2\x82\xAC");  // cut off, then a whole one
+  EXPECT_EQ(utf8::replace_invalid("\xF0\x9F\x98z"), r + "z");                    // truncated, then a letter
+  EXPECT_EQ(utf8::replace_invalid("\xE2\x82\xE2\x82\xAC"), r + "\xE2\x82\xAC");  // truncated, then a complete one
   EXPECT_EQ(utf8::replace_invalid("long ascii text \xFF!"), "long ascii text " + r + "!");
   EXPECT_FALSE(utf8::valid("long ascii text \xFF!"));
 }

@@ -20,7 +20,7 @@ constexpr std::size_t kMostMistakes = 50;
 using Type = ConfigField::Type;
 using Shape = ConfigField::Shape;
 
-/// Words that need no quotes, whatever a YAML reader makes of them elsewhere.
+/// Whether a string needs no quotes for any YAML reader.
 bool is_plain(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (text.empty() || !(letter(text[0]) || text[0] == '/')) return false;

@@ -53,7 +53,7 @@ bool parse_double(std::string_view text, double& value) {
     value = negative ? -HUGE_VAL : HUGE_VAL;
     return true;
   }
-  // from_chars would take "nan", "infinity" and another sign.
+  // from_chars accepts "nan", "infinity" and a second sign.
   if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9'))) return false;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size()) return false;
@@ -78,7 +78,7 @@ bool in_bounds(const ConfigField& field, T value) {
   return !(field.maximum && (field.below_maximum ? number >= *field.maximum : number > *field.maximum));
 }
 
-/// The field as if it were not a list, map or optional: what one of its items may be.
+/// What one item of the field may be: the field as if it were not a list, map or optional.
 std::string item_text(ConfigField field) {
   field.shape = Shape::kOne;
   return allowed_text(field);
@@ -94,7 +94,7 @@ void ConfigFiller::fill(ConfigVisitor& visitor, const ConfigNodePtr& node, const
                         const std::string& skip) {
   const std::size_t before = mistakes_.size();
   if (node->kind != Kind::kMap && node->kind != Kind::kNull) {
-    report(*node, path, fmt::format("{} stands where a section (keys with values) is expected", shown(*node)));
+    report(*node, path, fmt::format("{} is given where a section (keys with values) is expected", shown(*node)));
     return;
   }
   std::vector<std::string> names;
@@ -173,7 +173,7 @@ bool ConfigFiller::read_scalar(const ConfigField& field, const ConfigNode& node,
     report(node, path, fmt::format("has no value; allowed: {}", item_text(field)));
     return false;
   }
-  if (node.kind != Kind::kScalar) return wrong("stands where one value is expected");
+  if (node.kind != Kind::kScalar) return wrong("is given where one value is expected");
   switch (field.type) {
     case Type::kBool: {
       bool parsed = false;
@@ -218,7 +218,7 @@ void ConfigFiller::fill_nested(ConfigField& field, const ConfigNodePtr& node, co
     field.resize(node->kind == Kind::kNull ? 0 : 1);
     if (node->kind != Kind::kNull) fill_element(field, 0, node, path);
   } else if (node->kind != Kind::kList) {
-    report(*node, path, fmt::format("{} is not a list; write one item a line, each after '- '", shown(*node)));
+    report(*node, path, fmt::format("{} is not a list; write one item per line, each after '- '", shown(*node)));
   } else {
     if (field.is_not_empty && node->items.empty()) report(*node, path, "may not be empty");
     field.resize(node->items.size());
@@ -244,7 +244,7 @@ void ConfigFiller::fill_choice(ConfigField& field, std::size_t index, const Conf
   AnyChoice& choice = field.choice(index);
   ConfigNodePtr section = node;
   std::string name = choice.name();
-  const ConfigNode* named = node.get();  // where the name stands
+  const ConfigNode* named = node.get();  // the node that holds the name
   if (node->kind == Kind::kScalar) {
     name = node->text;
     section = std::make_shared<ConfigNode>(ConfigNode{Kind::kNull, node->where, "", false, {}, {}});
@@ -254,7 +254,7 @@ void ConfigFiller::fill_choice(ConfigField& field, std::size_t index, const Conf
       name = named->kind == Kind::kScalar ? named->text : "";
     }
   } else if (node->kind == Kind::kList) {
-    report(*node, path, fmt::format("a list stands where the name of a {} is expected", field.kind));
+    report(*node, path, fmt::format("a list is given where the name of a {} is expected", field.kind));
     return;
   }
   const RegistryIndex& index_of_names = RegistryIndex::global();

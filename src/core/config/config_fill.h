@@ -8,12 +8,13 @@
 
 namespace chorus {
 
-/// Gives the values of a tree to the fields of a struct, collecting what does not fit. Used by ConfigDocument.
+/// Assigns the values of a tree to the fields of a struct and collects mistakes. Used by ConfigDocument.
 class ConfigFiller {
  public:
   explicit ConfigFiller(std::vector<ConfigMistake>& mistakes) : mistakes_(mistakes) {}
 
-  /// `path` is the section's dotted name, "" at the top; `skip` a key that is not the struct's (`kind`, `name`).
+  /// `path` is the section's dotted name, "" at the top; `skip` is a key that does not belong to the struct (`kind`,
+  /// `name`).
   void fill(ConfigVisitor& visitor, const ConfigNodePtr& node, const std::string& path, const std::string& skip);
 
  private:

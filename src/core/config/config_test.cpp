@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A kind of its own for this test, with three names.
+/// A registry for this test, with three names.
 class Shape {
  public:
   static constexpr std::string_view kKind = "test-shape";
@@ -225,8 +225,7 @@ count: 9223372036854775808
   EXPECT_THAT(text, HasSubstr("f.yaml:6: inner.depth: '0' is out of range; allowed: a whole number, at least 1, at"));
   EXPECT_THAT(text, HasSubstr("f.yaml:7: inner.label: '' is empty"));
   EXPECT_THAT(text, HasSubstr("f.yaml:8: sizes.1: 'x' is not a whole number"));
-  EXPECT_THAT(text,
-              HasSubstr("f.yaml:9: shape: there is no test-shape 'cirle'; did you mean 'circle'? (known: circle"));
+  EXPECT_THAT(text, HasSubstr("f.yaml:9: shape: unknown test-shape 'cirle'; did you mean 'circle'? (known: circle"));
   EXPECT_THAT(text, HasSubstr("f.yaml:11: layers.0.dpeth: unknown key; did you mean 'depth'?"));
   EXPECT_THAT(text, HasSubstr("f.yaml:12: scores: '5' is not a map"));
   EXPECT_THAT(text, HasSubstr("f.yaml:13: count: '9223372036854775808' is not a whole number that fits 64 bits"));
@@ -243,8 +242,8 @@ TEST(Config, SaysWhatIsWrongWithOneThing) {
   EXPECT_THAT(mistake("limit: 1e999"), HasSubstr("is not a number"));
   EXPECT_THAT(mistake("count: 1.5"), HasSubstr("is not a whole number"));
   EXPECT_THAT(mistake("count:"), HasSubstr("has no value"));
-  EXPECT_THAT(mistake("count: [1]"), HasSubstr("a list stands where one value is expected"));
-  EXPECT_THAT(mistake("inner: 5"), HasSubstr("'5' stands where a section"));
+  EXPECT_THAT(mistake("count: [1]"), HasSubstr("a list is given where one value is expected"));
+  EXPECT_THAT(mistake("inner: 5"), HasSubstr("'5' is given where a section"));
   EXPECT_THAT(mistake("layers: {depth: 1}"), HasSubstr("a section is not a list"));
   EXPECT_THAT(mistake("sizes: 5"), HasSubstr("'5' is not a list"));
   EXPECT_THAT(mistake("shape: {name: circle, radius: 0}"), HasSubstr("shape.radius: '0' is out of range"));
@@ -252,8 +251,8 @@ TEST(Config, SaysWhatIsWrongWithOneThing) {
   EXPECT_THAT(mistake("shape: cube"), HasSubstr("not in this build of Chorus: the third dimension was missing"));
   EXPECT_THAT(mistake("shapes: [{radius: 1}]"), HasSubstr("shapes.0: needs the name of a test-shape: one of circle"));
   EXPECT_THAT(mistake("flag: true\ncount: 101"), HasSubstr("flag and a count above 100 exclude each other"));
-  EXPECT_THAT(mistake("- a\n- b"), HasSubstr("a list stands where a section"));
-  EXPECT_THAT(mistake("just words"), HasSubstr("'just words' stands where a section"));
+  EXPECT_THAT(mistake("- a\n- b"), HasSubstr("a list is given where a section"));
+  EXPECT_THAT(mistake("just words"), HasSubstr("'just words' is given where a section"));
   EXPECT_THAT(mistake("[a, b]: 1"), HasSubstr("a key must be a plain name"));
   EXPECT_THAT(mistake("count: 1\n---\ncount: 2"), HasSubstr("more than one YAML document"));
 }
@@ -309,11 +308,11 @@ TEST(Config, WrongOverrides) {
   EXPECT_THAT(mistake("", {"count"}), HasSubstr("override 'count': is not of the form key=value"));
   EXPECT_THAT(mistake("", {"=5"}), HasSubstr("key=value"));
   EXPECT_THAT(mistake("", {"inner..depth=5"}), HasSubstr("names joined by dots"));
-  EXPECT_THAT(mistake("", {"sizes.7=5"}), HasSubstr("'7' is no item of this list: it has 2; use 0 to 2"));
+  EXPECT_THAT(mistake("", {"sizes.7=5"}), HasSubstr("'7' is not an index of this list of 2; use 0 to 2"));
   EXPECT_THAT(mistake("", {"sizes.x=5"}), HasSubstr("sizes: a section is not a list"));
-  EXPECT_THAT(mistake("sizes: [1]", {"sizes.x=5"}), HasSubstr("'x' is no item of this list"));
+  EXPECT_THAT(mistake("sizes: [1]", {"sizes.x=5"}), HasSubstr("'x' is not an index of this list"));
   EXPECT_THAT(mistake("", {"sizes=[1"}), HasSubstr("the value after '=': is not valid YAML"));
-  EXPECT_THAT(mistake("", {"count.deep=1"}), HasSubstr("a section stands where one value is expected"));
+  EXPECT_THAT(mistake("", {"count.deep=1"}), HasSubstr("a section is given where one value is expected"));
   EXPECT_THAT(mistake("", {"a=1", "b=2"}), HasSubstr("has 2 mistakes"));
 }
 
@@ -333,11 +332,11 @@ TEST(Config, HostileYamlNeitherHangsNorCrashes) {
     while (text.size() < 200000) text += part;
     EXPECT_NE(mistake(text), "no mistake") << part;
   }
-  // Nested a little less deep than the limit: refused by the fields, not by the parser.
+  // Just below the nesting limit: rejected by the fields, not by the parser.
   EXPECT_THAT(mistake("text: " + std::string(60, '[') + std::string(60, ']')), HasSubstr("one value is expected"));
   EXPECT_THAT(mistake("text: " + std::string(70, '[') + std::string(70, ']')), HasSubstr("deeper than 64"));
-  EXPECT_THAT(mistake("text: &a [*a]"), HasSubstr("an alias stands inside"));
-  EXPECT_THAT(mistake("inner: &a {depth: *a}"), HasSubstr("an alias stands inside"));
+  EXPECT_THAT(mistake("text: &a [*a]"), HasSubstr("an alias refers to a node that contains it"));
+  EXPECT_THAT(mistake("inner: &a {depth: *a}"), HasSubstr("an alias refers to a node that contains it"));
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 50; ++i) {
     const std::string alias = fmt::format("*a{}", i - 1);
@@ -384,7 +383,7 @@ TEST(Config, ADescriptionThatCannotWorkIsABug) {
 }
 
 TEST(Registry, FindsListsAndRefuses) {
-  EXPECT_THAT(Shapes::names(), ElementsAre("circle", "point"));  // sorted, without the one that is unavailable
+  EXPECT_THAT(Shapes::names(), ElementsAre("circle", "point"));  // sorted, available names only
   EXPECT_EQ(RegistryIndex::global().entries("test-shape").size(), 3U);
   EXPECT_EQ(Shapes::make("circle", 1.0)->area(5.0), 5.0);
   EXPECT_THROW(Shapes::make("cicle", 1.0), ConfigError);

@@ -21,14 +21,14 @@ constexpr std::size_t kMostNodes = 200000;
 
 using Kind = ConfigNode::Kind;
 
-/// Builds the tree from the parser's events. An alias is the same node again; one inside its own anchor is refused.
+/// Builds the tree from the parser's events. An alias shares the node; an alias inside its own anchor is an error.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const std::string& origin, bool is_override, std::vector<ConfigMistake>& mistakes)
       : origin_(origin), is_override_(is_override), mistakes_(mistakes) {}
 
   ConfigNodePtr root;
-  std::string complaint;  // said only when the parser itself has none: an unclosed '[' looks like a key at first
+  std::string complaint;  // reported only when the parser has no error: an unclosed '[' looks like a key at first
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -37,8 +37,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end())
-      throw ConfigError(place(mark) + ": an alias stands inside the thing it is an alias of");
+    if (found == anchors_.end()) throw ConfigError(place(mark) + ": an alias refers to a node that contains it");
     place_value(found->second);
   }
 
@@ -79,7 +78,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::shared_ptr<ConfigNode> make(const YAML::Mark& mark, Kind kind) {
     if (++count_ > kMostNodes) {
-      throw ConfigError(fmt::format("{}: the configuration has more than {} parts", place(mark), kMostNodes));
+      throw ConfigError(fmt::format("{}: the configuration has more than {} nodes", place(mark), kMostNodes));
     }
     auto node = std::make_shared<ConfigNode>();
     node->kind = kind;
@@ -129,7 +128,7 @@ class TreeBuilder final : public YAML::EventHandler {
       }
       const ConfigNode::Entry* first = parent.node->find(parent.key);
       mistakes_.push_back({parent.key_where, printable(parent.key),
-                           fmt::format("stands twice in this section, first at {}; keep one", first->where)});
+                           fmt::format("is given twice in this section, first at {}; keep one", first->where)});
     }
   }
 
@@ -141,7 +140,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t count_ = 0;
 };
 
-/// Splits "a.b[0].c" into its names. Empty when it cannot be split.
+/// Splits "a.b[0].c" into its names. Empty when the syntax is wrong.
 std::vector<std::string> split_path(const std::string& path) {
   std::string dotted;
   for (const char c : path) {
@@ -186,7 +185,7 @@ ConfigNodePtr assign(const ConfigNodePtr& node, const ConfigNodePtr& defaults, c
     std::size_t index = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() || index > copy.items.size()) {
-      throw std::out_of_range(fmt::format("'{}' is no item of this list: it has {}; use 0 to {}", printable(name),
+      throw std::out_of_range(fmt::format("'{}' is not an index of this list of {}; use 0 to {}", printable(name),
                                           copy.items.size(), copy.items.size()));
     }
     if (index == copy.items.size()) copy.items.push_back(nullptr);

@@ -63,7 +63,8 @@ void bind(ConfigField& field, std::map<std::string, T>& value) {
 
 void check_numeric(const ConfigField& field) {
   if (field.type != Type::kInt && field.type != Type::kDouble) {
-    throw InternalError(fmt::format("the configuration field '{}' is no number and cannot have a bound", field.name));
+    throw InternalError(
+        fmt::format("the configuration field '{}' is not a number and cannot have a bound", field.name));
   }
 }
 

@@ -47,8 +47,8 @@ concept ConfigStruct = requires(T& config, ConfigVisitor& visitor) {
 using ConfigScalar = std::variant<bool, std::int64_t, double, std::string>;
 using ConfigItem = std::pair<std::string, ConfigScalar>;  ///< the key (empty unless the field is a map), the value
 
-/// One described member: what it is called, what it may be, and how to reach it. The constraints are chained onto
-/// `ConfigVisitor::field` and hold for each item of a list or map.
+/// One described member: its name, its constraints, and closures that access it. Constraints are chained onto
+/// `ConfigVisitor::field` and apply to each item of a list or map.
 struct ConfigField {
   enum class Type { kBool, kInt, kDouble, kString, kSection, kChoice };
   enum class Shape { kOne, kOptional, kList, kMap };
@@ -58,30 +58,30 @@ struct ConfigField {
   ConfigField& above(double bound);
   ConfigField& below(double bound);
   ConfigField& one_of(std::vector<std::string> names);
-  ConfigField& required();   ///< the user must give it
-  ConfigField& not_empty();  ///< a string, list or map that may not be empty
+  ConfigField& required();   ///< the user must set it
+  ConfigField& not_empty();  ///< a string, list or map that must not be empty
   ConfigField& path();       ///< a string that names a file or folder, not empty
-  ConfigField& existing();   ///< a path that must be there when the configuration is read
+  ConfigField& existing();   ///< a path that must exist when the configuration is read
 
   std::string name, help;
   Type type = Type::kString;
   Shape shape = Shape::kOne;
   std::optional<double> minimum, maximum;
-  bool above_minimum = false, below_maximum = false;  // the bound itself is not allowed
+  bool above_minimum = false, below_maximum = false;  // exclusive bounds
   std::vector<std::string> allowed;
   bool is_required = false, is_not_empty = false, is_path = false, must_exist = false;
 
-  // Of a scalar, or an optional, list or map of scalars. An enum is a string with `allowed` names.
+  // For a scalar, or an optional, list or map of scalars. An enum is a string with `allowed` names.
   std::function<std::vector<ConfigItem>()> get;
   std::function<void(const std::vector<ConfigItem>&)> set;
 
-  // Of a nested struct or a choice, or an optional or list of them.
+  // For a nested struct or a choice, or an optional or list of them.
   std::function<std::size_t()> size;
   std::function<void(std::size_t)> resize;
-  std::function<void(std::size_t, ConfigVisitor&)> describe;  ///< the element's fields
-  std::function<void(ConfigVisitor&)> describe_new;           ///< those of a new element, for help
+  std::function<void(std::size_t, ConfigVisitor&)> describe;  ///< fields of an element
+  std::function<void(ConfigVisitor&)> describe_new;           ///< fields of a new element, for help
   std::function<AnyChoice&(std::size_t)> choice;
-  std::string kind;  ///< the registry a choice is from
+  std::string kind;  ///< registry kind of a choice
 };
 
 template <typename E>
@@ -122,7 +122,7 @@ class ConfigVisitor {
   template <ConfigStruct T>
   ConfigField& field(std::string_view name, std::vector<T>& value, std::string_view help);
 
-  /// A condition over several fields, looked at after all of them are read and right: returns what is wrong, or "".
+  /// A condition over several fields, evaluated after all of them are valid: returns what is wrong, or "".
   void check(std::function<std::string()> mistake) { checks_.push_back(std::move(mistake)); }
 
   std::deque<ConfigField>& fields() { return fields_; }
@@ -139,7 +139,7 @@ class ConfigVisitor {
   std::vector<std::function<std::string()>> checks_;
 };
 
-/// "a whole number, at least 1": what the field takes, for messages and help.
+/// What the field accepts, for messages and help: "a whole number, at least 1".
 std::string allowed_text(const ConfigField& field);
 
 }  // namespace chorus

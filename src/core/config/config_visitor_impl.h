@@ -1,6 +1,6 @@
 #pragma once
 
-// The templates of core/config/config_visitor.h: they only turn a member into closures. Not to be included by hand.
+// The templates of core/config/config_visitor.h, which turn a member into closures. Do not include it directly.
 #include "core/config/config_visitor.h"
 
 namespace chorus {
@@ -99,7 +99,7 @@ template <ConfigStruct T>
 ConfigField& ConfigVisitor::field(std::string_view name, std::vector<T>& value, std::string_view help) {
   ConfigField& field = add_nested<T>(name, help, ConfigField::Shape::kList);
   field.size = [&value] { return value.size(); };
-  // A list that is given replaces the default one: its elements start anew.
+  // A given list replaces the default one: its elements start from their defaults.
   field.resize = [&value](std::size_t size) {
     value.clear();
     value.resize(size);

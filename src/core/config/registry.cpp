@@ -8,7 +8,8 @@
 namespace chorus {
 namespace {
 
-/// An exception before main() would end the program without a word, so the mistake waits here for the first look.
+/// An exception before main() would end the program without a message, so a mistake is kept here until the first
+/// access.
 std::string& deferred_mistake() {
   static std::string mistake;
   return mistake;
@@ -79,9 +80,8 @@ std::string RegistryIndex::mistake(std::string_view kind, std::string_view name)
     return fmt::format("the {} '{}' is not in this build of Chorus: {}", kind, name, entry->unavailable);
   }
   const std::vector<std::string> known = names(kind);
-  if (known.empty()) return fmt::format("there is no {} '{}': this build of Chorus has none", kind, name);
-  return fmt::format("there is no {} '{}'{} (known: {})", kind, name, did_you_mean(name, known),
-                     fmt::join(known, ", "));
+  if (known.empty()) return fmt::format("unknown {} '{}': this build of Chorus has none", kind, name);
+  return fmt::format("unknown {} '{}'{} (known: {})", kind, name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 const RegistryEntry& RegistryIndex::get(std::string_view kind, std::string_view name) const {

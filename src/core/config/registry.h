@@ -14,7 +14,7 @@
 
 namespace chorus {
 
-/// A configuration struct whose type is not known here.
+/// A configuration struct whose type is erased.
 class AnyConfig {
  public:
   virtual ~AnyConfig() = default;
@@ -30,17 +30,17 @@ class ConfigOf final : public AnyConfig {
   T value;
 };
 
-/// For things that have nothing to configure.
+/// The configuration of names without settings.
 struct NoConfig {
   void describe(ConfigVisitor&) {}
 };
 
-/// One name that can stand in a configuration or on a command line.
+/// One name that a configuration or command line accepts.
 struct RegistryEntry {
   std::string kind;         ///< "algorithm", "partitioner", "reader", ...
   std::string name;         ///< "fedprox"
   std::string summary;      ///< one line
-  std::string unavailable;  ///< why this build does not have it; empty: it has
+  std::string unavailable;  ///< why this build lacks it; empty: available
   std::function<std::unique_ptr<AnyConfig>()> make_config{};
   std::any factory{};  ///< a Registry<...>::Factory
   std::any traits{};   ///< a Registry<...>::Traits
@@ -58,7 +58,7 @@ struct TraitsOf<T> {
   using type = typename T::Traits;
 };
 
-/// All names of all kinds, in the order of the alphabet. Filled before main() starts, only read afterwards.
+/// All names of all kinds, sorted. Filled before main() starts, read-only afterwards.
 class RegistryIndex {
  public:
   static RegistryIndex& global();
@@ -67,21 +67,21 @@ class RegistryIndex {
   void add(RegistryEntry entry);
 
   std::vector<std::string> kinds() const;
-  std::vector<std::string> names(std::string_view kind) const;  ///< those that are available
+  std::vector<std::string> names(std::string_view kind) const;  ///< available names
   std::vector<const RegistryEntry*> entries(std::string_view kind) const;
   std::vector<const RegistryEntry*> find_anywhere(std::string_view name) const;
   const RegistryEntry* find(std::string_view kind, std::string_view name) const;
 
-  /// The entry, or a ConfigError with the nearest name and all that are known (or why this build lacks it).
+  /// The entry, or a ConfigError with the nearest and all known names (or why this build lacks it).
   const RegistryEntry& get(std::string_view kind, std::string_view name) const;
-  /// The sentence of that error; empty when the name is there and available.
+  /// The message of that error; empty when the name is known and available.
   std::string mistake(std::string_view kind, std::string_view name) const;
 
  private:
   std::map<std::string, std::map<std::string, RegistryEntry, std::less<>>, std::less<>> kinds_;
 };
 
-/// The things of one kind, made from their configuration and `Args`. The kind is T::kKind.
+/// Factories of one kind, created from their configuration and `Args`. The kind is T::kKind.
 ///
 ///     class Partitioner { public: static constexpr std::string_view kKind = "partitioner"; ... };
 ///     using Partitioners = Registry<Partitioner, const Labels&>;
@@ -121,13 +121,13 @@ class Registry {
   }
 };
 
-/// Puts a name into the global index before main() starts. One line in the thing's own .cpp:
+/// Adds a name to the global index before main() starts. One line in the .cpp that implements it:
 ///
 ///     const Registration<Partitioners, ShardsConfig> kRegistered{
-///         "shards", "a few label shards a client (McMahan et al. 2017)",
+///         "shards", "a few label shards per client (McMahan et al. 2017)",
 ///         [](const ShardsConfig& config, const Labels& labels) { return std::make_unique<Shards>(config, labels); }};
 ///
-/// A name registered twice is an InternalError at the first look into the index.
+/// A duplicate name is an InternalError at the first access to the index.
 class NameRegistration {
  public:
   explicit NameRegistration(RegistryEntry entry);
@@ -143,7 +143,7 @@ class Registration : NameRegistration {
                           std::any(R::template factory_of<Config>(std::move(make))), std::any(std::move(traits))}) {}
 };
 
-/// A whole configuration file's struct, chosen by the file's top-level key `kind` (`chorus validate`, `chorus run`).
+/// The struct of a whole configuration file, chosen by its top-level key `kind` (`chorus validate`, `chorus run`).
 template <ConfigStruct Config>
 class ConfigRegistration : NameRegistration {
  public:
@@ -152,8 +152,8 @@ class ConfigRegistration : NameRegistration {
             {"config", std::move(name), std::move(summary), "", [] { return std::make_unique<ConfigOf<Config>>(); }}) {}
 };
 
-/// A configuration's member that is one of a registry's names together with that name's own struct. In YAML
-/// `algorithm: fedprox` or `algorithm: {name: fedprox, mu: 0.1}`. Copies are deep.
+/// A member of a configuration: a name of a registry together with that name's own struct. In YAML `algorithm: fedprox`
+/// or `algorithm: {name: fedprox, mu: 0.1}`. Copies are deep.
 class AnyChoice {
  public:
   AnyChoice(std::string_view kind, std::string_view name);
@@ -164,10 +164,10 @@ class AnyChoice {
   ~AnyChoice() = default;
 
   const std::string& kind() const { return kind_; }
-  const std::string& name() const { return name_; }  ///< empty: nothing was chosen
-  /// Takes the name with its default configuration. ConfigError for an unknown or unavailable name.
+  const std::string& name() const { return name_; }  ///< empty: none chosen
+  /// Selects a name with its default configuration. ConfigError for an unknown or unavailable name.
   void select(std::string_view name);
-  /// The selected thing's configuration.
+  /// The configuration of the selected name.
   AnyConfig& config();
   const AnyConfig& config() const;
   void describe(ConfigVisitor& visitor) { config().describe(visitor); }
@@ -175,7 +175,7 @@ class AnyChoice {
  private:
   std::string kind_;
   std::string name_;
-  // Made on first use: a default name may be registered after the struct that has it as its default was built.
+  // Created on first use: a default name may be registered after the struct that uses it is constructed.
   mutable std::unique_ptr<AnyConfig> config_;
 };
 

@@ -47,7 +47,7 @@ spdlog::logger& logger() {
   static const std::unique_ptr<spdlog::logger> instance = [] {
     auto made = std::make_unique<spdlog::logger>("chorus", std::make_shared<AboveProgressSink>());
     made->set_formatter(std::make_unique<spdlog::pattern_formatter>("%H:%M:%S %v"));
-    made->set_level(spdlog::level::trace);  // the level is looked at before a line is formatted
+    made->set_level(spdlog::level::trace);  // Log::enabled filters before formatting
     return made;
   }();
   return *instance;
@@ -67,7 +67,7 @@ std::atomic<LogLevel>& level_now() {
   return level;
 }
 
-/// Each line made printable; line breaks stay.
+/// Makes each line printable and keeps line breaks.
 std::string printable_lines(std::string_view text) {
   std::string result;
   while (true) {
@@ -90,8 +90,8 @@ LogLevel parse_log_level(std::string_view name) {
     if (kLevels[i].first == name) return static_cast<LogLevel>(i);
     names.emplace_back(kLevels[i].first);
   }
-  throw ConfigError(fmt::format("'{}' is no log level{} (known: debug, info, warning, error, off)", shortened(name, 40),
-                                did_you_mean(name, names)));
+  throw ConfigError(fmt::format("'{}' is not a log level{} (known: debug, info, warning, error, off)",
+                                shortened(name, 40), did_you_mean(name, names)));
 }
 
 void Log::write(LogLevel level, fmt::string_view format, fmt::format_args args) const {

@@ -9,20 +9,19 @@ namespace chorus {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-/// What is written from now on. Before the first call it is the environment variable CHORUS_LOG (debug, info, warning,
-/// error or off), else info.
+/// The minimum level that is written. Until the first call it is the environment variable CHORUS_LOG (debug, info,
+/// warning, error or off), else info.
 void set_log_level(LogLevel level);
 LogLevel log_level();
 
-/// "debug" and so on. ConfigError with the names that are allowed for anything else.
+/// Parses "debug", "info" and so on. ConfigError with the allowed names for anything else.
 LogLevel parse_log_level(std::string_view name);
 
-/// Lines for whoever watches a run, on stderr: time, area, and the level when it is not info; results go to stdout and
-/// into files, never here. Thread-safe; a line is written whole, above a progress bar that is being drawn. Control
-/// characters in arguments are made harmless.
+/// Log lines for people, on stderr: time, area, and the level unless it is info. Results go to stdout and files, never
+/// here. Thread-safe; a line is written whole, above a progress bar. Control characters in arguments are neutralized.
 ///
-/// There is no function that dumps a configuration, a key, a message or an example: what is logged is what a format
-/// string names. Do not name a secret.
+/// No function dumps a configuration, key, message or example: only what a format string names is logged. Do not name a
+/// secret.
 ///
 ///     const Log log("data");
 ///     log.info("{} examples from {}", count, path);        // 14:02:11 [data] 120 examples from a.csv

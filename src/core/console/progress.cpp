@@ -23,7 +23,7 @@ constexpr double kLongestPause = 30;
 constexpr std::size_t kWidestBar = 30;
 constexpr std::string_view kErase = "\r\x1b[K";
 
-/// Guards every bar, and the bars drawn on terminals: the last one is on the screen.
+/// Guards every bar, and the stack of bars on terminals: the last one is visible.
 struct Screen {
   std::mutex mutex;
   std::vector<Progress*> bars;
@@ -48,8 +48,9 @@ double steady_seconds() {
 std::string rate_text(double rate, const std::string& unit) {
   if (rate >= 100) return fmt::format("{:.0f} {}/s", rate, unit);
   if (rate >= 1) return fmt::format("{:.1f} {}/s", rate, unit);
-  return rate > 0 ? fmt::format("{:.1f} s a {}", 1 / rate, unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit)
-                  : fmt::format("0 {}/s", unit);
+  return rate > 0
+             ? fmt::format("{:.1f} s per {}", 1 / rate, unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit)
+             : fmt::format("0 {}/s", unit);
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ void Progress::update() {
     return;
   }
   const std::int64_t tenth = options_.total > 0 ? done_ * 10 / options_.total : 0;
-  const bool last = options_.total > 0 && done_ >= options_.total;  // finish() says that
+  const bool last = options_.total > 0 && done_ >= options_.total;  // finish() reports it
   const bool due = (tenth > last_tenth_ && now - last_shown_ >= kShortestPause) || now - last_shown_ >= kLongestPause;
   if (!due || last) return;
   last_tenth_ = tenth;
@@ -150,7 +151,7 @@ void Progress::draw(double now) {
 std::string Progress::bar_line(double now) const {
   const double elapsed = std::max(now - start_, 1e-9);
   const double rate = static_cast<double>(done_ - options_.initial) / elapsed;
-  // The last column stays free: some terminals wrap when it is written.
+  // Leave the last column free: some terminals wrap when it is written.
   const std::size_t columns = (options_.columns > 0 ? options_.columns : terminal_columns(STDERR_FILENO)) - 1;
   std::string tail;
   if (options_.total > 0) {

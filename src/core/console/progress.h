@@ -9,23 +9,24 @@
 namespace chorus {
 
 struct ProgressOptions {
-  std::string label;           ///< what is going on: "train"
-  std::int64_t total = 0;      ///< how many steps there are; 0: not known
-  std::string unit = "steps";  ///< what a step is
-  std::int64_t initial = 0;    ///< steps done before (a resumed run); they do not count into the rate
+  std::string label;           ///< name of the work: "train"
+  std::int64_t total = 0;      ///< number of steps; 0: unknown
+  std::string unit = "steps";  ///< plural name of a step
+  std::int64_t initial = 0;    ///< steps of an earlier process (a resumed run), not counted in the rate
 
-  // For tests; by default stderr, what it is, and the steady clock.
+  // For tests; the defaults are stderr, its kind and width, and the steady clock.
   std::function<void(std::string_view)> write{};
   std::function<double()> clock{};  ///< seconds
   std::optional<bool> terminal{};
   std::size_t columns = 0;
 };
 
-/// How far a piece of work is. On a terminal one line, redrawn at most ten times a second and never wider than the
-/// terminal: a bar, percentage, rate, elapsed time and time left, and a note (a metric). In a pipe or on a dumb
-/// terminal plain lines, every 10 % but not more than one a second, or after 30 seconds. One line stays at the end.
+/// Progress of a piece of work. On a terminal it is one line, redrawn at most ten times per second and never wider than
+/// the terminal: a bar, percentage, rate, elapsed and remaining time, and a note (a metric). In a pipe or on a dumb
+/// terminal it is plain lines: one per 10 % but at most one per second, or one per 30 seconds. One line remains at the
+/// end.
 ///
-/// Thread-safe. Log lines appear above the bar. A bar made while another is drawn hides it until it ends.
+/// Thread-safe. Log lines appear above the bar. A nested bar hides the outer one until it ends.
 ///
 ///     Progress progress({.label = "train", .total = rounds, .unit = "rounds"});
 ///     for (...) { progress.note(fmt::format("loss {:.3f}", loss)); progress.advance(); }
@@ -35,7 +36,7 @@ class Progress {
   explicit Progress(ProgressOptions options);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Without `finish` (an exception): the last line says where it stopped.
+  /// Without `finish` (an exception was thrown) the last line says where the work stopped.
   ~Progress();
 
   void advance(std::int64_t steps = 1);
@@ -46,7 +47,7 @@ class Progress {
  private:
   friend void write_above_progress(std::string_view text);
 
-  void update();  // the members below with an underscore suffix are guarded by one lock for all bars
+  void update();  // one lock shared by all bars guards the members below
   void end(bool finished);
   void draw(double now);
   std::string bar_line(double now) const;
@@ -63,14 +64,14 @@ class Progress {
   std::int64_t last_tenth_ = 0;
 };
 
-/// Off: no bar and no line is shown any more (`--quiet`).
+/// false: show no bar and no line any more (`--quiet`).
 void set_progress_enabled(bool enabled);
 bool progress_enabled();
 
-/// Writes whole lines to stderr without breaking a bar that is being drawn there.
+/// Writes whole lines to stderr without breaking a bar.
 void write_above_progress(std::string_view text);
 
-/// "0:07", "12:34", "3:05:09", "2 d 03:05": a duration for people.
+/// A readable duration: "0:07", "12:34", "3:05:09", "2 d 03:05".
 std::string duration_text(double seconds);
 
 }  // namespace chorus

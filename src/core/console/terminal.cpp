@@ -23,7 +23,7 @@ void for_each_character(std::string_view text, const std::function<bool(std::str
   while (!text.empty()) {
     utf8proc_int32_t point = 0;
     const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-    // A character has at most four bytes, and the library takes a signed length.
+    // A character has at most four bytes; the library takes a signed length.
     const auto used =
         utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(std::min<std::size_t>(text.size(), 4)), &point);
     std::string_view shown = text.substr(0, used > 0 ? static_cast<std::size_t>(used) : 1);
@@ -73,7 +73,7 @@ std::string shortened(std::string_view text, std::size_t columns) {
   if (columns == 0) return "";
   std::string result;
   std::size_t used = 0;
-  std::size_t room_for_dots = 0;  // bytes of `result` that leave one column free
+  std::size_t room_for_dots = 0;  // length of `result` that leaves one column free
   bool cut = false;
   for_each_character(text, [&](std::string_view character, std::size_t width) {
     if (used + width > columns) {

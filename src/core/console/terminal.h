@@ -6,25 +6,25 @@
 
 namespace chorus {
 
-/// Text as a terminal shows it. Widths are in columns: a CJK character or an emoji takes two, an accent none.
+/// Widths are in terminal columns: a CJK character or an emoji takes two, a combining accent none.
 
-/// Columns the text takes on one line. Control characters and broken UTF-8 count as `printable` would show them.
+/// The columns that the text takes on one line. Control characters and invalid UTF-8 count as `printable` shows them.
 std::size_t display_width(std::string_view text);
 
-/// The text made safe to print on one line: line breaks and tabs become blanks, other control characters (a terminal
-/// would obey them) and broken UTF-8 become U+FFFD.
+/// The text made safe for one line: line breaks and tabs become spaces, other control characters and invalid UTF-8
+/// become U+FFFD.
 std::string printable(std::string_view text);
 
-/// At most `columns` wide, cut with '…' where it is longer. Never cuts inside a character.
+/// Truncated with '…' to at most `columns`, never inside a character.
 std::string shortened(std::string_view text, std::size_t columns);
 
 /// Whether the file descriptor is a terminal that can redraw a line (TERM is not "dumb").
 bool is_terminal(int descriptor);
 
-/// The terminal's width, or `otherwise` when the descriptor is no terminal.
+/// The terminal's width, or `otherwise` when the descriptor is not a terminal.
 std::size_t terminal_columns(int descriptor, std::size_t otherwise = 80);
 
-/// Whether to use colour there: a terminal, and NO_COLOR is not set (no-color.org).
+/// Whether to use colour: on a terminal, unless NO_COLOR is set (no-color.org).
 bool wants_colour(int descriptor);
 
 }  // namespace chorus

@@ -5,8 +5,8 @@
 
 namespace chorus {
 
-/// Where things are kept that can be made again, by this setting: a folder; "auto": $XDG_CACHE_HOME/chorus, else
-/// ~/.cache/chorus, else nowhere; "none": nowhere. Empty for nowhere. The folder need not exist.
+/// The cache folder for a setting: a path; "auto" for $XDG_CACHE_HOME/chorus, else ~/.cache/chorus; "none" for no
+/// cache. Empty when there is none. The folder need not exist.
 ///
 ///     const auto folder = cache_folder(config.cache);
 std::filesystem::path cache_folder(const std::string& setting);

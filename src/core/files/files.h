@@ -10,25 +10,25 @@
 
 namespace chorus {
 
-/// The whole file as bytes. DataError when it is missing, a folder, unreadable, or larger than `max_bytes` (a guard
-/// for files that are parsed whole, such as a configuration). Reads pipes and devices too.
+/// Reads a whole file. DataError when it is missing, a folder, unreadable or larger than `max_bytes` (a guard for files
+/// that are parsed whole, such as a configuration). Pipes and devices work too.
 ///
 ///     const std::string text = read_file("config.json");
 std::string read_file(const std::filesystem::path& path,
                       std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
 
-/// Replaces the file in one step: whoever reads it sees the old bytes or the new ones, never a part, also after a
-/// power cut. See AtomicFile for the errors.
+/// Replaces a file atomically: readers see the old or the new bytes, never a mixture, even after a power cut. Errors as
+/// for AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// Writes a file piece by piece into a temporary one beside it (same folder, hidden), which `commit` syncs to disk and
-/// renames into place. Without `commit` (an exception on the way) the temporary file is removed and the old file stays
-/// as it was. A symbolic link is followed, permissions of an existing file are kept, and a target that is no regular
-/// file (/dev/stdout, a pipe) is written directly. With kUnsynced, `commit` leaves the sync to the caller, who writes
-/// many files and syncs once: the steps are still whole for every process, but a power cut may undo or empty them.
+/// Writes to a hidden temporary file in the same folder, which `commit` syncs to disk and renames into place. Without
+/// `commit` (an exception) the temporary file is removed and the old file is unchanged. Symbolic links are followed,
+/// permissions of an existing file are kept, and a target that is not a regular file (/dev/stdout, a pipe) is written
+/// directly. With kUnsynced, `commit` leaves the sync to the caller, who writes many files and syncs once: renames are
+/// still atomic for every process, but a power cut may undo or empty them.
 ///
-/// Throws DataError when the folder is missing or may not be written to, WorldError when the disk is full or fails.
-/// Not thread-safe; two writers of one path are fine, the last commit wins.
+/// Throws DataError when the folder is missing or not writable, WorldError when the disk is full or fails. Not
+/// thread-safe; with two writers of one path the last commit wins.
 ///
 ///     AtomicFile file(path);
 ///     file.write(header);
@@ -50,17 +50,17 @@ class AtomicFile {
  private:
   [[noreturn]] void fail(int error);
 
-  std::filesystem::path path_;       // as the caller named it: for messages
+  std::filesystem::path path_;       // as given by the caller, for messages
   std::filesystem::path target_;     // links resolved
   std::filesystem::path temporary_;  // empty: the target is written directly
   Durability durability_;
   int descriptor_ = -1;
 };
 
-/// A file's bytes, read-only, mapped into memory: the pages that are touched are the ones that are read. An empty file
-/// is an empty span. DataError when it is missing, no regular file, or unreadable. The bytes live as long as this
-/// object; it can be moved (the bytes keep their address). If someone truncates the file meanwhile, touching what was
-/// cut off ends the program (SIGBUS): write files with AtomicFile, which never truncates.
+/// A file mapped into memory, read-only: only pages that are touched are read. An empty file is an empty span.
+/// DataError when it is missing, not a regular file or unreadable. The bytes live as long as this object, which can be
+/// moved (they keep their address). If another process truncates the file, touching the removed part kills the program
+/// (SIGBUS): write files with AtomicFile, which never truncates.
 ///
 ///     const MappedFile file(path);
 ///     parse(file.text());

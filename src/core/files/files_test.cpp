@@ -70,7 +70,7 @@ TEST_F(FilesTest, WithoutCommitTheOldFileStays) {
 
 TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNoRubbish) {
   write_file(folder_ / "x", "old");
-  // A limit on the size of files stands for the full disk: write() fails in the same place.
+  // A file size limit simulates a full disk: write() fails at the same point.
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);

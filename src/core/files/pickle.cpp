@@ -70,26 +70,26 @@ class Machine {
   }
   void append_to_list(const std::vector<Ref>& more) {
     Value& list = pickle_.values[top()];
-    if (list.kind != Value::Kind::kList) throw damaged("appends to what is no list");
+    if (list.kind != Value::Kind::kList) throw damaged("appends to something that is not a list");
     list.items.insert(list.items.end(), more.begin(), more.end());
   }
   void set_items(const std::vector<Ref>& more) {
     Value& dict = pickle_.values[top()];
     if ((dict.kind != Value::Kind::kDict && dict.kind != Value::Kind::kCall) || more.size() % 2 != 0)
-      throw damaged("sets items of what is no dictionary");
+      throw damaged("sets items of something that is not a dictionary");
     dict.items.insert(dict.items.end(), more.begin(), more.end());
   }
   void push_global(const std::string& name) {
     if (!allowed_(name))
       throw DataError(
-          fmt::format("{}: the file wants to use the Python object '{}', and Chorus reads only tensors; it "
+          fmt::format("{}: the file uses the Python object '{}', but Chorus reads only tensors; it "
                       "may be malicious; {}",
                       where_, name, kConvertPickle));
     push({.kind = Value::Kind::kGlobal, .text = name});
   }
   void recall(uint64_t slot) {
     const auto found = memo_.find(slot);
-    if (found == memo_.end()) throw damaged("recalls what was never stored");
+    if (found == memo_.end()) throw damaged("reads a memo entry that was never stored");
     stack_.push_back(found->second);
   }
 
@@ -126,7 +126,7 @@ class Machine {
   }
 
   int64_t long_integer(std::span<const std::byte> bytes) const {
-    if (bytes.size() > 8) throw damaged("has a number that does not fit in 64 bits");
+    if (bytes.size() > 8) throw damaged("has an integer that does not fit in 64 bits");
     if (bytes.empty()) return 0;
     uint64_t number = 0;
     for (size_t i = 0; i < bytes.size(); ++i) number |= static_cast<uint64_t>(bytes[i]) << (8 * i);
@@ -188,7 +188,7 @@ class Machine {
   bool step_object(uint8_t code, ByteReader& reader) {
     switch (code) {
       case 0x80:  // PROTO
-        if (reader.take<uint8_t>() > 5) throw damaged("is of a protocol after 5");
+        if (reader.take<uint8_t>() > 5) throw damaged("has a protocol above 5");
         return true;
       case 0x95:  // FRAME
         return reader.take<uint64_t>(), true;
@@ -202,7 +202,7 @@ class Machine {
         const Value& name = pickle_.values[pop()];
         const Value& module = pickle_.values[pop()];
         if (name.kind != Value::Kind::kText || module.kind != Value::Kind::kText)
-          throw damaged("names an object by what is no text");
+          throw damaged("names an object by something that is not a string");
         return push_global(fmt::format("{}.{}", module.text, name.text)), true;
       }
       case 'Q':  // BINPERSID
@@ -212,7 +212,7 @@ class Machine {
         const Ref callee = pop();
         return push({.kind = Value::Kind::kCall, .parts = {callee, arguments}}), true;
       }
-      case 'b':  // BUILD: attributes of an object, such as the _metadata of a state_dict, are of no use here
+      case 'b':  // BUILD: attributes of an object, such as the _metadata of a state_dict, are ignored
         pop();
         return top(), true;
       default:

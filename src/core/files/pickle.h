@@ -10,24 +10,23 @@
 
 namespace chorus {
 
-/// What a pickle says, without doing it. A pickle is a program for a stack machine, and Python runs it, functions of
-/// the operating system included. Here a call is only written down, and every name that `allowed` does not know is
-/// refused.
+/// The contents of a pickle, without executing it. A pickle is a program for a stack machine, which Python runs, calls
+/// to the operating system included. Here a call is only recorded, and names that `allowed` does not accept are errors.
 struct Pickle {
   /// Index in `values`. A pickle may refer to itself, so values own no values.
   using Ref = uint32_t;
 
   struct Value {
     enum class Kind {
-      kNothing,     ///< None, True, False, a float: read, and dropped
+      kNothing,     ///< None, True, False, a float: value not kept
       kInt,         ///< `number`
       kText,        ///< `text`
       kGlobal,      ///< `text` is "module.name"
       kTuple,       ///< `items`
       kList,        ///< `items`
       kDict,        ///< `items`: key, value, key, value, ...
-      kCall,        ///< `parts`: the callee and its arguments; `items`: what was set in the object then, as in a dict
-      kPersistent,  ///< `parts[0]` stands for something outside the pickle
+      kCall,        ///< `parts`: the callee and its arguments; `items`: state set afterwards, as in a dict
+      kPersistent,  ///< `parts[0]` refers to something outside the pickle
     };
     Kind kind = Kind::kNothing;
     int64_t number = 0;
@@ -42,13 +41,12 @@ struct Pickle {
   const Value& operator[](Ref ref) const { return values[ref]; }
 };
 
-/// Reads a pickle of protocol 2 to 5, with the instructions that torch.save uses. Memory and time are linear in the
-/// bytes. DataError, starting with `where`, for any other instruction, for damage, and for a global name that `allowed`
-/// refuses.
+/// Reads a pickle of protocol 2 to 5, with the instructions that torch.save uses, in linear time and memory. DataError
+/// starting with `where` for any other instruction, for damage, and for a global name that `allowed` rejects.
 Pickle parse_pickle(std::span<const std::byte> bytes, const std::function<bool(std::string_view)>& allowed,
                     const std::string& where);
 
-/// What to do about a file that is refused: the end of every sentence about one.
+/// The advice at the end of every message about a rejected file.
 inline constexpr std::string_view kConvertPickle =
     "if you trust it, load it in Python and save it with save_pretrained, which makes a model.safetensors";
 

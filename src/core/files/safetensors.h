@@ -16,7 +16,7 @@
 
 namespace chorus {
 
-/// One tensor of a file. `begin` and `end` are byte positions after the header.
+/// One tensor of a file. `begin` and `end` are byte offsets after the header.
 struct TensorEntry {
   std::string name;
   at::ScalarType dtype;
@@ -24,10 +24,9 @@ struct TensorEntry {
   size_t begin, end;
 };
 
-/// A safetensors file: the one format in which named tensors rest on disk (weights, adapters, run checkpoints). Mapped
-/// into memory; only the tensors that are read cost time. Everything in the header is checked on opening
-/// (core/files/safetensors_header.h). Reading is thread-safe. Non-finite numbers are the reader's to judge
-/// (first_non_finite).
+/// A safetensors file, the format of named tensors on disk (weights, adapters, run checkpoints). It is memory-mapped,
+/// so only tensors that are read cost time. The whole header is checked on opening (core/files/safetensors_header.h).
+/// Reading is thread-safe. Non-finite elements are not checked here (first_non_finite).
 ///
 ///     const auto file = SafetensorsFile::open("model.safetensors");
 ///     if (const TensorEntry* entry = file.find("bert.pooler.dense.weight")) file.read_into(*entry, weight);
@@ -37,19 +36,19 @@ class SafetensorsFile {
   static SafetensorsFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
-  const std::vector<TensorEntry>& entries() const { return entries_; }  ///< in the order of their bytes
+  const std::vector<TensorEntry>& entries() const { return entries_; }  ///< in file order
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  /// Null when there is none. Lives as long as the file.
+  /// Null when absent. Lives as long as the file.
   const TensorEntry* find(std::string_view name) const;
 
-  /// A copy on the CPU in the type of the file.
+  /// A CPU copy with the file's dtype.
   at::Tensor read(const TensorEntry& entry) const;
 
-  /// Converts to the type and device of `destination`; see copy_into. DataError when its shape is another one.
+  /// Converts to the dtype and device of `destination` (copy_into). DataError when the shapes differ.
   void read_into(const TensorEntry& entry, at::Tensor destination) const;
 
-  /// The bytes in place, which live as long as the file does.
+  /// A view of the bytes, which live as long as the file.
   StoredView view(const TensorEntry& entry) const;
 
  private:
@@ -63,11 +62,11 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Writes a file, replacing an old one in one step. The bytes are those the Python library writes: tensors sorted by
-/// type and name, header padded to 8. Tensors may be strided and on any device; no second copy of the whole is made.
+/// Writes a file, replacing an old one atomically, with the same bytes as the Python library: tensors sorted by type
+/// and name, header padded to 8. Tensors may be strided and on any device; the data is not copied as a whole.
 ///
-/// WorldError when the disk is full (the old file stays), DataError when the folder is not there, InternalError for a
-/// name that is repeated, reserved or not UTF-8, or a type that the format lacks.
+/// WorldError when the disk is full (the old file stays), DataError when the folder is missing, InternalError for a
+/// name that is repeated, reserved or not UTF-8, or a dtype that the format lacks.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {},
                        Durability durability = Durability::kSynced);

@@ -1,4 +1,4 @@
-// Any bytes are either refused with a DataError or a file whose tensors lie where the header says (tools/fuzz).
+// Any bytes are either a DataError or a file whose tensors lie where the header says (tools/fuzz).
 #include <cstdlib>
 
 #include "core/base/error.h"

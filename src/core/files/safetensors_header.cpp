@@ -17,18 +17,18 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
-constexpr int kDeepestHeader = 3;  // header, tensor, shape, number
+constexpr int kDeepestHeader = 3;  // header, tensor, shape, size
 
-static_assert(std::endian::native == std::endian::little, "safetensors holds little-endian numbers");
+static_assert(std::endian::native == std::endian::little, "safetensors is little endian");
 
-/// Parses with an eye on what nlohmann lets pass: repeated keys, and nesting that only an attacker would write.
+/// Also rejects what nlohmann accepts: repeated keys, and deep nesting that only an attacker would write.
 json parse_strictly(std::string_view text, const std::string& where) {
   if (text.empty() || text.front() != '{' || text.find('\0') != std::string_view::npos)
     throw DataError(fmt::format("{}: the header is not a JSON object, so this is not a safetensors file", where));
   std::vector<std::set<std::string>> keys(kDeepestHeader + 2);
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > kDeepestHeader)
-      throw DataError(fmt::format("{}: the header nests deeper than a tensor list does", where));
+      throw DataError(fmt::format("{}: the header is nested too deeply for a list of tensors", where));
     const auto level = static_cast<size_t>(depth);
     if (event == json::parse_event_t::object_start) keys[level + 1].clear();
     if (event == json::parse_event_t::key && !keys[level].insert(value.get<std::string>()).second)
@@ -59,7 +59,7 @@ StoredTensor read_tensor(const std::string& name, const json& value, const std::
   };
   if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets"))
     throw fail("lacks one of dtype, shape and data_offsets in the header");
-  if (!value["dtype"].is_string()) throw fail("has a dtype that is not a word");
+  if (!value["dtype"].is_string()) throw fail("has a dtype that is not a string");
 
   StoredTensor tensor;
   tensor.name = name;
@@ -71,7 +71,7 @@ StoredTensor read_tensor(const std::string& name, const json& value, const std::
   if (!read_sizes(value["shape"], tensor.shape)) throw fail("has a shape that is not a list of sizes");
   std::vector<size_t> offsets;
   if (!read_sizes(value["data_offsets"], offsets) || offsets.size() != 2 || offsets[0] > offsets[1])
-    throw fail("has data_offsets that are not a begin and an end after it");
+    throw fail("has data_offsets that are not [begin, end] with begin <= end");
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
 

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path kFixtures = CHORUS_SOURCE_DIR "/tests/fixtures/checkpoints";
 
-/// An empty folder that is gone after the test.
+/// An empty folder, removed after the test.
 class SafetensorsTest : public testing::Test {
  protected:
   SafetensorsTest() { std::filesystem::create_directories(folder_); }

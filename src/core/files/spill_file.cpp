@@ -16,7 +16,7 @@ Fingerprint print_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 SpillFile::SpillFile(const std::filesystem::path& path) : path_(path) {
-  std::error_code ignored;  // the open below tells
+  std::error_code ignored;  // a failure shows in the open below
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor_ < 0) trouble_ = path.string() + ": " + std::strerror(errno);

@@ -10,11 +10,11 @@
 
 namespace chorus {
 
-/// Pieces of bytes that do not fit into memory, in one file that grows and is removed with this object. What is read is
-/// checked: a piece that was damaged is told, never given back. A disk that is full ends the writing, not the program.
+/// Byte blocks that do not fit into memory, in one growing file that is removed with this object. Reads are checked: a
+/// damaged block is reported, never returned. A full disk ends the writing, not the program.
 ///
 ///     SpillFile spill(folder / "activations.bin");
-///     const auto place = spill.append(bytes);            // nothing: could not be written
+///     const auto place = spill.append(bytes);            // nullopt: could not be written
 ///     if (place && spill.read(*place, into)) ...
 ///
 /// Not thread-safe.
@@ -25,18 +25,18 @@ class SpillFile {
     Fingerprint print = {};
   };
 
-  /// Makes the folder and an empty file; when that cannot be, every `append` says so.
+  /// Creates the folder and an empty file; when that fails, every `append` fails.
   explicit SpillFile(const std::filesystem::path& path);
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
   ~SpillFile();
 
   std::optional<Place> append(std::span<const std::byte> bytes);
-  /// `into` has place.size bytes. False when the file was cut or changed.
+  /// `into` has place.size bytes. False when the file was truncated or changed.
   bool read(const Place& place, std::span<std::byte> into) const;
 
   std::uint64_t size() const { return size_; }
-  /// Why nothing more can be written; empty while it can.
+  /// Why writing stopped; empty while it works.
   const std::string& trouble() const { return trouble_; }
 
  private:

@@ -64,7 +64,7 @@ struct Member {
   uint64_t packed = 0, size = 0, offset = 0;
 };
 
-/// The fields that did not fit in 32 bits stand in the extra field 1, in this order.
+/// Fields that did not fit in 32 bits are in extra field 1, in this order.
 void read_zip64(ByteReader extra, Member& member) {
   while (extra.ok() && extra.left() > 0) {
     const auto id = extra.take<uint16_t>();
@@ -115,7 +115,8 @@ std::optional<Bytes> contents(Bytes file, const Member& member) {
 std::map<std::string, Bytes, std::less<>> read_stored_zip(Bytes file, const std::string& where) {
   const auto directory = find_directory(file);
   if (!directory || directory->offset > file.size() || directory->size > file.size() - directory->offset)
-    throw DataError(fmt::format("{}: this is not a whole zip file; it is truncated or of another kind", where));
+    throw DataError(
+        fmt::format("{}: not a complete zip file; it is truncated or of another kind, fetch it again", where));
 
   std::map<std::string, Bytes, std::less<>> members;
   ByteReader reader(file.subspan(directory->offset, directory->size));
@@ -129,7 +130,7 @@ std::map<std::string, Bytes, std::less<>> read_stored_zip(Bytes file, const std:
     const auto bytes = contents(file, *member);
     if (!bytes) throw DataError(fmt::format("{}: member '{}' lies outside the file", where, member->name));
     if (!members.emplace(member->name, *bytes).second)
-      throw DataError(fmt::format("{}: member '{}' is there twice", where, member->name));
+      throw DataError(fmt::format("{}: member '{}' is repeated", where, member->name));
   }
   return members;
 }

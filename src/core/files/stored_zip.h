@@ -7,9 +7,9 @@
 
 namespace chorus {
 
-/// The members of a zip file that was written without compression, as torch.save does it: name -> bytes, which point
-/// into `file`. Large files (zip64) too. Refuses, with a DataError that starts with `where`, compressed or encrypted or
-/// repeated members, and any size or offset that leaves the file.
+/// The members of an uncompressed zip file, as torch.save writes it: name -> bytes, which point into `file`. Supports
+/// zip64. DataError starting with `where` for compressed, encrypted or repeated members, and for sizes or offsets
+/// outside the file.
 std::map<std::string, std::span<const std::byte>, std::less<>> read_stored_zip(std::span<const std::byte> file,
                                                                                const std::string& where);
 

@@ -21,7 +21,7 @@ constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr uint64_t kMaxIndex = 100'000'000;
 
 bool present(const fs::path& path) {
-  std::error_code ignored;  // an unreadable folder is reported by whoever opens the file
+  std::error_code ignored;  // an unreadable folder is reported when the file is opened
   return fs::exists(path, ignored);
 }
 
@@ -34,16 +34,15 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
     throw DataError(fmt::format("{}: not valid JSON ({})", path.string(), e.what()));
   }
   if (!document.is_object() || !document.contains("weight_map") || !document["weight_map"].is_object())
-    throw DataError(
-        fmt::format("{}: there is no \"weight_map\" that says which tensor is in which file", path.string()));
+    throw DataError(fmt::format("{}: \"weight_map\", which maps tensors to files, is missing", path.string()));
   std::map<std::string, std::string> out;
   for (const auto& [name, shard] : document["weight_map"].items()) {
     if (!shard.is_string())
       throw DataError(fmt::format("{}: weight_map '{}' does not give the name of a file", path.string(), name));
     const auto& file = shard.get_ref<const std::string&>();
     if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos)
-      throw DataError(fmt::format("{}: weight_map '{}' names the file {}, which is not one of this folder",
-                                  path.string(), name, shard.dump()));
+      throw DataError(fmt::format("{}: weight_map '{}' names the file {}, which is not in this folder", path.string(),
+                                  name, shard.dump()));
     out[name] = file;
   }
   if (out.empty()) throw DataError(fmt::format("{}: the weight_map is empty", path.string()));
@@ -121,7 +120,7 @@ void TensorSource::add_shards(const fs::path& folder) {
   for (const auto& [name, shard] : weight_map) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end() || paths_[found->second.file].filename() != shard)
-      throw DataError(fmt::format("{}: tensor '{}' should be in {}, but is not there", path_.string(), name, shard));
+      throw DataError(fmt::format("{}: tensor '{}' should be in {}, which lacks it", path_.string(), name, shard));
   }
   for (const auto& [name, stored] : tensors_) {
     if (!weight_map.contains(name))

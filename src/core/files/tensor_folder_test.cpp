@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 const fs::path kCheckpoints = CHORUS_SOURCE_DIR "/tests/fixtures/checkpoints";
 const fs::path kModels = CHORUS_SOURCE_DIR "/../shared/models";
 
-/// An empty folder that is gone after the test.
+/// An empty folder, removed after the test.
 class TensorFolderTest : public testing::Test {
  protected:
   TensorFolderTest() { fs::create_directories(folder_); }
@@ -188,9 +188,8 @@ TEST_F(TensorFolderTest, ReadsShardedPytorchFilesAndPrefersSafetensors) {
 TEST_F(TensorFolderTest, RunsNothingThatAPickleAsksFor) {
   for (const char* fixture : {"bad_attack.bin", "bad_attack_protocol4.bin"}) {
     const std::string sentence = complaint_about_bin(fixture);
-    EXPECT_THAT(sentence,
-                HasSubstr("pytorch_model.bin: the file wants to use the Python object 'posix.system', and Chorus "
-                          "reads only tensors; it may be malicious"));
+    EXPECT_THAT(sentence, HasSubstr("pytorch_model.bin: the file uses the Python object 'posix.system', but Chorus "
+                                    "reads only tensors; it may be malicious"));
     EXPECT_THAT(sentence, HasSubstr("save_pretrained, which makes a model.safetensors"));
   }
   EXPECT_FALSE(fs::exists("/tmp/chorus_was_attacked"));
@@ -207,10 +206,10 @@ TEST_F(TensorFolderTest, RefusesPicklesThatLieAboutTheirNumbers) {
   EXPECT_THAT(complaint_about_bin("bad_strides.bin"), HasSubstr("impossible strides"));
   EXPECT_THAT(complaint_about_bin("bad_expanded.bin"), HasSubstr("impossible shape [1099511627776]"));
   EXPECT_THAT(complaint_about_bin("bad_negative.bin"), HasSubstr("no sizes"));
-  EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is no tensor"));
-  EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is no dictionary of tensors"));
+  EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is not a tensor"));
+  EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is not a dictionary of tensors"));
   EXPECT_THAT(complaint_about_bin("bad_old_format.bin"), HasSubstr("PyTorch before 1.6"));
-  EXPECT_THAT(complaint_about_bin("every_type.safetensors"), HasSubstr("not a whole zip file"));
+  EXPECT_THAT(complaint_about_bin("every_type.safetensors"), HasSubstr("not a complete zip file"));
 }
 
 TEST(TorchPickle, EveryTruncationIsRefused) {

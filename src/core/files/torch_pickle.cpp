@@ -20,7 +20,7 @@ using Bytes = std::span<const std::byte>;
 using Members = std::map<std::string, Bytes, std::less<>>;
 using Value = Pickle::Value;
 
-constexpr size_t kMaxPickle = 16 << 20;  // of the list of tensors; the numbers are elsewhere in the zip
+constexpr size_t kMaxPickle = 16 << 20;  // of the list of tensors; the elements are elsewhere in the zip
 constexpr size_t kMaxRank = 64;
 
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
@@ -53,7 +53,7 @@ bool allowed(std::string_view name) {
          name == kRebuildParameter || storage_type(name);
 }
 
-/// Finds the meaning of a state_dict's pickle.
+/// Interprets the pickle of a state_dict.
 class Checkpoint {
  public:
   Checkpoint(const Members& members, std::string_view root, const std::string& where)
@@ -63,12 +63,13 @@ class Checkpoint {
     pickle_ = parse_pickle(bytes, allowed, where_);
     const Value& root = pickle_[pickle_.root];
     const Value& dict = is_call(root, kTypeTag) ? pickle_[arguments(root, 1, "(all)")[0]] : root;
-    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict)) throw damaged("is no dictionary of tensors");
+    if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict))
+      throw damaged("is not a dictionary of tensors");
     std::vector<PickledTensor> out;
     std::set<std::string_view> seen;
     for (size_t i = 0; i < dict.items.size(); i += 2) {
       const Value& key = pickle_[dict.items[i]];
-      if (key.kind != Value::Kind::kText) throw damaged("has a name that is no text");
+      if (key.kind != Value::Kind::kText) throw damaged("has a name that is not a string");
       if (!seen.insert(key.text).second) throw damaged(fmt::format("names '{}' twice", key.text));
       out.push_back(tensor(pickle_[dict.items[i + 1]], key.text));
     }
@@ -97,12 +98,12 @@ class Checkpoint {
 
   std::vector<int64_t> sizes(const Value& tuple, std::string_view name) const {
     if (tuple.kind != Value::Kind::kTuple || tuple.items.size() > kMaxRank)
-      throw damaged(name, "has a shape that is no tuple");
+      throw damaged(name, "has a shape that is not a tuple");
     std::vector<int64_t> out;
     for (const Pickle::Ref ref : tuple.items) {
       const Value& item = pickle_[ref];
       if (item.kind != Value::Kind::kInt || item.number < 0)
-        throw damaged(name, "has a shape or strides that are no sizes");
+        throw damaged(name, "has a shape or strides that are not sizes");
       out.push_back(item.number);
     }
     return out;
@@ -114,7 +115,7 @@ class Checkpoint {
     Bytes bytes;
   };
 
-  /// ('storage', torch.FloatStorage, key, device, elements); the numbers are in the member data/key.
+  /// ('storage', torch.FloatStorage, key, device, elements); the elements are in the member data/key.
   Storage storage(const Value& value, std::string_view name) const {
     const Value* id = value.kind == Value::Kind::kPersistent ? &pickle_[value.parts[0]] : nullptr;
     if (!id || id->kind != Value::Kind::kTuple || id->items.size() != 5) throw damaged(name, "has no storage");
@@ -123,7 +124,7 @@ class Checkpoint {
     const Value& elements = pickle_[id->items[4]];
     const auto type = type_name.kind == Value::Kind::kGlobal ? storage_type(type_name.text) : std::nullopt;
     if (!type || key.kind != Value::Kind::kText || elements.kind != Value::Kind::kInt || elements.number < 0)
-      throw damaged(name, "has a storage that is not described rightly");
+      throw damaged(name, "has an invalid storage description");
 
     const auto member = members_.find(fmt::format("{}data/{}", root_, key.text));
     if (member == members_.end())
@@ -140,11 +141,12 @@ class Checkpoint {
     const bool parameter = is_call(value, kRebuildParameter);
     const Value& call = parameter ? pickle_[arguments(value, 1, name)[0]] : value;
     if (!is_call(call, kRebuildTensorV2) && !is_call(call, kRebuildTensor))
-      throw damaged(fmt::format("holds '{}', which is no tensor: only a model's state_dict can be read", name));
+      throw damaged(fmt::format("holds '{}', which is not a tensor: only a model's state_dict can be read", name));
     const auto& parts = arguments(call, 4, name);
     const Storage from = storage(pickle_[parts[0]], name);
     const Value& offset = pickle_[parts[1]];
-    if (offset.kind != Value::Kind::kInt || offset.number < 0) throw damaged(name, "has no place in its storage");
+    if (offset.kind != Value::Kind::kInt || offset.number < 0)
+      throw damaged(name, "has no valid offset into its storage");
 
     PickledTensor out;
     out.name = name;
@@ -155,8 +157,8 @@ class Checkpoint {
     return out;
   }
 
-  /// The bytes from the first element to the last. No more elements than the storage has: with strides of 0 a few bytes
-  /// could stand for terabytes.
+  /// The bytes from the first to the last element. At most as many elements as the storage has: with strides of 0 a few
+  /// bytes could describe terabytes.
   Bytes reached(const PickledTensor& tensor, const Storage& from, int64_t offset) const {
     const auto elements = elements_of(tensor.shape, tensor.type);
     if (!elements || tensor.strides.size() != tensor.shape.size() || *elements > from.elements)
@@ -199,7 +201,7 @@ std::vector<PickledTensor> parse_torch_checkpoint(Bytes file, const std::string&
                                   bytes.size(), kMaxPickle));
     const auto order = members.find(fmt::format("{}byteorder", root));
     if (order != members.end() && ByteReader(order->second).text(order->second.size()) == "big")
-      throw DataError(fmt::format("{}: the numbers are big-endian; {}", where, kConvertPickle));
+      throw DataError(fmt::format("{}: the elements are big-endian; {}", where, kConvertPickle));
     return Checkpoint(members, root, where).read(bytes);
   }
   throw DataError(fmt::format("{}: the zip file has no data.pkl, so torch.save did not write it", where));

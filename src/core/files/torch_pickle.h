@@ -10,19 +10,18 @@
 
 namespace chorus {
 
-/// One tensor of a file that Python's `torch.save(state_dict)` wrote.
+/// One tensor of a file written by Python's `torch.save(state_dict)`.
 struct PickledTensor {
   std::string name;
   StoredType type = StoredType::kF32;
-  std::vector<int64_t> shape, strides;  ///< strides in elements, none negative
-  std::span<const std::byte> bytes;     ///< into the file, from the first element to the last that the strides reach
+  std::vector<int64_t> shape, strides;  ///< strides in elements, not negative
+  std::span<const std::byte> bytes;     ///< in the file, from the first to the last element that the strides reach
 };
 
-/// The tensors of a `pytorch_model.bin` (the zip format of PyTorch 1.6 and later), in the order they were saved.
-/// Nothing is executed (core/files/pickle.h): only dictionaries of tensors and parameters are understood, and any other
-/// Python object in the file is a DataError that starts with `where`, as are storages that are missing or short, and
-/// tensors that reach beyond theirs. Written by hand because LibTorch's own unpickler trusts the sizes, strides and
-/// offsets it finds, so that a made-up file reads beyond its storage.
+/// The tensors of a `pytorch_model.bin` (the zip format of PyTorch 1.6 and later), in saved order. Nothing is executed
+/// (core/files/pickle.h). Only dictionaries of tensors and parameters are accepted; any other Python object is a
+/// DataError starting with `where`, as are missing or short storages and tensors that exceed theirs. Hand-written
+/// because LibTorch's unpickler trusts sizes, strides and offsets, so that a crafted file reads beyond its storage.
 ///
 ///     const MappedFile file(path);
 ///     for (const PickledTensor& tensor : parse_torch_checkpoint(file.bytes(), path.string())) ...

@@ -1,5 +1,5 @@
-// Any bytes are either refused with a DataError or tensors whose elements all lie in the file (tools/fuzz). Bytes that
-// do not look like a zip file are given to the pickle machine alone.
+// Any bytes are either a DataError or tensors whose elements all lie in the file (tools/fuzz). Bytes that do not look
+// like a zip file go to the pickle parser alone.
 #include <cstdlib>
 
 #include "core/base/error.h"

@@ -34,12 +34,12 @@ void BandwidthConfig::describe(ConfigVisitor& visitor) {
                  {"constant", Kind::kConstant},
                  {"lognormal", Kind::kLognormal},
                  {"trace", Kind::kTrace}},
-                "as the device profiles say, the same for all, drawn for each client, or from a file");
+                "from the device profiles, the same for all, drawn per client, or from a file");
   visitor.field("down", down, "MB/s to a client: constant, or the median of lognormal").above(0);
   visitor.field("up", up, "MB/s from a client").above(0);
   visitor.field("sigma", sigma, "lognormal: standard deviation of the logarithm").at_least(0);
   visitor.field("trace", trace, "a file of lines seconds,mbps");
-  visitor.field("shift", shift, "each client begins at its own place in the trace");
+  visitor.field("shift", shift, "each client starts at its own offset in the trace");
   visitor.check([this]() -> std::string {
     if ((kind == Kind::kTrace) == trace.empty()) {
       return kind == Kind::kTrace ? "kind trace needs the file `trace`" : "a `trace` needs kind: trace";
@@ -70,24 +70,24 @@ BandwidthTrace BandwidthTrace::read(const std::filesystem::path& path) {
       continue;
     }
     const std::size_t comma = line.find(',');
-    if (comma == std::string::npos) throw wrong("not two numbers seconds,mbps; the line may be cut off");
+    if (comma == std::string::npos) throw wrong("not two numbers seconds,mbps; the line may be truncated");
     const auto seconds = trace_number(std::string_view(line).substr(0, comma));
     const auto speed = trace_number(std::string_view(line).substr(comma + 1));
-    if (!seconds || !speed) throw wrong("not two numbers seconds,mbps; the line may be cut off");
-    if (*speed < 0) throw wrong(fmt::format("{} MB/s: a speed is not negative", *speed));
+    if (!seconds || !speed) throw wrong("not two numbers seconds,mbps; the line may be truncated");
+    if (*speed < 0) throw wrong(fmt::format("{} MB/s: a speed must not be negative", *speed));
     if (starts.empty() ? *seconds != 0 : *seconds <= starts.back()) {
-      throw wrong(starts.empty() ? "the first line must be at second 0" : "the seconds must rise");
+      throw wrong(starts.empty() ? "the first line must be at second 0" : "the seconds must ascend");
     }
     starts.push_back(*seconds);
     trace.speeds_.push_back(*speed);
   }
-  if (starts.empty()) throw DataError(fmt::format("{}: there is no line seconds,mbps in it", path.string()));
+  if (starts.empty()) throw DataError(fmt::format("{}: has no lines seconds,mbps", path.string()));
   const double last = starts.size() > 1 ? starts.back() - starts[starts.size() - 2] : 1;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     trace.ends_.push_back(i + 1 < starts.size() ? starts[i + 1] : starts[i] + last);
     trace.megabytes_ += trace.speeds_[i] * (trace.ends_[i] - starts[i]);
   }
-  if (!(trace.megabytes_ > 0)) throw DataError(fmt::format("{}: nothing ever moves in it", path.string()));
+  if (!(trace.megabytes_ > 0)) throw DataError(fmt::format("{}: all speeds are 0", path.string()));
   return trace;
 }
 
@@ -98,7 +98,7 @@ double BandwidthTrace::transfer(double bytes, double start) const {
   double seconds = whole * period();
   double at = std::fmod(start, period());
   auto stretch = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
-  // At most one period and the rest of a stretch is left to walk.
+  // At most one period and the rest of an interval remain.
   for (std::size_t steps = 0; left > 0 && steps <= ends_.size() + 1; ++steps) {
     if (stretch == ends_.size()) {
       stretch = 0;
@@ -127,7 +127,7 @@ Link Links::of(ClientId client, const DeviceProfile& profile) const {
     case BandwidthConfig::Kind::kConstant:
       return constant_link(config_.down, config_.up);
     case BandwidthConfig::Kind::kLognormal: {
-      const double factor = std::exp(config_.sigma * stream.normal());  // a good place is good both ways
+      const double factor = std::exp(config_.sigma * stream.normal());  // one factor for both directions
       return constant_link(config_.down * factor, config_.up * factor);
     }
     case BandwidthConfig::Kind::kTrace: {

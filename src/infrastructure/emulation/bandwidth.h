@@ -11,45 +11,45 @@
 
 namespace chorus {
 
-/// How fast clients' links are, in MB/s (10^6 bytes).
+/// Speed of the clients' links, in MB/s (10^6 bytes per second).
 struct BandwidthConfig {
   enum class Kind {
-    kProfile,    ///< what the client's device profile says
+    kProfile,    ///< from the client's device profile
     kConstant,   ///< the same for all
-    kLognormal,  ///< of each client its own, drawn once around a median
-    kTrace       ///< changes with the emulated time, as a file says
+    kLognormal,  ///< drawn once per client around a median
+    kTrace       ///< changes over the emulated time, from a file
   };
   Kind kind = Kind::kProfile;
-  double down = 1, up = 1;  ///< constant; the medians of lognormal
+  double down = 1, up = 1;  ///< constant speeds, or medians of lognormal
   double sigma = 0.5;       ///< lognormal: standard deviation of the logarithm
   std::string trace = {};   ///< the file (BandwidthTrace), for both directions
-  bool shift = true;        ///< each client begins at its own place in the trace
+  bool shift = true;        ///< each client starts at its own offset in the trace
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Speed over time, read from a file: lines `seconds,mbps` after that header, seconds from 0 and rising, MB/s not
-/// negative. A speed holds until the next line's time; after the last line, which holds as long as the one before it,
-/// the trace begins again.
+/// Speed over time, from a file: lines `seconds,mbps` after that header, seconds ascending from 0, MB/s not negative. A
+/// speed holds until the time of the next line; after the last line, which holds as long as the one before it, the
+/// trace repeats.
 ///
 ///     seconds,mbps
 ///     0,1.0
 ///     30,0.2
 class BandwidthTrace {
  public:
-  /// DataError with file:line for anything else, a cut-off line included, and for a trace in which nothing moves.
+  /// DataError with file:line for invalid or truncated lines, and for a trace with only zero speeds.
   static BandwidthTrace read(const std::filesystem::path& path);
 
-  /// Seconds that so many bytes take from `start` on.
+  /// Seconds to transfer the bytes from `start` on.
   double transfer(double bytes, double start) const;
   double period() const { return ends_.back(); }
 
  private:
-  std::vector<double> ends_, speeds_;  // of each stretch; MB/s
+  std::vector<double> ends_, speeds_;  // of each interval; MB/s
   double megabytes_ = 0;               // of one period
 };
 
-/// The links of a fleet. Everything drawn comes from (seed, client).
+/// The links of a fleet. Random draws are keyed by (seed, client).
 class Links {
  public:
   /// Reads the trace.

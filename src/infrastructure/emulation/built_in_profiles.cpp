@@ -1,4 +1,4 @@
-// The devices of paper 003 (Table 3), with the numbers of its published notebooks as REFERENCE 4.4 has them.
+// The devices of Cai et al. 2023 (Table 3), with the values of its published notebooks.
 #include <numeric>
 
 #include "infrastructure/emulation/device_profile.h"
@@ -13,7 +13,7 @@ Numbers times(Numbers numbers, double factor) {
   return numbers;
 }
 
-// The notebooks' curves are told by their ends only; between them memory grows by the same amount with every layer.
+// Only the ends of the memory curves are published; memory is interpolated linearly in the depth.
 Numbers memory_between(double first, double last) {
   Numbers memory;
   for (int depth = 0; depth <= 12; ++depth) memory.push_back(first + (last - first) * depth / 12);
@@ -35,7 +35,7 @@ DeviceProfile bert_base(const std::string& name, double slower) {
   return profile;
 }
 
-// DistilBERT, the same batches, on a Raspberry Pi; the other two by the same factors. Its memory is not told.
+// DistilBERT, the same batches, on a Raspberry Pi; the other two by the same factors. Its memory is not published.
 DeviceProfile distilbert(const std::string& name, double faster) {
   DeviceProfile profile;
   profile.name = name;
@@ -55,13 +55,14 @@ class BuiltIn : Registration<DeviceProfiles> {
             name, summary, [name, make, factor] { return std::make_unique<DeviceProfile>(make(name, factor)); }) {}
 };
 
-const BuiltIn kTx2{"jetson_tx2", "NVIDIA Jetson TX2 training BERT-base (paper 003)", bert_base, 1};
-const BuiltIn kNano{"jetson_nano", "NVIDIA Jetson Nano training BERT-base (paper 003)", bert_base, 2};
-const BuiltIn kPi{"rpi_4b", "Raspberry Pi 4B training BERT-base (paper 003)", bert_base, 20};
-const BuiltIn kTx2Small{"jetson_tx2_distilbert", "NVIDIA Jetson TX2 training DistilBERT (paper 003)", distilbert, 20};
-const BuiltIn kNanoSmall{"jetson_nano_distilbert", "NVIDIA Jetson Nano training DistilBERT (paper 003)", distilbert,
-                         10};
-const BuiltIn kPiSmall{"rpi_4b_distilbert", "Raspberry Pi 4B training DistilBERT (paper 003)", distilbert, 1};
+const BuiltIn kTx2{"jetson_tx2", "NVIDIA Jetson TX2 training BERT-base (Cai et al. 2023)", bert_base, 1};
+const BuiltIn kNano{"jetson_nano", "NVIDIA Jetson Nano training BERT-base (Cai et al. 2023)", bert_base, 2};
+const BuiltIn kPi{"rpi_4b", "Raspberry Pi 4B training BERT-base (Cai et al. 2023)", bert_base, 20};
+const BuiltIn kTx2Small{"jetson_tx2_distilbert", "NVIDIA Jetson TX2 training DistilBERT (Cai et al. 2023)", distilbert,
+                        20};
+const BuiltIn kNanoSmall{"jetson_nano_distilbert", "NVIDIA Jetson Nano training DistilBERT (Cai et al. 2023)",
+                         distilbert, 10};
+const BuiltIn kPiSmall{"rpi_4b_distilbert", "Raspberry Pi 4B training DistilBERT (Cai et al. 2023)", distilbert, 1};
 
 }  // namespace
 }  // namespace chorus

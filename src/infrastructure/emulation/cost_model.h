@@ -8,23 +8,23 @@
 
 namespace chorus {
 
-/// What a client computes for every batch: enough to look it up in a profile.
+/// The work of a client per batch, as needed for a look-up in a profile.
 struct EmulatedWork {
   TuningWay way = {};
   double depth = 12;         ///< top layers that train
   std::int64_t layers = 12;  ///< of the model
   std::int64_t batch_size = 4;
-  std::int64_t sequence_length = 256;  ///< the length texts are cut at, not that of the texts
+  std::int64_t sequence_length = 256;  ///< the truncation length, not the length of the texts
   bool scale_depth = false;            ///< DeviceProfile::at
 };
 
-/// What one request made a client do.
+/// The work caused by one request.
 struct ClientLoad {
   double batches = 0;
   double bytes_down = 0, bytes_up = 0;  ///< of the request and the reply, as they travel
 };
 
-/// Seconds that so many bytes take when they start at a moment of the emulated clock.
+/// Seconds to transfer the bytes, starting at a time of the emulated clock.
 using TransferTime = std::function<double(double bytes, double start)>;
 
 struct Link {
@@ -33,13 +33,13 @@ struct Link {
 /// A link of constant speed, in MB/s.
 Link constant_link(double down, double up);
 
-/// Of one batch. ConfigError as DeviceProfile::at.
+/// Seconds of one batch. ConfigError as for DeviceProfile::at.
 double batch_seconds(const DeviceProfile& profile, const EmulatedWork& work);
 
-/// The round of one client (REFERENCE 4.4; paper 003, section 6.1):
+/// The round of one client (Cai et al. 2023, section 6.1):
 ///     seconds = bytes_down / bandwidth + slowdown * batches * latency[depth] + bytes_up / bandwidth
 ///     joules  = compute_watts * compute seconds + network_watts * network seconds
-/// `start`: the emulated clock when it is asked, in seconds.
+/// `start`: the emulated clock at the request, in seconds.
 struct CostInput {
   const DeviceProfile& profile;
   EmulatedWork work = {};

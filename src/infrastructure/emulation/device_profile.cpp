@@ -29,37 +29,37 @@ bool is_file(const std::string& text) {
 }  // namespace
 
 void DepthTable::describe(ConfigVisitor& visitor) {
-  visitor.field("depths", depths, "tuned depths that were measured, rising; empty: 0, 1, 2, ...").at_least(0);
-  visitor.field("seconds", seconds, "of one batch, one number a depth").above(0);
-  visitor.field("memory", memory, "GB at the peak, one number a depth; empty: not known").above(0);
+  visitor.field("depths", depths, "measured tuned depths, ascending; empty: 0, 1, 2, ...").at_least(0);
+  visitor.field("seconds", seconds, "seconds per batch, one per depth").above(0);
+  visitor.field("memory", memory, "peak GB, one per depth; empty: unknown").above(0);
   visitor.check([this]() -> std::string {
     if (!depths.empty() && depths.size() != seconds.size()) {
-      return fmt::format("{} depths, but {} seconds: give one for each depth", depths.size(), seconds.size());
+      return fmt::format("{} depths, but {} seconds; give one per depth", depths.size(), seconds.size());
     }
     if (!memory.empty() && memory.size() != seconds.size()) {
-      return fmt::format("{} memory sizes, but {} seconds: give one for each depth", memory.size(), seconds.size());
+      return fmt::format("{} memory sizes, but {} seconds; give one per depth", memory.size(), seconds.size());
     }
     if (std::adjacent_find(depths.begin(), depths.end(), std::greater_equal<>()) != depths.end()) {
-      return "depths must rise";
+      return "depths must ascend";
     }
     return "";
   });
 }
 
 void DeviceProfile::describe(ConfigVisitor& visitor) {
-  visitor.field("name", name, "of the device").required().not_empty();
-  visitor.field("model", model, "what was timed, for people");
-  visitor.field("layers", layers, "of that model").at_least(1);
-  visitor.field("batch_size", batch_size, "rows of a batch that was timed").at_least(1);
-  visitor.field("sequence_length", sequence_length, "tokens of a row that was timed").at_least(1);
+  visitor.field("name", name, "name of the device").required().not_empty();
+  visitor.field("model", model, "the timed model, for information");
+  visitor.field("layers", layers, "layers of that model").at_least(1);
+  visitor.field("batch_size", batch_size, "rows of a timed batch").at_least(1);
+  visitor.field("sequence_length", sequence_length, "tokens of a timed row").at_least(1);
   visitor.field("full", full, "training whole layers from the top");
-  visitor.field("full_cached", full_cached, "the same, with what the frozen layers give kept from before");
+  visitor.field("full_cached", full_cached, "the same, with cached outputs of the frozen layers");
   visitor.field("adapter", adapter, "training adapters in the top layers");
-  visitor.field("adapter_cached", adapter_cached, "the same, with what the layers below give kept from before");
-  visitor.field("compute_watts", compute_watts, "while computing").at_least(0);
-  visitor.field("network_watts", network_watts, "while sending or receiving").at_least(0);
-  visitor.field("download", download, "MB/s").above(0);
-  visitor.field("upload", upload, "MB/s").above(0);
+  visitor.field("adapter_cached", adapter_cached, "the same, with cached outputs of the layers below");
+  visitor.field("compute_watts", compute_watts, "power while computing, W").at_least(0);
+  visitor.field("network_watts", network_watts, "power while sending or receiving, W").at_least(0);
+  visitor.field("download", download, "MB/s (10^6 bytes per second)").above(0);
+  visitor.field("upload", upload, "MB/s (10^6 bytes per second)").above(0);
   visitor.check([this]() -> std::string {
     if (full.empty() && full_cached.empty() && adapter.empty() && adapter_cached.empty()) {
       return "give the seconds of at least one way of training: full, full_cached, adapter or adapter_cached";
@@ -87,13 +87,13 @@ DeviceProfile::Entry DeviceProfile::at(const TuningWay& way, double depth, std::
   const DepthTable& rows = table(way);
   if (rows.empty()) {
     throw ConfigError(
-        fmt::format("device profile {}: it has no numbers for {} training; choose another profile, or "
+        fmt::format("device profile {}: has no values for {} training; choose another profile, or "
                     "measure one with `chorus profile`",
                     name, name_of(way)));
   }
   if (!(depth >= 0) || depth > static_cast<double>(model_layers)) {
     throw ConfigError(
-        fmt::format("device profile {}: depth {} is asked of a model with {} layers", name, depth, model_layers));
+        fmt::format("device profile {}: depth {} exceeds the {} layers of the model", name, depth, model_layers));
   }
   if (model_layers != layers && !scale_depth) {
     throw ConfigError(fmt::format(
@@ -126,7 +126,7 @@ DeviceProfile find_profile(const std::string& name_or_file) {
   if (!is_file(name_or_file)) return *DeviceProfiles::make(name_or_file);
   const auto document = ConfigDocument::read(name_or_file);
   if (const std::string kind = document.kind("device_profile"); kind != "device_profile") {
-    throw ConfigError(fmt::format("{}: is of kind {}, and a device is of kind device_profile", name_or_file, kind));
+    throw ConfigError(fmt::format("{}: has kind {}, but a device profile has kind device_profile", name_or_file, kind));
   }
   return document.load<DeviceProfile>();
 }
@@ -140,8 +140,7 @@ TuningWay way_named(const std::string& key) {
     const std::string plain = name_of({method, false});
     if (key == plain || key == plain + "_cached") return {method, key != plain};
   }
-  throw ConfigError(
-      fmt::format("there is no way of training '{}': use full, full_cached, adapter or adapter_cached", key));
+  throw ConfigError(fmt::format("unknown training method '{}'; use full, full_cached, adapter or adapter_cached", key));
 }
 
 namespace {

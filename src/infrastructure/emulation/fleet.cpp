@@ -9,25 +9,25 @@ namespace chorus {
 
 void FleetPart::describe(ConfigVisitor& visitor) {
   visitor.field("profile", profile, "a name of `chorus list device`, or a YAML file").not_empty();
-  visitor.field("share", share, "of the clients, in proportion to the other shares").above(0);
+  visitor.field("share", share, "share of the clients, relative to the other shares").above(0);
 }
 
 void StragglerConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("share", share, "of the clients that are slow in every round").at_least(0).at_most(1);
-  visitor.field("slowdown", slowdown, "so many times slower these compute").at_least(1);
-  visitor.field("jitter", jitter, "of every client and round: deviation of the logarithm of a factor").at_least(0);
+  visitor.field("share", share, "share of the clients that are slow in every round").at_least(0).at_most(1);
+  visitor.field("slowdown", slowdown, "factor on their computing time").at_least(1);
+  visitor.field("jitter", jitter, "per client and round: standard deviation of the logarithm of a factor").at_least(0);
 }
 
 void EmulationConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("fleet", fleet, "which devices the clients have").not_empty();
-  visitor.field("bandwidth", bandwidth, "how fast their links are");
+  visitor.field("fleet", fleet, "devices of the clients").not_empty();
+  visitor.field("bandwidth", bandwidth, "speed of their links");
   visitor.field("stragglers", stragglers, "devices that are slower than their profile");
   visitor.field("dropout", dropout, "probability that a client vanishes in a round").at_least(0).at_most(1);
-  visitor.field("deadline", deadline, "seconds after which the server stops waiting for answers").above(0);
-  visitor.field("over_selection", over_selection, "ask so many times more clients, take the first to answer")
+  visitor.field("deadline", deadline, "seconds after which the server stops waiting for replies").above(0);
+  visitor.field("over_selection", over_selection, "ask this many times more clients and use the first replies")
       .at_least(1);
-  visitor.field("idle_seconds", idle_seconds, "how long a round lasts in which nobody can be reached").above(0);
-  visitor.field("scale_depth", scale_depth, "models of other depth than the profile's: by the share that trains");
+  visitor.field("idle_seconds", idle_seconds, "length of a round without reachable clients, in seconds").above(0);
+  visitor.field("scale_depth", scale_depth, "use profiles of models with another number of layers, by relative depth");
 }
 
 Fleet::Fleet(const EmulationConfig& config, std::uint64_t seed)

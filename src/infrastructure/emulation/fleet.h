@@ -11,38 +11,38 @@
 
 namespace chorus {
 
-/// Some of the clients have this device.
+/// A share of the clients with one kind of device.
 struct FleetPart {
   std::string profile = "jetson_tx2";  ///< a name of `chorus list device`, or a YAML file
-  double share = 1;                    ///< of the clients, in proportion to the others' shares
+  double share = 1;                    ///< share of the clients, relative to the other shares
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Devices that are slower than their profile says.
+/// Devices that are slower than their profile.
 struct StragglerConfig {
-  double share = 0;     ///< of the clients are slow in every round
-  double slowdown = 4;  ///< so many times slower they compute
-  double jitter = 0;    ///< of every client and round: standard deviation of the logarithm of a factor around 1
+  double share = 0;     ///< share of the clients that are slow in every round
+  double slowdown = 4;  ///< factor on their computing time
+  double jitter = 0;    ///< per client and round: standard deviation of the logarithm of a factor around 1
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// The key `emulation` of an experiment: whose clock the run is told on (docs/emulation.md).
+/// Settings for the emulated device clock: the key `emulation` of an experiment (docs/explanation/emulation.md).
 struct EmulationConfig {
   std::vector<FleetPart> fleet = {{}};
   BandwidthConfig bandwidth = {};
   StragglerConfig stragglers = {};
   double dropout = 0;                   ///< probability that a client vanishes in a round
-  std::optional<double> deadline = {};  ///< seconds after which the server does not wait for an answer
-  double over_selection = 1;            ///< ask so many times more clients, take those that answer first
-  double idle_seconds = 60;             ///< how long a round lasts in which nobody can be reached
-  bool scale_depth = false;             ///< models of other depth than the profile's: by the share of layers that train
+  std::optional<double> deadline = {};  ///< seconds after which the server stops waiting for replies
+  double over_selection = 1;            ///< ask this many times more clients and use the first replies
+  double idle_seconds = 60;             ///< length of a round without reachable clients
+  bool scale_depth = false;             ///< use a profile of a model with another number of layers, by relative depth
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Which device, link and luck each client has: a function of (seed, round, client), nothing is stored for a client.
+/// The device, link and random events of each client: a function of (seed, round, client), without stored state.
 /// Thread-safe.
 ///
 ///     const Fleet fleet(config.emulation, seed);
@@ -62,11 +62,11 @@ class Fleet {
   const std::vector<DeviceProfile>& profiles() const { return profiles_; }
   const DeviceProfile& profile(ClientId client) const;
   double slowdown(ClientId client, std::uint64_t round) const;
-  /// After which share of its time the client vanishes in this round, if it does.
+  /// The share of its time after which the client vanishes in this round, if it does.
   std::optional<double> dropout(ClientId client, std::uint64_t round) const;
 
   Cost cost(const Moment& moment, EmulatedWork work, const ClientLoad& load) const;
-  /// ConfigError when one of the profiles cannot tell how long such work takes.
+  /// ConfigError when a profile has no values for such work.
   void check_work(EmulatedWork work) const;
 
  private:

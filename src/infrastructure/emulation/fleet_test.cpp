@@ -81,7 +81,7 @@ TEST_F(FleetTest, AProfileIsAFileOfItsOwn) {
   EXPECT_DOUBLE_EQ(cost.seconds, 68);
   EXPECT_DOUBLE_EQ(cost.joules, 5 * 60 + 8);
   EXPECT_DOUBLE_EQ(cost.memory, 2e9);
-  // It comes back as it was written.
+  // Round trip.
   const DeviceProfile again = find_profile(file("again.yaml", config_to_yaml(profile, "device_profile")));
   EXPECT_EQ(config_to_yaml(again), config_to_yaml(profile));
 }
@@ -99,11 +99,11 @@ TEST_F(FleetTest, ADepthThatIsMissingIsNamed) {
   const DeviceProfile profile = find_profile(profile_file());
   EXPECT_THAT(message([&] { profile.at(kWhole, 3, 4); }),
               AllOf(HasSubstr("slowpoke"), HasSubstr("depth 3"), HasSubstr("0, 2, 4")));
-  EXPECT_THAT(message([&] { profile.at(kWholeCached, 2, 4); }), HasSubstr("no numbers for full, cached"));
+  EXPECT_THAT(message([&] { profile.at(kWholeCached, 2, 4); }), HasSubstr("no values for full, cached"));
   EXPECT_THAT(message([&] { profile.at(kWhole, 5, 4); }), HasSubstr("depth 5"));
   EXPECT_THAT(message([&] { profile.at(kWhole, 1, 2); }), AllOf(HasSubstr("4 layers"), HasSubstr("scale_depth")));
   EXPECT_THROW(profile.at(kWhole, 3, 4), ConfigError);
-  // The same share of the layers, where the user wants that: 1 of 2 is 2 of 4, 3 of 8 lies between 0 and 2.
+  // scale_depth uses the relative depth: 1 of 2 is 2 of 4, 3 of 8 is between 0 and 2.
   EXPECT_DOUBLE_EQ(profile.at(kWhole, 1, 2, true).seconds, 2);
   EXPECT_DOUBLE_EQ(profile.at(kWhole, 3, 8, true).seconds, 1.75);
   EXPECT_DOUBLE_EQ(*profile.at(kWhole, 6, 8, true).memory, 1.5e9);
@@ -121,7 +121,7 @@ TEST_F(FleetTest, MistakesInAProfileAreNamed) {
   EXPECT_THAT(message([&] { find_profile(file("c.yaml", "name: x\nfull: {depths: [0, 1], seconds: [1]}\n")); }),
               HasSubstr("2 depths, but 1 seconds"));
   EXPECT_THAT(message([&] { find_profile(file("d.yaml", "name: x\nfull: {depths: [2, 1], seconds: [1, 2]}\n")); }),
-              HasSubstr("rise"));
+              HasSubstr("ascend"));
   EXPECT_THAT(message([&] { find_profile(file("e.yaml", "name: x\nfull: {seconds: [1, -2]}\n")); }), HasSubstr("-2"));
   EXPECT_THAT(message([&] { find_profile(file("f.yaml", "name: x\nlayers: 2\nfull: {seconds: [1, 2, 3, 4]}\n")); }),
               HasSubstr("depth 3 of a model with 2 layers"));
@@ -208,7 +208,7 @@ TEST_F(FleetTest, BandwidthFromATrace) {
   EXPECT_DOUBLE_EQ(trace.transfer(5e6, 60), 5);
   EXPECT_DOUBLE_EQ(trace.transfer(0, 15), 0);
   const Fleet fleet(config("{bandwidth: {kind: trace, shift: false, trace: '" + path + "'}}"), 3);
-  // Down from second 8 on, up behind it.
+  // Download from second 8 on, then upload.
   const Cost cost = fleet.cost({1, 1, 8}, {}, {.batches = 0, .bytes_down = 5e6, .bytes_up = 4e6});
   EXPECT_DOUBLE_EQ(cost.seconds, 12.75 + 1);
   const Fleet shifted(config("{bandwidth: {kind: trace, trace: '" + path + "'}}"), 3);
@@ -222,15 +222,15 @@ TEST_F(FleetTest, DamagedTracesAreNamedByLine) {
     EXPECT_THROW(BandwidthTrace::read(path), DataError);
     return message([&] { BandwidthTrace::read(path); });
   };
-  EXPECT_THAT(read(""), HasSubstr("no line"));
-  EXPECT_THAT(read("seconds,mbps\n"), HasSubstr("no line"));
+  EXPECT_THAT(read(""), HasSubstr("has no lines"));
+  EXPECT_THAT(read("seconds,mbps\n"), HasSubstr("has no lines"));
   EXPECT_THAT(read("0,1\n"), HasSubstr("bad.csv:1"));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n10"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("cut off")));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n10,"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("cut off")));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n10"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("truncated")));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n10,"), AllOf(HasSubstr("bad.csv:3"), HasSubstr("truncated")));
   EXPECT_THAT(read("seconds,mbps\n0,-1\n"), AllOf(HasSubstr("bad.csv:2"), HasSubstr("negative")));
-  EXPECT_THAT(read("seconds,mbps\n0,1\n0,2\n"), HasSubstr("rise"));
+  EXPECT_THAT(read("seconds,mbps\n0,1\n0,2\n"), HasSubstr("ascend"));
   EXPECT_THAT(read("seconds,mbps\n5,1\n"), HasSubstr("second 0"));
-  EXPECT_THAT(read("seconds,mbps\n0,0\n9,0\n"), HasSubstr("nothing ever moves"));
+  EXPECT_THAT(read("seconds,mbps\n0,0\n9,0\n"), HasSubstr("all speeds are 0"));
   EXPECT_THAT(read("seconds,mbps\n0,nan\n"), HasSubstr("bad.csv:2"));
   EXPECT_THROW(BandwidthTrace::read(folder_ / "nowhere.csv"), DataError);
 }

@@ -1,4 +1,4 @@
-// The numbers of paper 003 and of REFERENCE 4.4 and 7.4, to the last printed digit, out of the emulator.
+// The emulator reproduces the values of Cai et al. 2023 and its notebooks to the last printed digit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,16 +15,16 @@ constexpr TuningWay kFullWay{TuningWay::Method::kFull, false};
 constexpr TuningWay kAdapterWay{TuningWay::Method::kAdapter, false};
 constexpr TuningWay kCachedWay{TuningWay::Method::kAdapter, true};
 
-// Trainable parameters of BERT-base in millions, by depth (REFERENCE 4.4). The last one includes the embeddings.
+// Trainable parameters of BERT-base in millions, by depth. The last one includes the embeddings.
 constexpr double kMillions[] = {.6, 7.7, 14.8, 21.9, 29.0, 36.0, 43.1, 50.2, 57.3, 64.4, 71.5, 78.6, 109.5};
-// Adapters and head (REFERENCE 4.4): 0.02 + d * 0.0125 * w / 8, the stack having at most 64 / 8 units (4.3).
+// Adapters and head: 0.02 + d * 0.0125 * w / 8, with a stack of at most 64 / 8 units.
 double adapter_millions(int depth, int width) { return 0.02 + depth * 0.0125 * std::min(width, 64) / 8; }
 
 struct DataSet {
   const char* name;
-  double batches;       // of a round (4.3)
-  std::int64_t length;  // tokens (4.5)
-  int freeze_depth;     // of LF and LFQ: the oracle's
+  double batches;       // per round
+  std::int64_t length;  // tokens
+  int freeze_depth;     // of LF and LFQ: from the paper's oracle
 };
 const DataSet k20News{"20news", 29, 256, 2}, kAgNews{"agnews", 30, 64, 2}, kSemEval{"semeval", 20, 64, 6},
     kOnto{"onto", 20, 256, 6};
@@ -33,7 +33,7 @@ struct Method {
   TuningWay way;
   int depth;
   double millions;  // of parameters that travel, each 4 bytes
-  double packed;    // how many times smaller quantisation makes them (4.4: FTQ 4; LFQ 8 up to depth 2, else 4)
+  double packed;    // compression ratio of quantization (FTQ 4; LFQ 8 up to depth 2, else 4)
 };
 Method fine_tuning() { return {kFullWay, 12, kMillions[12], 1}; }
 Method fine_tuning_quantised() { return {kFullWay, 12, kMillions[12], 4}; }
@@ -53,7 +53,7 @@ Cost round_cost(const Method& method, const DataSet& data, const std::string& de
   return cost_of({.profile = profile, .work = work, .load = {data.batches, bytes, bytes}, .link = link});
 }
 
-// Many rounds alike, or one after the other.
+// Identical rounds, or a sequence of rounds.
 Cost operator*(double rounds, Cost cost) {
   for (double* number :
        {&cost.seconds, &cost.compute_seconds, &cost.network_seconds, &cost.joules, &cost.bytes_down, &cost.bytes_up}) {
@@ -71,7 +71,7 @@ Cost operator+(Cost a, const Cost& b) {
   return a;
 }
 
-// 88.445 is no binary number; as in the tables, such a tie goes up.
+// 88.445 is not exact in binary; as in the tables, such a tie rounds up.
 std::string digits(double value, int places) { return fmt::format("{:.{}f}", value * (1 + 1e-12), places); }
 std::string hours(const Cost& cost, int places) { return digits(cost.seconds / 3600, places); }
 std::string gigabytes(const Cost& cost, int places) {  // the notebooks divide megabytes by 1024
@@ -95,13 +95,13 @@ TEST(PaperNumbers, SecondsPerRound) {
   }
 }
 
-// Rounds to 99 % of the target (REFERENCE 4.4) times the seconds of a round are the hours of the paper's Table 5.
+// Rounds to 99 % of the target times the seconds of a round are the hours of the paper's Table 5.
 TEST(PaperNumbers, HoursToTheTarget) {
   struct Row {
     DataSet data;
     double ft, ftq, lf, lfq;                                  // rounds
     const char *ft_hours, *ftq_hours, *lf_hours, *lfq_hours;  // Table 5, 99 %
-    const char* exact_ft;                                     // 4.4, "unrounded"
+    const char* exact_ft;                                     // unrounded
   };
   for (const Row& row : {Row{k20News, 171, 171, 481, 531, "44.0", "12.7", "18.5", "5.2", "43.952"},
                          Row{kAgNews, 126, 141, 281, 281, "31.1", "9.1", "9.6", "1.6", "31.106"},
@@ -115,7 +115,7 @@ TEST(PaperNumbers, HoursToTheTarget) {
   }
 }
 
-// AdaFL's run: the configurations that won and the round each ended in (REFERENCE 4.3). The round in which the target
+// AdaFL's run: the configurations that won and the round each ended in. The round in which the target
 // was met is in no table; there is exactly one that gives the paper's hours, and it gives traffic, energy, devices and
 // bandwidths as well.
 struct Winners {
@@ -157,7 +157,7 @@ TEST(PaperNumbers, AdaFlsHoursAndSpeedUps) {
   check(kAgNews, adafl_until(kAgNewsWinners, 578, kAgNews), 126, "0.2408", 4, "129.2");
   check(kSemEval, adafl_until(kSemEvalWinners, 2099, kSemEval), 506, "2.332", 3, "53.3");
   // Table 5 has AdaFL's batches of OntoNotes at a quarter of their length, FT's at their full one. The device notebook
-  // has both at the full length, and comes to 10.40 hours (REFERENCE 7.4, "inconsistency"): it is the same round.
+  // has both at the full length, and comes to 10.40 hours: it is the same round.
   DataSet short_onto = kOnto;
   short_onto.length = 64;
   const Cost onto = adafl_until(kOntoWinners, 2754, short_onto);
@@ -229,7 +229,7 @@ TEST(PaperNumbers, SpeedUpByBandwidth) {
   EXPECT_EQ(speed_up(kSemEval, 506, kSemEvalWinners, 2099, 0.1), "112.5");
 }
 
-// What the activation cache saves of a batch (REFERENCE 4.4, last row; 7.4).
+// The share of a batch that the activation cache saves.
 TEST(PaperNumbers, CacheSpeedUpByDepth) {
   const DeviceProfile tx2 = find_profile("jetson_tx2");
   const char* ratios[] = {"28.50", "6.33", "3.50", "2.44", "1.97", "1.67", "1.46",
@@ -240,7 +240,7 @@ TEST(PaperNumbers, CacheSpeedUpByDepth) {
   }
 }
 
-// Table 1 of the paper: adapters of width 32 in every layer, 2mn + n + m numbers each, and a head for 20 labels.
+// Table 1 of the paper: adapters of width 32 in every layer, 2mn + n + m parameters each, and a head for 20 labels.
 TEST(PaperNumbers, ParametersOfAdapters) {
   const auto count = [](int layers, int width) { return layers * (2 * width * 768 + 768 + width) + 768 * 20; };
   EXPECT_EQ(count(12, 32), 614784);

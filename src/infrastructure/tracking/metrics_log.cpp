@@ -41,10 +41,10 @@ bool reserved(const std::string& name) { return name == "kind" || name == "round
 
 struct Lines {
   std::vector<Event> events;
-  bool clean = true;  // every line is ended
+  bool clean = true;  // every line is complete
 };
 
-/// A last line without its end counts when it is whole.
+/// A last line without a line end counts when it parses.
 Lines read_lines(const fs::path& path, bool keep_unended) {
   Lines lines;
   if (!fs::exists(path)) return lines;
@@ -90,7 +90,7 @@ std::string event_line(const Event& event) {
 
 Event parse_event(std::string_view line, const std::string& where) {
   const auto wrong = [&](std::string_view what) {
-    return DataError(fmt::format("{}: is no event of a run: {}", where, what));
+    return DataError(fmt::format("{}: is not an event of a run: {}", where, what));
   };
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) throw wrong("not a JSON object");
@@ -137,7 +137,7 @@ void MetricsLog::record(const Event& event) {
     if (done < 0) {
       const int error = errno;
       if (known && ::ftruncate(descriptor_, before.st_size) != 0) {
-        // The half line stays: readers pass over it, and cut_events_after removes it.
+        // The partial line stays: readers skip it, and cut_events_after removes it.
       }
       throw WorldError(fmt::format("{}: cannot be written: {}", path_.string(), reason(error)));
     }

@@ -10,17 +10,17 @@
 
 namespace chorus {
 
-/// The event with the time of now, when it has none.
+/// The event with the current time, if it has none.
 Event stamped(Event event);
 
 /// An event as one line of JSON, without the line's end. Whole numbers are written without a point, non-finite ones as
 /// null (and read back as NaN).
 std::string event_line(const Event& event);
-/// DataError that starts with `where` when the line is no event.
+/// DataError starting with `where` when the line is not an event.
 Event parse_event(std::string_view line, const std::string& where);
 
-/// `metrics.jsonl`: one event a line, each handed to the operating system when it is recorded, so that killing the
-/// process loses at most the line that is being written.
+/// `metrics.jsonl`: one event per line, each passed to the operating system at once, so that killing the process loses
+/// at most the line being written.
 ///
 ///     MetricsLog log(run.metrics());
 ///     log.record({"evaluation", 5, {{"accuracy", 0.8}}, {{"split", "test"}}});
@@ -31,7 +31,7 @@ class MetricsLog final : public Tracker {
   MetricsLog& operator=(const MetricsLog&) = delete;
   ~MetricsLog() override;
 
-  /// WorldError when the disk is full; what was written of the line is taken back.
+  /// WorldError when the disk is full; a partial line is removed.
   void record(const Event& event) override;
 
  private:
@@ -39,11 +39,11 @@ class MetricsLog final : public Tracker {
   int descriptor_ = -1;
 };
 
-/// The events of a file, without a last line that has no end (it is being written, or its writer was killed). No file:
-/// none. DataError for a line that is no event.
+/// The events of a file, without an incomplete last line (it is being written, or its writer was killed). Empty when
+/// the file is missing. DataError for a line that is not an event.
 std::vector<Event> read_events(const std::filesystem::path& path);
 
-/// Keeps the events up to `round`, `run_finished` excepted, in one step; returns them.
+/// Atomically keeps the events up to `round`, without `run_finished`; returns them.
 std::vector<Event> cut_events_after(const std::filesystem::path& path, std::int64_t round);
 
 }  // namespace chorus

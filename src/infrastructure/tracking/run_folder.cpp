@@ -64,7 +64,7 @@ RunLock lock_run(const fs::path& folder, const fs::path& shown) {
                               shown.string())};
 }
 
-/// Removed again unless it was renamed into place.
+/// Removed unless it was renamed into place.
 struct Draft {
   fs::path path;
   bool placed = false;
@@ -84,7 +84,7 @@ struct Draft {
     std::error_code ignored;
     fs::remove_all(path, ignored);
   }
-  /// False when something is there already.
+  /// False when the target exists.
   bool place(const fs::path& target) {
     if (::rename(path.c_str(), target.c_str()) == 0) return placed = true;
     if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR) return false;
@@ -110,11 +110,11 @@ class TrackerList final : public Tracker {
 ConfigError taken(const fs::path& target) {
   if (fs::exists(target / "run.json")) {
     return ConfigError(
-        fmt::format("{0}: is a run already, and nothing is overwritten; go on with it by 'chorus resume "
+        fmt::format("{0}: is already a run, which is not overwritten; continue it with 'chorus resume "
                     "{0}', or give another name, or remove it",
                     target.string()));
   }
-  return ConfigError(fmt::format("{}: exists already and is not empty; give another name", target.string()));
+  return ConfigError(fmt::format("{}: exists already and is not empty; use another name", target.string()));
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ RunFolder RunFolder::create(const NewRun& run) {
 }
 
 RunFolder RunFolder::open(const fs::path& folder) {
-  (void)read_run_info(folder);  // says what is wrong before a lock file is made
+  (void)read_run_info(folder);  // reports errors before a lock file is created
   RunLock lock = lock_run(folder, folder);
   return {folder, read_run_info(folder), std::move(lock)};
 }
@@ -181,16 +181,16 @@ RunInfo read_run_info(const fs::path& folder) {
     throw DataError(fmt::format("{}: {}", folder.string(),
                                 fs::exists(folder) ? "is a file; name the folder of a run" : "no such run folder"));
   }
-  if (!fs::exists(path)) throw DataError(fmt::format("{}: is no run folder: it has no run.json", folder.string()));
+  if (!fs::exists(path)) throw DataError(fmt::format("{}: is not a run folder: it has no run.json", folder.string()));
   const Json json = Json::parse(read_file(path, std::uint64_t{1} << 20), nullptr, false);
   if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer())
-    throw DataError(fmt::format("{}: is damaged, or no file of Chorus", path.string()));
+    throw DataError(fmt::format("{}: is damaged, or not a file of Chorus", path.string()));
   if (json["format"] != kRunFormat) {
     const std::string writer = json.contains("chorus_version") && json["chorus_version"].is_string()
                                    ? " by Chorus " + json["chorus_version"].get<std::string>()
                                    : "";
     throw DataError(
-        fmt::format("{}: is a run folder of format {}, written{}, and this program knows format {}; use the version "
+        fmt::format("{}: is a run folder of format {}, written{}, but this program reads format {}; use the version "
                     "that made it, or "
                     "start a new run from its config.yaml",
                     folder.string(), json["format"].dump(), writer, kRunFormat));

@@ -13,10 +13,10 @@
 
 namespace chorus {
 
-/// What a run folder looks like; raised when an older program could not go on with a newer folder or the other way.
+/// The format version of run folders, raised on every incompatible change.
 inline constexpr int kRunFormat = 2;
 
-/// `run.json`: what is known when a run starts. Says nothing about the machine or the user.
+/// `run.json`: what is known at the start of a run. Contains nothing about the machine or the user.
 struct RunInfo {
   std::string name{};
   std::string command{};         ///< as typed
@@ -26,7 +26,7 @@ struct RunInfo {
   std::string started{};  ///< UTC, "2026-01-31T08:30:00Z"; empty: now
 };
 
-/// How to make a run folder: at `folder` exactly, or in `parent` as `name`, or as the first free `experiment-001`,
+/// Where to create a run folder: at `folder`, or in `parent` as `name`, or as the first free `experiment-001`,
 /// `experiment-002`, ... in `parent`.
 struct NewRun {
   std::filesystem::path folder{};
@@ -37,9 +37,9 @@ struct NewRun {
   RunInfo info{};             ///< its name is set from the folder
 };
 
-/// One run's folder (docs/formats.md, "Run folders"), locked for this process as long as the object lives. It appears
-/// in one step, with `config.yaml` and `run.json` in it, and nothing that exists is ever overwritten. All files but the
-/// event logs are replaced atomically; a full disk is a WorldError and leaves what was there.
+/// The folder of one run (docs/reference/formats.md, "Run folders"), locked by this process while the object lives. It
+/// is created atomically with `config.yaml` and `run.json`, and nothing is ever overwritten by another run. All files
+/// except the event logs are replaced atomically; a full disk is a WorldError and leaves the old files.
 ///
 ///     RunFolder run = RunFolder::create({.experiment = "fedavg", .config_yaml = yaml, .info = info});
 ///     auto tracker = run.tracker(0);
@@ -50,9 +50,9 @@ struct NewRun {
 /// Resuming: open, find the last checkpoint, then `tracker(checkpoint.round)`.
 class RunFolder {
  public:
-  /// ConfigError when the folder exists and is not empty, or a name is no plain name.
+  /// ConfigError when the folder exists and is not empty, or a name is not a plain name.
   static RunFolder create(const NewRun& run);
-  /// DataError when this is no run folder or one of another format version; WorldError when another process has it.
+  /// DataError when this is not a run folder or has another format version; WorldError when another process holds it.
   static RunFolder open(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
@@ -62,11 +62,11 @@ class RunFolder {
   std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }  ///< for CheckpointStore
   std::filesystem::path clients() const { return path_ / "clients"; }          ///< for ClientStateStore
-  std::filesystem::path model() const { return path_ / "model"; }              ///< the caller writes it
+  std::filesystem::path model() const { return path_ / "model"; }              ///< written by the caller
 
-  /// Writes `metrics.jsonl`, and what the named trackers write (nothing given: all that this build has). Forgets every
-  /// event after `round` first, and a half line that a killed process left: 0 for a new run, the checkpoint's round
-  /// when resuming. An old `summary.json` goes too: the run is not finished any more.
+  /// Writes `metrics.jsonl`, and the files of the named trackers (none given: all of this build). First drops every
+  /// event after `round` and a partial line of a killed process: 0 for a new run, the checkpoint's round when resuming.
+  /// Removes an old `summary.json`, because the run is no longer finished.
   std::unique_ptr<Tracker> tracker(std::int64_t round,
                                    const std::optional<std::vector<std::string>>& names = std::nullopt);
 
@@ -80,7 +80,7 @@ class RunFolder {
   RunLock lock_;
 };
 
-/// Reads `run.json` without locking, also of a run that is going on. Errors: as RunFolder::open.
+/// Reads `run.json` without locking, also of a running run. Errors as for RunFolder::open.
 RunInfo read_run_info(const std::filesystem::path& folder);
 
 }  // namespace chorus

@@ -34,7 +34,7 @@ Scores scores_of(const Json& json) {
   return scores;
 }
 
-// One list for writing and reading.
+// Shared by writing and reading.
 constexpr std::pair<const char*, double EmulatedTotals::*> kEmulatedNames[] = {
     {"emulated_seconds", &EmulatedTotals::seconds},
     {"emulated_joules", &EmulatedTotals::joules},
@@ -161,15 +161,16 @@ std::string to_json(const RunSummary& summary) {
 
 RunSummary parse_run_summary(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("format")) throw DataError(fmt::format("{}: is no summary of a run", where));
+  if (!json.is_object() || !json.contains("format"))
+    throw DataError(fmt::format("{}: is not a summary of a run", where));
   if (json["format"] != kSummaryFormat) {
     throw DataError(
-        fmt::format("{}: is of format {}, and this program reads {}", where, json["format"].dump(), kSummaryFormat));
+        fmt::format("{}: has format {}, but this program reads {}", where, json["format"].dump(), kSummaryFormat));
   }
   try {
     return summary_of(json);
   } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: is no summary of a run: {}", where, error.what()));
+    throw DataError(fmt::format("{}: is not a summary of a run: {}", where, error.what()));
   }
 }
 

@@ -13,14 +13,14 @@ namespace chorus {
 
 using Scores = std::map<std::string, double>;
 
-/// One segment of time of a continual run, or one stage of any other that has several.
+/// One time segment of a continual run, or one stage of another run with several.
 struct PhaseSummary {
   std::string name{};
   std::int64_t first_round = 1, rounds = 0;
   Scores last{}, best{};
 };
 
-/// Scores of a tenth of the devices, by how much text they have (paper 002, section 4).
+/// Scores of a decile of the devices by amount of text (Dupuy et al. 2022, section 4).
 struct DecileSummary {
   std::string name{};
   std::int64_t clients = 0;
@@ -46,7 +46,7 @@ struct RunSummary {
   bool higher_is_better = true;  ///< false for losses and perplexity
   std::optional<double> target{};
   std::optional<std::int64_t> rounds_to_target{};  ///< the first evaluated round that met the target
-  std::int64_t rounds = 0;                         ///< finished ones
+  std::int64_t rounds = 0;                         ///< finished rounds
   std::int64_t best_round = 0;
   Scores last{}, best{};  ///< of the main test set; `best` are all scores of the round with the best main one
   double examples = 0, bytes_up = 0, bytes_down = 0;  ///< trained on, and moved, by all clients in all rounds
@@ -59,9 +59,9 @@ struct RunSummary {
 };
 
 std::string to_json(const RunSummary& summary);
-/// DataError, starting with `where`, for anything that `to_json` does not write.
+/// DataError starting with `where` for anything that `to_json` does not write.
 RunSummary parse_run_summary(const std::string& json, const std::string& where);
-/// The run's summary; nothing when it is not finished.
+/// The run's summary; nullopt when it is not finished.
 std::optional<RunSummary> read_run_summary(const std::filesystem::path& run_folder);
 
 }  // namespace chorus

@@ -67,10 +67,12 @@ TEST_F(Tracking, RefusesNamesThatAreTaken) {
 TEST_F(Tracking, LinesThatAreNoEventsAreRefusedWithTheirPlace) {
   for (const char* line : {"", "{", "[]", "3", R"({"kind":"a"})", R"({"round":1})", R"({"kind":1,"round":1})",
                            R"({"kind":"a","round":1.5})", R"({"kind":"a","round":1,"x":[1]})", "\xff\xfe"}) {
-    EXPECT_THAT(message_of<DataError>([&] { (void)parse_event(line, "m.jsonl:7"); }), HasSubstr("m.jsonl:7: is no"));
+    EXPECT_THAT(message_of<DataError>([&] { (void)parse_event(line, "m.jsonl:7"); }),
+                HasSubstr("m.jsonl:7: is not an event"));
   }
   append("{\"kind\":\"a\",\"round\":1}\nnonsense\n{\"kind\":\"a\",\"round\":2}\n");
-  EXPECT_THAT(message_of<DataError>([&] { (void)read_events(metrics_); }), HasSubstr("metrics.jsonl:2: is no"));
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_events(metrics_); }),
+              HasSubstr("metrics.jsonl:2: is not an event"));
   EXPECT_THROW(cut_events_after(metrics_, 1), DataError);
 }
 
@@ -92,7 +94,7 @@ TEST_F(Tracking, CutsWhatCameAfterTheCheckpointAndMendsATornLine) {
   EXPECT_TRUE(read_events(folder_ / "none").empty());
 }
 
-// A writer that is killed leaves whole lines and at most one torn one, whatever the moment.
+// A writer killed at any moment leaves complete lines and at most one partial line.
 TEST_F(Tracking, SurvivesSigkill) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const pid_t child = ::fork();
@@ -217,7 +219,7 @@ TEST_F(Tracking, SaysWhatIsNoRunFolder) {
   EXPECT_FALSE(fs::exists(folder_ / "lock"));
   std::ofstream(folder_ / "run.json") << R"({"format": 3, "chorus_version": "9.1"})";
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_); }),
-              testing::AllOf(HasSubstr("run folder of format 3, written by Chorus 9.1"), HasSubstr("knows format 2")));
+              testing::AllOf(HasSubstr("run folder of format 3, written by Chorus 9.1"), HasSubstr("reads format 2")));
   for (const char* text :
        {"", "\x1f\x8b", "[]", "{}", R"({"format": "1"})", R"({"format": 2})", R"({"format": 2, "name": 3})"}) {
     std::ofstream(folder_ / "run.json", std::ios::trunc) << text;
@@ -263,7 +265,7 @@ TEST_F(Tracking, SummariesComeBackAsTheyWere) {
   for (std::size_t length = 0; length + 2 < json.size(); length += 13)
     EXPECT_THROW(parse_run_summary(json.substr(0, length), "here"), DataError);
   EXPECT_THAT(message_of<DataError>([] { (void)parse_run_summary(R"({"format": 3})", "here"); }),
-              HasSubstr("here: is of format 3"));
+              HasSubstr("here: has format 3"));
   EXPECT_THROW(parse_run_summary(R"({"format": 1, "status": []})", "here"), DataError);
 }
 

@@ -23,7 +23,7 @@ using std::chrono::year_month;
 using std::chrono::year_month_day;
 
 constexpr std::int64_t kDay = 86'400;
-// Years 1 to 9999, which every calendar function can take.
+// Years 1 to 9999, which every calendar function accepts.
 constexpr std::int64_t kFirstDate = -62'135'596'800;
 constexpr std::int64_t kLastDate = 253'402'300'799;
 
@@ -38,7 +38,8 @@ std::int64_t parsed(const std::string& text, const char* key) {
 year_month month_of(std::int64_t time) {
   if (time < kFirstDate || time > kLastDate) {
     throw DataError(fmt::format(
-        "the time {} is no date in seconds since 1970, so there are no months; cut by duration, count or cuts", time));
+        "the time {} is not a date in seconds since 1970, so there are no months; use by: duration, count or cuts",
+        time));
   }
   const year_month_day date(std::chrono::floor<days>(sys_seconds(std::chrono::seconds(time))));
   return date.year() / date.month();
@@ -48,7 +49,7 @@ std::int64_t begin_of(year_month month) {
   return sys_seconds(sys_days(month / std::chrono::day{1})).time_since_epoch().count();
 }
 
-/// The examples that may be used, and what of them is known.
+/// The usable examples with their times.
 struct Examples {
   std::vector<ExampleId> ids;
   std::vector<ClientId> owners;
@@ -58,7 +59,7 @@ struct Examples {
     for (std::size_t client = 0; client < lists.clients(); ++client) {
       for (const ExampleId id : lists[client]) {
         if (id >= all.size())
-          throw DataError(fmt::format("example {} is not in the data, which has {}", id, all.size()));
+          throw DataError(fmt::format("example {} does not exist; the data has {} examples", id, all.size()));
         if (all[id] == kNoTime) {
           throw DataError(
               fmt::format("example {} (of client {}) has no time; segments need one for every example", id, client));
@@ -114,10 +115,11 @@ std::vector<std::int64_t> month_edges(const TimeSegmentsConfig& config, const Pe
   }
   std::reverse(edges.begin(), edges.end());
   if (edges.size() <= wanted) {
-    throw ConfigError(fmt::format(
-        "{} segments of {} months are asked for, but the training data, from {} to {}, has only {}; set segments to {}",
-        wanted, config.months, time_text(period.times.front()), time_text(period.end), edges.size() - 1,
-        edges.size() - 1));
+    throw ConfigError(
+        fmt::format("{} segments of {} months are configured, but the training data, from {} to {}, has only {}; set "
+                    "segments to {}",
+                    wanted, config.months, time_text(period.times.front()), time_text(period.end), edges.size() - 1,
+                    edges.size() - 1));
   }
   return edges;
 }
@@ -162,7 +164,7 @@ std::vector<std::int64_t> edges_of(const TimeSegmentsConfig& config, const Perio
   return edges;
 }
 
-/// Where training ends when neither the configuration nor the partition says what the test data is.
+/// The end of training when neither the configuration nor the partition defines the test data.
 std::int64_t natural_end(const TimeSegmentsConfig& config, const std::vector<std::int64_t>& times) {
   if (config.by == SegmentRule::kCuts) {
     throw ConfigError("by: cuts needs test_from, or a partition that has a test split");
@@ -182,7 +184,7 @@ std::int64_t natural_end(const TimeSegmentsConfig& config, const std::vector<std
 }  // namespace
 
 std::string time_text(std::int64_t time) {
-  // Small numbers are an order, not a date in 1970.
+  // Small values are an order, not a date in 1970.
   if (time < kFirstDate || time > kLastDate || (time >= 0 && time < 1000 * kDay)) return std::to_string(time);
   const sys_seconds point{std::chrono::seconds(time)};
   const auto day = std::chrono::floor<days>(point);
@@ -201,17 +203,17 @@ void TimeSegmentsConfig::describe(ConfigVisitor& v) {
            {"duration", SegmentRule::kDuration},
            {"count", SegmentRule::kCount},
            {"cuts", SegmentRule::kCuts}},
-          "how the training period is cut: calendar months, equal time, equal numbers of examples, given times");
-  v.field("segments", segments, "how many segments; by months 0 means as many as there are; cuts tell it themselves")
+          "how the training period is cut: calendar months, equal durations, equal example counts, given times");
+  v.field("segments", segments, "number of segments; by months, 0 means all; ignored with cuts")
       .at_least(0)
       .at_most(100'000);
-  v.field("months", months, "by months: calendar months a segment").at_least(1).at_most(1200);
-  v.field("cuts", cuts, "by cuts: where the second, third, ... segment begins (2004-11-15, or seconds since 1970)");
-  v.field("from", from, "what is older is not used");
-  v.field("test_from", test_from, "where training ends and the test period begins");
-  v.field("test_until", test_until, "what is later is not used");
+  v.field("months", months, "by months: calendar months per segment").at_least(1).at_most(1200);
+  v.field("cuts", cuts, "by cuts: start of the second, third, ... segment (2004-11-15, or seconds since 1970)");
+  v.field("from", from, "ignore older examples");
+  v.field("test_from", test_from, "end of training and start of the test period");
+  v.field("test_until", test_until, "ignore later examples");
   v.check([this]() -> std::string {
-    if ((by == SegmentRule::kCuts) == cuts.empty()) return "cuts go with by: cuts, and by: cuts needs some";
+    if ((by == SegmentRule::kCuts) == cuts.empty()) return "cuts and by: cuts need each other; set both or neither";
     if ((by == SegmentRule::kDuration || by == SegmentRule::kCount) && segments < 1)
       return "segments must be at least 1";
     return "";
@@ -232,9 +234,10 @@ ClientLists TimeSegments::united() const {
 
 TimeSegments time_segments(const Partition& partition, std::span<const std::int64_t> times,
                            const TimeSegmentsConfig& config) {
-  if (times.empty()) throw DataError("the data has no time column, so it cannot be cut into segments of time");
+  if (times.empty())
+    throw DataError("the data has no time column, so it cannot be cut into time segments; set data.columns.time");
   if (config.segments < (config.by == SegmentRule::kMonths ? 0 : 1) || config.months < 1) {
-    throw ConfigError("segments and months must be at least 1 (by months, 0 segments: as many as there are)");
+    throw ConfigError("segments and months must be at least 1 (by months, 0 segments means all)");
   }
   const bool own_test = !config.test_from && partition.test.total() > 0;
   Examples examples;
@@ -246,7 +249,7 @@ TimeSegments time_segments(const Partition& partition, std::span<const std::int6
   const std::int64_t until = config.test_until ? parsed(*config.test_until, "test_until") : kForever;
   Period period;
   period.times = examples.sorted(from, until);
-  if (period.times.empty()) throw DataError("no training example lies between the times from and test_until");
+  if (period.times.empty()) throw DataError("no training example lies between from and test_until; change them");
   const std::int64_t newest = period.times.back();
   const std::int64_t last = config.test_until ? until : newest + 1;  // sorted() leaves out kForever itself
   period.first = config.from ? from : period.times.front();

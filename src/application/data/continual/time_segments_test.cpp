@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 
 std::int64_t at(const std::string& text) { return parse_time(text, "test"); }
 
-/// A year of one message a day, dealt to three clients in turn; client 2 writes from July only.
+/// A year of one message per day, dealt to three clients in turn; client 2 writes from July only.
 class Year : public testing::Test {
  protected:
   void SetUp() override {
@@ -131,8 +131,8 @@ TEST_F(Year, SaysWhatIsWrong) {
   fails("{by: cuts, cuts: [2005-12-01], test_from: 2005-11-01}", "is not before 2005-11-01", false);
   fails("{by: cuts, cuts: [2004-03-01], test_from: 2005-11-01}", "does not come after 2005-01-01T12:00:00Z", false);
   fails("{by: cuts, cuts: [2005-03-01]}", "needs test_from", false);
-  fails("{by: cuts, test_from: 2005-11-01}", "by: cuts needs some", false);
-  fails("{by: count, cuts: [2005-03-01]}", "cuts go with by: cuts", false);
+  fails("{by: cuts, test_from: 2005-11-01}", "cuts and by: cuts need each other", false);
+  fails("{by: count, cuts: [2005-03-01]}", "cuts and by: cuts need each other", false);
   fails("{by: count, segments: 0}", "at least 1", false);
   fails("{by: months, segments: 12}", "has only 11; set segments to 11", false);
   fails("{by: months, segments: 3, test_from: soon}", "test_from: 'soon' is not a time", false);
@@ -157,7 +157,7 @@ TEST_F(Year, TakesTimesThatAreNoDates) {
   EXPECT_EQ(cut("{by: count, segments: 4}").bounds[1], TimeRange(73, 146));
   EXPECT_EQ(cut("{by: cuts, cuts: [100], test_from: 200}").train[1].total(), 100u);
   times_.back() = std::numeric_limits<std::int64_t>::max() - 1;
-  EXPECT_THAT([&] { cut("{by: months}"); }, ThrowsMessage<DataError>(HasSubstr("no date in seconds since 1970")));
+  EXPECT_THAT([&] { cut("{by: months}"); }, ThrowsMessage<DataError>(HasSubstr("not a date in seconds since 1970")));
   EXPECT_EQ(cut("{by: count, segments: 1, test_from: 300}").train[0].total(), 300u);
   times_.front() = std::numeric_limits<std::int64_t>::min() + 1;
   EXPECT_EQ(cut("{by: duration, segments: 1}").test.total(), 364u);

@@ -22,7 +22,7 @@ struct TakeLow {
 };
 using Utterances = std::unordered_set<Fingerprint, TakeLow>;
 
-/// The identity of an example's text.
+/// The hash of an example's text.
 class Reader {
  public:
   Reader(const Dataset& data, SameText same) : data_(data), same_(same) {}
@@ -101,8 +101,8 @@ std::string folded(std::string_view text) {
 
 UtteranceReport utterance_shares(const Dataset& data, const ClientLists& before, const ClientLists& period,
                                  const UtteranceOptions& options) {
-  check(before.clients() == period.clients(), "the period has other clients than what came before");
-  check(options.groups > 0, "devices in 0 groups");
+  check(before.clients() == period.clients(), "the period and the data before it have different clients");
+  check(options.groups > 0, "the number of groups must be positive");
   Reader read(data, options.same);
   Utterances known;
   for (const ExampleId id : before.ids()) known.insert(read(id));

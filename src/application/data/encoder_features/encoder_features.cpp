@@ -37,7 +37,7 @@ FeatureMatrix EncoderFeatures::features() const {
   std::size_t longest = texts_.max_length;
   if (model.max_length() > 0) longest = std::min(longest, static_cast<std::size_t>(model.max_length()));
 
-  // All ids in one arena: a million texts must not be a million vectors.
+  // All ids in one arena, to avoid a vector per text.
   std::vector<std::int32_t> ids;
   std::vector<std::size_t> begins{0};
   std::string scratch;

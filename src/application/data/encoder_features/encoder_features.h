@@ -8,9 +8,9 @@
 
 namespace chorus {
 
-/// Sentence embeddings of a Hugging Face encoder as the features that `feature clusters` deals out by (FedNLP,
+/// Sentence embeddings of a Hugging Face encoder as features for the partitioner `feature_clusters` (Lin et al. 2022,
 /// appendix B: sentence vectors, k-means, Dirichlet over the clusters). The vector of a text is the mean of its last
-/// hidden states, scaled to length 1. Texts are read longest first in batches of equal work, so nothing is padded.
+/// hidden states, normalized to length 1. Texts are processed longest first in batches of equal work, without padding.
 ///
 ///     const EncoderFeatures features("models/chorus-mini", {.count = n, .text_at = text_at});
 ///     population.features = &features;
@@ -19,10 +19,10 @@ class EncoderFeatures : public FeatureSource {
   struct Texts {
     std::size_t count = 0;
     TextAt text_at = {};
-    std::size_t max_length = 128;  ///< tokens; longer texts are cut
+    std::size_t max_length = 128;  ///< tokens; longer texts are truncated
   };
 
-  /// Reads model and tokenizer now (DataError), the texts when `features` is called.
+  /// Loads model and tokenizer (DataError); texts are read when `features` is called.
   EncoderFeatures(std::string folder, Texts texts);
   ~EncoderFeatures() override;
 

@@ -25,8 +25,8 @@ class FednlpReader final : public RecordReader {
       : file_(path), aligner_(options.misaligned) {
     if (!file_.has("attributes")) {
       throw DataError(
-          fmt::format("{} has no dataset \"attributes\", so it is not a FedNLP data file{}", path.string(),
-                      path.string().ends_with("_partition.h5") ? " (it is named as a partition file)" : ""));
+          fmt::format("{}: the dataset \"attributes\" is missing, so this is not a FedNLP data file{}", path.string(),
+                      path.string().ends_with("_partition.h5") ? " (its name is that of a partition file)" : ""));
     }
     const json attributes = parse_json(file_.read_text("attributes"), path.string() + ": attributes");
     if (!attributes.is_object()) throw DataError(fmt::format("{}: attributes is not a JSON object", path.string()));
@@ -134,8 +134,8 @@ class FednlpReader final : public RecordReader {
     for (const auto& [list, split] : {std::pair(&train, Split::kTrain), std::pair(&test, Split::kTest)}) {
       for (const std::uint64_t id : *list) {
         if (id >= all.size())
-          fail(fmt::format("the {} list names example {}, there are {}", name_of(split), id, all.size()));
-        if (seen[id]) fail(fmt::format("example {} stands twice in the train and test lists", id));
+          fail(fmt::format("the {} list contains example {}, but there are only {}", name_of(split), id, all.size()));
+        if (seen[id]) fail(fmt::format("example {} occurs twice in the train and test lists", id));
         seen[id] = true;
         splits_[id] = split;
       }
@@ -148,7 +148,7 @@ class FednlpReader final : public RecordReader {
 
   void read_vocabulary(const json& attributes) {
     const auto found = attributes.find("label_vocab");
-    if (found == attributes.end() || !found->is_object()) return;  // SemEval's writer leaves null
+    if (found == attributes.end() || !found->is_object()) return;  // null in SemEval files
     vocabulary_.resize(found->size());
     std::vector<bool> seen(found->size());
     for (const auto& [label, id] : found->items()) {
@@ -176,7 +176,7 @@ class FednlpReader final : public RecordReader {
       take("test_source_list");
     }
     if (sources_.empty() || sources_.size() == splits_.size()) return;
-    report_.notes.push_back(fmt::format("{}: the list of sources has {} entries for {} examples and was passed over",
+    report_.notes.push_back(fmt::format("{}: the list of sources has {} entries for {} examples and was ignored",
                                         file_.path().string(), sources_.size(), splits_.size()));
     sources_.clear();
   }
@@ -191,12 +191,13 @@ class FednlpReader final : public RecordReader {
       try {
         return formulation_named(name);
       } catch (const ConfigError&) {
-        report_.notes.push_back(fmt::format("{}: the task_type '{}' is not known", file_.path().string(), name));
+        report_.notes.push_back(
+            fmt::format("{}: the task_type '{}' is unknown and was ignored", file_.path().string(), name));
       }
     }
     if (file_.has("context_X")) return Formulation::kSpanExtraction;
     if (chunked_ || (file_.has("X") && !file_.has("Y"))) return Formulation::kLanguageModel;
-    if (!file_.has("X")) fail("there is neither X nor context_X nor X_0/X");
+    if (!file_.has("X")) fail("the file has none of X, context_X and X_0/X");
     file_.read("X/0", value_);
     if (!value_.is_scalar) return Formulation::kSequenceTagging;
     if (!vocabulary_.empty()) return Formulation::kTextClassification;
@@ -212,7 +213,7 @@ class FednlpReader final : public RecordReader {
     if (value_.strings.size() == 1) return cleaned(value_.strings.front());
     if (value_.numbers.size() == 1) return std::to_string(value_.numbers.front());
     if (value_.is_scalar && value_.is_text) return {};
-    fail(fmt::format("{} should be one text, it has {} elements", name, value_.strings.size() + value_.numbers.size()));
+    fail(fmt::format("{} must be one text, but has {} elements", name, value_.strings.size() + value_.numbers.size()));
   }
 
   void read_list(const std::string& name, std::vector<std::string>& to) {
@@ -234,7 +235,7 @@ class FednlpReader final : public RecordReader {
     record.id = file_.has("question_ids/" + id) ? text("question_ids/" + id) : id;
     if (!file_.has("Y/" + id)) return;
     file_.read("Y/" + id, value_);
-    if (value_.numbers.size() != 2) fail(fmt::format("Y/{} should be the two offsets of the answer", id));
+    if (value_.numbers.size() != 2) fail(fmt::format("Y/{} must be the two offsets of the answer", id));
     GoldAnswer answer{{}, value_.numbers[0], value_.numbers[1]};
     const auto points = static_cast<std::int64_t>(utf8::count(record.text));
     const bool inside = answer.begin >= 0 && answer.begin <= answer.end && answer.end <= points;
@@ -247,7 +248,7 @@ class FednlpReader final : public RecordReader {
       throw DataError(fmt::format("{}: the answer [{}, {}) lies outside its context of {} characters", where(),
                                   answer.begin, answer.end, points));
     }
-    if (answer.text.empty()) return;  // FedNLP's mark of a question without an answer
+    if (answer.text.empty()) return;  // FedNLP's marker for a question without an answer
     aligner_.set_context(record.text);
     if (aligner_.align(answer, report_, where())) record.answers.push_back(std::move(answer));
   }

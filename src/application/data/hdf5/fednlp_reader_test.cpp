@@ -108,8 +108,8 @@ TEST(FednlpReader, RefusesWhatIsNotOne) {
   };
   DataConfig config;
   config.format = "fednlp";
-  EXPECT_HAS(message_of<Error>([&] { read(write("a.h5", "no HDF5 here"), config); }), "is not an HDF5 file");
-  EXPECT_HAS(message_of<Error>([&] { read((folder / "none.h5").string(), config); }), "there is no file");
+  EXPECT_HAS(message_of<Error>([&] { read(write("a.h5", "no HDF5 here"), config); }), "not an HDF5 file");
+  EXPECT_HAS(message_of<Error>([&] { read((folder / "none.h5").string(), config); }), "no such file");
   std::ifstream whole(kFixtures + "classes_data.h5", std::ios::binary);
   std::stringstream bytes;
   bytes << whole.rdbuf();

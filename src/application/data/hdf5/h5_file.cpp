@@ -14,7 +14,7 @@ namespace {
 constexpr hssize_t kMostElements = 100'000'000;
 constexpr std::size_t kLongestString = 1U << 30;
 
-/// Closes what the library opened.
+/// Closes a library handle.
 class Handle {
  public:
   Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
@@ -74,7 +74,7 @@ void read_numbers(hid_t dataset, bool whole, std::vector<std::int64_t>& numbers)
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!(std::abs(values[i]) < 9e15) || values[i] != std::floor(values[i])) {
-      throw DataError(fmt::format("the number {} is not whole", values[i]));
+      throw DataError(fmt::format("{} is not an integer", values[i]));
     }
     numbers[i] = static_cast<std::int64_t>(values[i]);
   }
@@ -87,8 +87,9 @@ void read_dataset(hid_t file, const std::string& name, H5Value& value) {
   const Handle space(H5Dget_space(dataset.get()), H5Sclose);
   const int rank = H5Sget_simple_extent_ndims(space.get());
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (rank > 1 || rank < 0) throw DataError(fmt::format("it has {} dimensions, at most one is expected", rank));
-  if (count < 0 || count > kMostElements) throw DataError(fmt::format("it claims {} elements", count));
+  if (rank > 1 || rank < 0) throw DataError(fmt::format("it has {} dimensions, but at most one is supported", rank));
+  if (count < 0 || count > kMostElements)
+    throw DataError(fmt::format("it claims {} elements, more than allowed", count));
   const H5T_class_t kind = H5Tget_class(type.get());
   value.is_scalar = rank == 0;
   value.is_text = kind == H5T_STRING;
@@ -116,13 +117,13 @@ void read_dataset(hid_t file, const std::string& name, H5Value& value) {
 H5File::H5File(const std::filesystem::path& path) : path_(path) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   std::error_code code;
-  if (!std::filesystem::exists(path, code)) throw DataError(fmt::format("there is no file {}", path.string()));
+  if (!std::filesystem::exists(path, code)) throw DataError(fmt::format("{}: no such file", path.string()));
   if (!std::filesystem::is_regular_file(path, code) || H5Fis_hdf5(path.c_str()) <= 0) {
-    throw DataError(fmt::format("{} is not an HDF5 file", path.string()));
+    throw DataError(fmt::format("{}: not an HDF5 file", path.string()));
   }
   file_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file_ < 0) {
-    throw DataError(fmt::format("the HDF5 file {} cannot be opened; it is damaged or incomplete", path.string()));
+    throw DataError(fmt::format("{}: cannot be opened; the HDF5 file is damaged or incomplete", path.string()));
   }
 }
 
@@ -131,7 +132,7 @@ H5File::~H5File() {
 }
 
 bool H5File::has(const std::string& name) const {
-  // H5Lexists wants every step of the path to exist.
+  // H5Lexists requires every step of the path to exist.
   for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
     if (H5Lexists(file_, name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
   }
@@ -162,7 +163,7 @@ std::string H5File::read_text(const std::string& name) const {
   H5Value value;
   read(name, value);
   if (!value.is_text || value.strings.size() != 1) {
-    throw DataError(fmt::format("{}: {}: one string is expected", path_.string(), name));
+    throw DataError(fmt::format("{}: {}: expected one string", path_.string(), name));
   }
   return std::move(value.strings.front());
 }

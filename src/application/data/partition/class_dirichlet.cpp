@@ -11,8 +11,8 @@
 namespace chorus {
 
 void ClassDirichletConfig::describe(ConfigVisitor& v) {
-  v.field("alpha", alpha, "concentration over clients, for each class").above(0);
-  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
+  v.field("alpha", alpha, "concentration over clients, per class").above(0);
+  v.field("by", by, "the column that the mix is over").one_of({"label", "source", "client"});
 }
 
 ClassDirichlet::ClassDirichlet(ClassDirichletConfig config) : config_(std::move(config)) {
@@ -56,7 +56,7 @@ Partition ClassDirichlet::make(const Population& population, const PartitionRequ
 namespace {
 
 const Registration<Partitioners, ClassDirichletConfig> kRegisteredClassDirichlet{
-    "class_dirichlet", "each class cut among the clients by Dirichlet shares (FedID)",
+    "class_dirichlet", "each class is cut among the clients by Dirichlet shares (FedID, Ma et al. 2023)",
     [](const ClassDirichletConfig& config) { return std::make_unique<ClassDirichlet>(config); }};
 
 }  // namespace

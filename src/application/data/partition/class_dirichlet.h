@@ -8,14 +8,14 @@ namespace chorus {
 
 struct ClassDirichletConfig {
   double alpha = 1.0;        ///< concentration over clients; > 0; FedID uses 100 for "IID" and 1, 0.1 for skew
-  std::string by = "label";  ///< whose values are the classes: label, source or client
+  std::string by = "label";  ///< the column that defines the classes: label, source or client
 
   void describe(ConfigVisitor& v);
 };
 
-/// FedID's split (paper 001, as published): each class is shuffled and cut among the clients by shares
-/// ~ Dirichlet(alpha 1_n), at int(cumsum * count). Sizes are unequal and clients can be empty, also when there are
-/// fewer examples than clients. Registered as "class_dirichlet".
+/// The split of FedID (Ma et al. 2023, as published): each class is shuffled and cut among the clients by shares ~
+/// Dirichlet(alpha 1_n), at int(cumsum * count). Sizes are unequal and clients can be empty. Registered as
+/// "class_dirichlet".
 class ClassDirichlet : public Partitioner {
  public:
   explicit ClassDirichlet(ClassDirichletConfig config);

@@ -1,4 +1,4 @@
-// What every registered partitioner must do, whatever it is.
+// The contract of every registered partitioner.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(Partitioners, AreAllRegistered) {
 TEST_P(EveryPartitioner, GivesEachExampleToExactlyOneClient) {
   const bool clusters = GetParam() == "kmeans";
   for (const std::size_t clients : {1, 2, 7, 100, 1000, 5000}) {
-    if (clusters && clients > 100) continue;  // k-means with thousands of clusters is no use to anybody
+    if (clusters && clients > 100) continue;  // k-means with thousands of clusters is too slow
     TestPopulation population(10'007, 2'003, 11, clients);
     const GivenFeatures features(circle(12'010), "circle");
     population.view.features = &features;

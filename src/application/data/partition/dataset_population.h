@@ -10,9 +10,9 @@
 
 namespace chorus {
 
-/// A Dataset as partitioners see it. Labels are the class labels; for tagging the pseudo-labels of pseudo_labels.h; for
-/// everything else the sources, where there are any (FedNLP's `label_index_list`). The validation split is not dealt
-/// out. Borrows the dataset, which must outlive this; features are computed when a partitioner asks for them.
+/// A Dataset as partitioners see it. Labels are the class labels; for tagging the pseudo-labels of pseudo_labels.h;
+/// otherwise the sources, if any (FedNLP's `label_index_list`). The validation split is not dealt out. Borrows the
+/// dataset, which must outlive this; features are computed on demand.
 ///
 ///     const DatasetPopulation population(data, seed);
 ///     Partition partition = Partitioners::make("label_dirichlet")->make(population.view(), {.clients = 100});
@@ -23,7 +23,7 @@ class DatasetPopulation {
   DatasetPopulation& operator=(const DatasetPopulation&) = delete;
 
   const Population& view() const { return view_; }
-  /// Vectors from elsewhere (the sentence embeddings of an encoder) instead of TF-IDF and SVD. Borrowed.
+  /// External vectors (sentence embeddings of an encoder) instead of TF-IDF and SVD. Borrowed.
   void use_features(const FeatureSource& features) { view_.features = &features; }
   /// All words of an example, for vocabularies.
   TextAt full_text() const;
@@ -36,8 +36,8 @@ class DatasetPopulation {
   Population view_;
 };
 
-/// The text whose features are clustered, as in FedNLP: the words of a tagged sentence, question and answer of span
-/// extraction, the target of seq2seq, both sentences of a pair, else the text.
+/// The text that is clustered, as in FedNLP: the words of a tagged sentence, question and answer of span extraction,
+/// the target of seq2seq, both sentences of a pair, else the text.
 TextAt feature_text(const Dataset& data);
 
 }  // namespace chorus

@@ -21,7 +21,7 @@ std::vector<std::size_t> dynamic_fill(std::span<const std::size_t> remaining, st
   for (int pass = 0; pass < 2 && lacking > 0; ++pass) {
     for (const std::size_t k : order) {
       const std::size_t base = pass == 0 ? need : lacking;
-      // ceil(r_k * base / R) in integers: a floating-point ratio can round a whole number up by one.
+      // ceil(r_k * base / R) in integers: a floating-point ratio can round an integer up by one.
       const std::size_t share = (remaining[k] * base + total - 1) / total;
       const std::size_t take = std::min({share, remaining[k] - given[k], lacking});
       given[k] += take;

@@ -17,12 +17,12 @@ std::vector<std::int32_t> cluster(const Population& population, std::size_t clus
                                   std::uint64_t seed) {
   if (restarts < 1) throw ConfigError(fmt::format("restarts is {}; it must be at least 1", restarts));
   if (population.features == nullptr) {
-    throw DataError("this partitioner clusters feature vectors, and the data comes without any");
+    throw DataError("this partitioner clusters feature vectors, but the data has none; use another partitioner");
   }
   if (population.examples == 0) return {};
   if (clusters > population.examples) {
     throw ConfigError(
-        fmt::format("{} clusters for {} examples; ask for fewer clusters", clusters, population.examples));
+        fmt::format("{} clusters, but only {} example(s); use fewer clusters", clusters, population.examples));
   }
   const FeatureMatrix features = population.features->features();
   if (features.rows != population.examples) {
@@ -40,26 +40,25 @@ std::vector<std::int32_t> cluster(const Population& population, std::size_t clus
 
 void FeatureClustersConfig::describe(ConfigVisitor& v) {
   v.field("alpha", alpha, "concentration of the cluster mixes").above(0);
-  v.field("clusters", clusters, "k of k-means").at_least(1);
-  v.field("restarts", restarts, "k-means starts, of which the best is kept").at_least(1);
-  v.field("remainder", remainder, "who gets the examples left over: last (FedNLP) or spread")
+  v.field("clusters", clusters, "number of k-means clusters").at_least(1);
+  v.field("restarts", restarts, "k-means restarts; the best one is kept").at_least(1);
+  v.field("remainder", remainder, "who gets the remaining examples: last (FedNLP) or spread")
       .one_of({"last", "spread"});
 }
 
 void KMeansPartitionConfig::describe(ConfigVisitor& v) {
-  v.field("restarts", restarts, "k-means starts, of which the best is kept").at_least(1);
+  v.field("restarts", restarts, "k-means restarts; the best one is kept").at_least(1);
 }
 
 FeatureClusters::FeatureClusters(FeatureClustersConfig config) : config_(std::move(config)) {
   check_positive(config_.alpha, "alpha");
-  if (config_.clusters < 1)
-    throw ConfigError(fmt::format("clusters is {}; there must be at least one", config_.clusters));
+  if (config_.clusters < 1) throw ConfigError(fmt::format("clusters is {}; it must be at least 1", config_.clusters));
 }
 
 Partition FeatureClusters::make(const Population& population, const PartitionRequest& request) const {
   check_clients(request);
   check_population(population);
-  // Sizes first: a wrong number of clients must not cost a clustering.
+  // Sizes first: report a wrong number of clients before the expensive clustering.
   equal_sizes({population.train, 0, "train"}, request.clients, config_.remainder);
   std::vector<std::int32_t> clusters =
       cluster(population, static_cast<std::size_t>(config_.clusters), config_.restarts, request.seed);
@@ -103,10 +102,10 @@ Partition KMeansPartition::make(const Population& population, const PartitionReq
 namespace {
 
 const Registration<Partitioners, FeatureClustersConfig> kRegisteredFeatureClusters{
-    "feature_clusters", "feature skew: k-means clusters as labels of label_dirichlet (FedNLP)",
+    "feature_clusters", "feature skew: k-means clusters as labels of label_dirichlet (FedNLP, Lin et al. 2022)",
     [](const FeatureClustersConfig& config) { return std::make_unique<FeatureClusters>(config); }};
 const Registration<Partitioners, KMeansPartitionConfig> kRegisteredKmeans{
-    "kmeans", "one client a k-means cluster of the features",
+    "kmeans", "one client per k-means cluster of the features",
     [](const KMeansPartitionConfig& config) { return std::make_unique<KMeansPartition>(config); }};
 
 }  // namespace

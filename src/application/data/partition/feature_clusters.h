@@ -11,15 +11,16 @@ namespace chorus {
 struct FeatureClustersConfig {
   double alpha = 1.0;              ///< concentration of the cluster mixes; > 0
   std::int64_t clusters = 10;      ///< k of k-means; FedNLP: wikiner 10, squad 30, cornell 50
-  std::int64_t restarts = 10;      ///< k-means starts, of which the best is kept
-  std::string remainder = "last";  ///< who gets the N mod n left over: last (FedNLP) or spread
+  std::int64_t restarts = 10;      ///< k-means restarts; the best one is kept
+  std::string remainder = "last";  ///< who gets the remaining N mod n examples: last (FedNLP) or spread
 
   void describe(ConfigVisitor& v);
 };
 
-/// Feature skew (paper 000, section 3.2): cluster the feature vectors of train and test together by k-means, then treat
-/// clusters as labels of label Dirichlet. The clusters are kept in Partition::clusters, by example id (FedNLP's own
-/// code indexes them in alphabetical order of the ids, which is not copied). Registered as "feature_clusters".
+/// Feature skew (Lin et al. 2022, section 3.2): clusters the feature vectors of train and test together by k-means,
+/// then uses clusters as labels of label Dirichlet. The clusters are kept in Partition::clusters, by example id
+/// (FedNLP's code indexes them in alphabetical order of the ids, which is not copied). Registered as
+/// "feature_clusters".
 class FeatureClusters : public Partitioner {
  public:
   explicit FeatureClusters(FeatureClustersConfig config);
@@ -30,12 +31,12 @@ class FeatureClusters : public Partitioner {
 };
 
 struct KMeansPartitionConfig {
-  std::int64_t restarts = 10;  ///< k-means starts, of which the best is kept
+  std::int64_t restarts = 10;  ///< k-means restarts; the best one is kept
 
   void describe(ConfigVisitor& v);
 };
 
-/// FedNLP's `kmeans_clusters=<k>`: as many clusters as clients, client c holds cluster c. Registered as "kmeans".
+/// FedNLP's `kmeans_clusters=<k>`: as many clusters as clients; client c holds cluster c. Registered as "kmeans".
 class KMeansPartition : public Partitioner {
  public:
   explicit KMeansPartition(KMeansPartitionConfig config) : config_(config) {}

@@ -179,7 +179,7 @@ TEST(FeatureClusters, FindsTopicsAndSkewsThem) {
 TEST(FeatureClusters, SaysWhatIsWrong) {
   TestPopulation population(80, 20, 4);
   EXPECT_THAT([&] { FeatureClusters({}).make(population.view, {.clients = 2}); },
-              ThrowsMessage<DataError>(HasSubstr("without any")));
+              ThrowsMessage<DataError>(HasSubstr("but the data has none")));
   const GivenFeatures few(FeatureMatrix{3, 1, {1, 2, 3}}, "embeddings");
   population.view.features = &few;
   EXPECT_THAT([&] { FeatureClusters({}).make(population.view, {.clients = 2}); },
@@ -191,7 +191,7 @@ TEST(FeatureClusters, SaysWhatIsWrong) {
   EXPECT_THAT([&] { FeatureClusters({}).make(population.view, {.clients = 2}); },
               ThrowsMessage<DataError>(HasSubstr("example 7")));
   EXPECT_THAT([&] { FeatureClusters({.clusters = 101}).make(population.view, {.clients = 2}); },
-              ThrowsMessage<ConfigError>(HasSubstr("101 clusters for 100 examples")));
+              ThrowsMessage<ConfigError>(HasSubstr("101 clusters, but only 100 example(s)")));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::size_t kPerRow = 4;
 
 double count(std::size_t n) { return static_cast<double>(n); }
 
-/// A grid of equal panels: where panel p begins, and how large the whole is.
+/// A grid of equal panels: the origin of panel p and the total size.
 struct Grid {
   std::size_t panels;
   double width, height, gap_x, gap_y;
@@ -30,7 +30,7 @@ struct Grid {
   double bottom() const { return kTop + count((panels + kPerRow - 1) / kPerRow) * (height + gap_y) - gap_y; }
 };
 
-/// Clients 0, 20, 40, ... along an axis where `clients` stand in `cells`.
+/// Ticks for clients 0, 20, 40, ... along an axis of `cells`.
 void client_ticks(Svg& svg, std::span<const std::size_t> clients, double from, double length, double across,
                   bool vertical) {
   if (clients.empty()) return;
@@ -101,7 +101,7 @@ std::string label_mix_figure(std::span<const FigurePanel> panels, const Factor& 
     std::vector<float> values;
     for (const std::size_t c : clients) {
       for (const std::size_t held : label_histogram(train, c, labels)) {
-        // Square root: shares around 1 / labels would all look alike on a straight scale.
+        // Square root: shares around 1 / labels would be indistinguishable on a linear scale.
         values.push_back(static_cast<float>(std::sqrt(count(held) / count(train.size_of(c)))));
       }
     }
@@ -208,9 +208,9 @@ std::string size_figure(std::span<const FigurePanel> panels) {
     const double n = count(std::max<std::size_t>(1, train.clients()));
     const double spread = sizes.quantiles.empty() ? 0 : (sizes.quantiles[3] - sizes.quantiles[1]) / 1.34;
     const double sigma = spread > 0 ? std::min(sizes.deviation, spread) : sizes.deviation;
-    // Equal sizes have no spread: a narrow bump shows where they are.
+    // Equal sizes have no spread: draw a narrow bump.
     const double h = std::max(0.9 * sigma * std::pow(n, -0.2), right / 250);
-    // Clients of one size count together: a hundred thousand of them have few different sizes.
+    // Clients of equal size are grouped: a hundred thousand clients have few distinct sizes.
     std::vector<std::pair<double, double>> weights;
     std::vector<std::size_t> all;
     for (std::size_t c = 0; c < train.clients(); ++c) all.push_back(train.size_of(c));
@@ -224,7 +224,7 @@ std::string size_figure(std::span<const FigurePanel> panels) {
       const double at = right * count(i) / (kPoints - 1);
       for (const auto& [size, weight] : weights) {
         const double u = (at - size) / h;
-        const double mirrored = (at + size) / h;  // no client has fewer than none
+        const double mirrored = (at + size) / h;  // reflect at 0: sizes are not negative
         density[i] += weight * (std::exp(-u * u / 2) + std::exp(-mirrored * mirrored / 2));
       }
       density[i] /= n * h * std::sqrt(2 * std::numbers::pi);
@@ -264,10 +264,10 @@ std::string size_figure(std::span<const FigurePanel> panels) {
     svg.text(kLeft + width - 138, at, panels[p].title, {.size = 12});
   }
   svg.line(kLeft, base, kLeft + width, base, "#666");
-  svg.text(kLeft + width / 2, base + 36, "training examples of a client (a mark for each client below)",
+  svg.text(kLeft + width / 2, base + 36, "training examples per client (one tick per client below)",
            {.size = 12, .anchor = "middle"});
   svg.text(kLeft - 48, kTop + height / 2, "density", {.size = 12, .anchor = "middle", .rotate = -90});
-  return svg.finish(kLeft + width + 32, rug + 12 * count(panels.size()) + 20, "Number of training examples a client",
+  return svg.finish(kLeft + width + 32, rug + 12 * count(panels.size()) + 20, "Training examples per client",
                     "density over clients, Gaussian kernel");
 }
 

@@ -10,25 +10,25 @@
 
 namespace chorus {
 
-/// The figures of paper 000 about partitions, as SVG files that need nothing else: Fig. 2 (Jensen-Shannon matrices),
-/// Fig. 3 (label mixes), Fig. 8 (densities of client sizes), and the label counts of each client. Several partitions of
-/// the same data stand side by side, so that a panel for each alpha can be compared.
+/// The partition figures of Lin et al. 2022 as self-contained SVG files: Fig. 2 (Jensen-Shannon matrices), Fig. 3
+/// (label mixes), Fig. 8 (densities of client sizes), and the label counts of each client. Several partitions of the
+/// same data are drawn side by side.
 struct FigurePanel {
   std::string title;  ///< such as "α = 1"
   const Partition* partition = nullptr;
 };
 
-/// Fig. 2: one matrix a panel, colour for the divergence from 0 to 1 bit. At most `most` clients each, evenly spread.
+/// Fig. 2: one matrix per panel, coloured by divergence from 0 to 1 bit. At most `most` clients each, evenly spread.
 std::string js_figure(std::span<const FigurePanel> panels, const Factor& labels, std::size_t most = 100);
 
-/// Fig. 3: clients by labels, colour for a label's share of the client's training examples.
+/// Fig. 3: clients by labels, coloured by a label's share of the client's training examples.
 std::string label_mix_figure(std::span<const FigurePanel> panels, const Factor& labels, std::size_t most = 100);
 
-/// Training examples of every client, stacked by label, largest label classes first in the legend.
+/// Training examples of every client, stacked by label, the largest labels first in the legend.
 std::string label_count_figure(std::span<const FigurePanel> panels, const Factor& labels, std::size_t most = 100);
 
-/// Fig. 8: the density of the number of training examples a client (Gaussian kernel, Silverman's width), one curve a
-/// panel, with a mark for every client below.
+/// Fig. 8: density of the number of training examples per client (Gaussian kernel, Silverman's width), one curve per
+/// panel, with a tick for every client below.
 std::string size_figure(std::span<const FigurePanel> panels);
 
 /// "α = 1" for a partition with an alpha, "β = 5", both, or the group's name.

@@ -10,7 +10,7 @@ namespace chorus {
 namespace {
 
 double distance(std::span<const float> a, std::span<const float> b) {
-  // Four sums, so that the compiler may vectorise without reordering one.
+  // Four partial sums, so that the compiler can vectorize without reassociation.
   float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
   std::size_t j = 0;
   for (; j + 4 <= a.size(); j += 4) {
@@ -35,7 +35,7 @@ FeatureMatrix plus_plus(const FeatureMatrix& x, std::size_t clusters, RandomStre
       nearest[i] = std::min(nearest[i], distance(x.row(i), centres.row(c)));
       total += nearest[i];
     }
-    // Fewer distinct rows than clusters: any row will do, the cluster stays empty of its own.
+    // Fewer distinct rows than clusters: any row will do; the cluster stays empty.
     chosen = total > 0 ? stream.categorical(nearest) : stream.below(x.rows);
   }
   return centres;
@@ -74,7 +74,7 @@ double assign(const FeatureMatrix& x, KMeans& state, std::vector<double>& distan
   return inertia;
 }
 
-/// Centres become means; returns how far they moved in all (squared).
+/// Moves centres to the means; returns the total squared movement.
 double update(const FeatureMatrix& x, KMeans& state, std::vector<double>& distances) {
   const std::size_t clusters = state.centres.rows;
   std::vector<double> sums(clusters * x.columns, 0);
@@ -83,7 +83,7 @@ double update(const FeatureMatrix& x, KMeans& state, std::vector<double>& distan
   for (std::size_t c = 0; c < clusters; ++c) {
     if (counts[c] > 0) continue;
     const auto far = static_cast<std::size_t>(std::max_element(distances.begin(), distances.end()) - distances.begin());
-    if (distances[far] <= 0) continue;  // no row is away from its centre: fewer distinct rows than clusters
+    if (distances[far] <= 0) continue;  // every row is at its centre: fewer distinct rows than clusters
     --counts[static_cast<std::size_t>(state.assignment[far])];
     state.assignment[far] = static_cast<std::int32_t>(c);
     distances[far] = 0;
@@ -109,8 +109,8 @@ double update(const FeatureMatrix& x, KMeans& state, std::vector<double>& distan
 }  // namespace
 
 KMeans kmeans(const FeatureMatrix& features, const KMeansConfig& config, std::uint64_t seed) {
-  check(config.clusters >= 1 && config.clusters <= features.rows, "between one cluster and one a row");
-  check(features.values.size() == features.rows * features.columns, "a feature matrix of another size");
+  check(config.clusters >= 1 && config.clusters <= features.rows, "the number of clusters must be 1 .. rows");
+  check(features.values.size() == features.rows * features.columns, "the feature matrix has the wrong size");
   const double limit = config.tolerance * variance(features);
   KMeans best;
   best.inertia = std::numeric_limits<double>::infinity();

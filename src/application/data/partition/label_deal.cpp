@@ -28,7 +28,7 @@ LabelPiles make_piles(std::span<const std::int32_t> labels, std::size_t label_co
 }
 
 std::vector<ClientId> deal_label_mixes(const LabelDeal& deal) {
-  check(!deal.sizes.empty(), "a deal without clients");
+  check(!deal.sizes.empty(), "there must be at least one client");
   check(deal.alpha > 0, "alpha must be positive");
   const LabelPiles piles = make_piles(deal.labels, deal.label_count, deal.seed, deal.split);
   const std::size_t labels = deal.label_count;
@@ -54,7 +54,7 @@ std::vector<ClientId> deal_label_mixes(const LabelDeal& deal) {
     const std::vector<double> mix = stream.dirichlet(concentration);
     std::size_t room = deal.sizes[client];
     for (std::size_t l = 0; l < labels && room > 0; ++l) {
-      // nearbyint rounds halves to even, as numpy and Python do.
+      // nearbyint rounds halves to even, like NumPy and Python.
       const auto wanted = static_cast<std::size_t>(std::nearbyint(mix[l] * static_cast<double>(deal.sizes[client])));
       const std::size_t quota = l + 1 == labels ? room : std::min(wanted, room);
       room -= quota;

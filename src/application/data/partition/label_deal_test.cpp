@@ -17,7 +17,7 @@ struct FillCase {
   std::vector<std::size_t> fill;
 };
 
-// Outputs of FedNLP's function, executed (REFERENCE 2.1).
+// Outputs of FedNLP's function.
 TEST(DynamicFill, EqualsFedNlp) {
   const std::vector<FillCase> cases{
       {{5, 0, 0}, {5, 10, 30}, 8, 0, {0, 2, 6}},           {{5, 9, 30}, {5, 10, 30}, 4, 0, {0, 1, 0}},

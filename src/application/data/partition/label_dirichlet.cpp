@@ -10,15 +10,15 @@
 namespace chorus {
 
 void LabelDirichletConfig::describe(ConfigVisitor& v) {
-  v.field("alpha", alpha, "concentration of the label mixes; small: one label a client").above(0);
-  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
-  v.field("remainder", remainder, "who gets the examples left over: last (FedNLP) or spread")
+  v.field("alpha", alpha, "concentration of the label mixes; small: one label per client").above(0);
+  v.field("by", by, "the column that the mix is over").one_of({"label", "source", "client"});
+  v.field("remainder", remainder, "who gets the remaining examples: last (FedNLP) or spread")
       .one_of({"last", "spread"});
 }
 
 std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients, const std::string& remainder) {
   if (remainder != "last" && remainder != "spread") {
-    throw ConfigError(fmt::format("remainder is '{}'; it can be last or spread", remainder));
+    throw ConfigError(fmt::format("remainder is '{}'; it must be last or spread", remainder));
   }
   const std::size_t total = view.ids.size();
   std::vector<std::size_t> sizes(clients, total / clients);
@@ -26,7 +26,7 @@ std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients,
     for (std::size_t j = 0; j < total % clients; ++j) ++sizes[j];
   } else if (total > 0 && total < clients) {
     throw ConfigError(
-        fmt::format("{} clients for the {} examples of the {} split: all of them would go to the last client; ask for "
+        fmt::format("{} clients for the {} examples of the {} split: all of them would go to the last client; use "
                     "fewer clients, or set remainder=spread for clients with one example or none",
                     clients, total, view.name));
   } else {
@@ -60,7 +60,7 @@ Partition LabelDirichlet::make(const Population& population, const PartitionRequ
 namespace {
 
 const Registration<Partitioners, LabelDirichletConfig> kRegisteredLabelDirichlet{
-    "label_dirichlet", "label skew at equal sizes, with dynamic re-assignment (FedNLP)",
+    "label_dirichlet", "label skew with equal sizes and dynamic re-assignment (FedNLP, Lin et al. 2022)",
     [](const LabelDirichletConfig& config) { return std::make_unique<LabelDirichlet>(config); }};
 
 }  // namespace

@@ -7,17 +7,18 @@
 namespace chorus {
 
 struct LabelDirichletConfig {
-  double alpha = 1.0;              ///< concentration; > 0; small: one label a client, large: the data's own mix
-  std::string by = "label";        ///< what the mix is over: label, source or client
-  std::string remainder = "last";  ///< who gets the N mod n left over: last (FedNLP), or spread over the first clients
+  double alpha = 1.0;        ///< concentration; > 0; small: one label per client, large: the mix of all data
+  std::string by = "label";  ///< the column that the mix is over: label, source or client
+  std::string remainder =
+      "last";  ///< who gets the remaining N mod n examples: last (FedNLP) or spread over the first clients
 
   void describe(ConfigVisitor& v);
 };
 
-/// Label skew with equal sizes (paper 000, section 3.2): label_deal.h with sizes L = floor(N / n). The last client also
-/// takes the remainder, as in FedNLP, or with remainder = spread the first N mod n clients take one more each.
-/// With more clients than examples: an error for "last" (FedNLP's rule would give everything to the last client), empty
-/// clients for "spread". Registered as "label_dirichlet".
+/// Label skew with equal sizes (Lin et al. 2022, section 3.2): label_deal.h with sizes L = floor(N / n). The last
+/// client also takes the remainder, as in FedNLP, or with remainder = spread the first N mod n clients take one more
+/// each. With more clients than examples, "last" is an error (FedNLP's rule would give everything to the last client),
+/// and "spread" leaves clients empty. Registered as "label_dirichlet".
 class LabelDirichlet : public Partitioner {
  public:
   explicit LabelDirichlet(LabelDirichletConfig config);
@@ -27,8 +28,8 @@ class LabelDirichlet : public Partitioner {
   LabelDirichletConfig config_;
 };
 
-/// Sizes of equal clients, and who gets the remainder; throws ConfigError when `remainder` is neither last nor spread,
-/// or is last and the split has fewer examples than clients.
+/// Equal client sizes plus the remainder. ConfigError when `remainder` is neither last nor spread, or is last and the
+/// split has fewer examples than clients.
 std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients, const std::string& remainder);
 
 }  // namespace chorus

@@ -10,7 +10,7 @@
 namespace chorus {
 
 void NaturalConfig::describe(ConfigVisitor& v) {
-  v.field("by", by, "who the data says an example belongs to").one_of({"client", "source", "label"});
+  v.field("by", by, "the column that defines the clients").one_of({"client", "source", "label"});
 }
 
 Partition Natural::make(const Population& population, const PartitionRequest& request) const {
@@ -29,7 +29,7 @@ Partition Natural::make(const Population& population, const PartitionRequest& re
             [&](std::uint32_t a, std::uint32_t b) { return factor.names[a] < factor.names[b]; });
   if (request.clients != 0 && request.clients != values.size()) {
     throw ConfigError(fmt::format(
-        "{} clients were asked for, but the data has {} different values of {}; leave the number of clients "
+        "{} clients are configured, but the data has {} different values of {}; leave the number of clients "
         "out, or give {}",
         request.clients, values.size(), config_.by, values.size()));
   }

@@ -12,7 +12,7 @@ namespace chorus {
 
 ClientLists ClientLists::from_owners(std::span<const ClientId> owners, std::span<const ExampleId> ids,
                                      std::size_t clients) {
-  check(owners.size() == ids.size(), "as many owners as examples");
+  check(owners.size() == ids.size(), "every example needs one owner");
   ClientLists lists;
   lists.offsets_.assign(clients + 1, 0);
   for (const ClientId owner : owners) {
@@ -43,7 +43,7 @@ Coverage check_against_data(const Partition& partition, std::size_t examples, co
       for (const ExampleId id : (*lists)[client]) {
         if (id >= examples) {
           throw DataError(
-              fmt::format("{}: client {} holds example {}, but the data has only {} (0 to {}): this partition belongs "
+              fmt::format("{}: client {} holds example {}, but the data has only {} (0 to {}); the partition belongs "
                           "to other data",
                           where, client, id, examples, examples == 0 ? 0 : examples - 1));
         }
@@ -76,7 +76,7 @@ void hold_out(Partition& partition, double share, std::span<const std::int64_t> 
         "the test share is {}; it must be at least 0 and below 1, so that training examples remain", share));
   }
   if (partition.test.total() != 0) {
-    throw ConfigError("the data has a test split of its own; leave the test share at 0");
+    throw ConfigError("the data already has a test split; leave the test share at 0");
   }
   ClientLists train;
   ClientLists test;

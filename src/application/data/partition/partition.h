@@ -14,8 +14,8 @@ namespace chorus {
 
 using ExampleId = std::uint32_t;
 
-/// The examples of each client in one split, as one array of ids and one of offsets (CSR): four bytes an example and
-/// eight a client, whatever the number of clients.
+/// The examples of each client in one split, as an array of ids and one of offsets (CSR): four bytes per example and
+/// eight per client.
 class ClientLists {
  public:
   ClientLists() : offsets_{0} {}
@@ -42,16 +42,16 @@ class ClientLists {
   std::vector<ExampleId> ids_;
 };
 
-/// Why a partition is what it is: enough to make it again.
+/// How a partition was made: enough to make it again.
 struct PartitionInfo {
   std::string group;   ///< its name in a partition file, FedNLP's where FedNLP has one
-  std::string method;  ///< the partitioner's name; empty in files that do not say
+  std::string method;  ///< the partitioner's name; empty when the file lacks it
   std::optional<std::uint64_t> seed;
   std::map<std::string, double> numbers;       ///< alpha, beta, shards ...
   std::map<std::string, std::string> choices;  ///< by, test_mix, features ...
 };
 
-/// Which client holds which example, and why. A client's lists may be empty.
+/// Which client holds which example. A client's lists may be empty.
 ///
 ///     for (ExampleId id : partition.train[client]) ...
 struct Partition {
@@ -59,7 +59,7 @@ struct Partition {
   ClientLists test;  ///< as many clients as train
   PartitionInfo info;
   std::vector<std::int32_t> clusters;     ///< feature partitions: the cluster of every example; otherwise empty
-  std::vector<std::string> client_names;  ///< natural partitions: who client c is; otherwise empty
+  std::vector<std::string> client_names;  ///< natural partitions: the name of client c; otherwise empty
 
   std::size_t clients() const { return train.clients(); }
 };
@@ -68,12 +68,12 @@ struct Partition {
 struct Coverage {
   std::size_t held = 0;      ///< examples that some client holds
   std::size_t missing = 0;   ///< examples that no client holds
-  std::size_t repeated = 0;  ///< ids that come up once more than they should
+  std::size_t repeated = 0;  ///< surplus occurrences of ids
   bool exact() const { return missing == 0 && repeated == 0; }
 };
 
-/// Throws DataError when an id lies beyond the data's `examples`: the partition belongs to another data set. `where`
-/// names the file and group in the message.
+/// DataError when an id exceeds the data's `examples`: the partition belongs to another dataset. `where` names the file
+/// and group in the message.
 Coverage check_against_data(const Partition& partition, std::size_t examples, const std::string& where);
 
 /// How many clients have no training examples, and what to do about it, as one sentence; empty when there are none.

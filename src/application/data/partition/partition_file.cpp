@@ -25,11 +25,11 @@ constexpr std::size_t kOpeningBytes = 4096;
 std::unique_ptr<PartitionFormat> format_of_content(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    throw DataError(fmt::format("{} is a folder, not a partition file", path.string()));
+    throw DataError(fmt::format("{}: is a folder; name a partition file", path.string()));
   }
   std::ifstream stream(path, std::ios::binary);
   if (!stream) {
-    throw DataError(fmt::format("cannot read the partition file {}: {}", path.string(), std::strerror(errno)));
+    throw DataError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
   }
   std::string opening(kOpeningBytes, '\0');
   stream.read(opening.data(), static_cast<std::streamsize>(opening.size()));
@@ -39,8 +39,8 @@ std::unique_ptr<PartitionFormat> format_of_content(const std::filesystem::path& 
     if (format->starts_like(opening)) return format;
   }
   const bool hdf5 = opening.find("\x89HDF\r\n") != std::string::npos;
-  if (hdf5) PartitionFormats::make("h5");  // says why this build lacks it
-  throw DataError(fmt::format("{} is not a partition file: it is {}", path.string(),
+  if (hdf5) PartitionFormats::make("h5");  // throws with the reason when this build lacks it
+  throw DataError(fmt::format("{}: not a partition file: it is {}", path.string(),
                               opening.empty() ? "empty" : "neither HDF5 nor a JSON object"));
 }
 
@@ -48,8 +48,8 @@ std::unique_ptr<PartitionFormat> format_of_name(const std::filesystem::path& pat
   const std::string ending = path.extension().string();
   if (ending == ".h5" || ending == ".hdf5") return PartitionFormats::make("h5");
   if (ending == ".json") return PartitionFormats::make("json");
-  throw ConfigError(fmt::format("cannot tell the format of {}: partition files end in .h5 (HDF5, as FedNLP's) or .json",
-                                path.string()));
+  throw ConfigError(
+      fmt::format("{}: unknown format; partition files end in .h5 (HDF5, like FedNLP's) or .json", path.string()));
 }
 
 bool is_number(std::string_view text, double& value) {
@@ -92,7 +92,8 @@ std::string find_group(const std::vector<std::string>& groups, std::string_view 
   std::vector<std::string> alike;
   for (const std::string& group : groups) {
     const std::string other = canonical_group(group);
-    const bool open = kind_of(canonical) == canonical || kind_of(other) == other;  // one of them names no clients
+    const bool open =
+        kind_of(canonical) == canonical || kind_of(other) == other;  // one of them lacks its number of clients
     if (open && kind_of(other) == kind_of(canonical)) alike.push_back(group);
   }
   return alike.size() == 1 ? alike.front() : "";
@@ -125,14 +126,14 @@ std::vector<std::string> partition_groups(const std::filesystem::path& path) {
 Partition read_partition(const std::filesystem::path& path, const std::string& group) {
   const auto format = format_of_content(path);
   const std::vector<std::string> groups = format->groups(path);
-  if (groups.empty()) throw DataError(fmt::format("{} holds no partition", path.string()));
+  if (groups.empty()) throw DataError(fmt::format("{}: holds no partition", path.string()));
   if (group.empty() && groups.size() > 1) {
-    throw DataError(fmt::format("{} holds {} partitions; choose one with --group: {}", path.string(), groups.size(),
+    throw DataError(fmt::format("{}: holds {} partitions; choose one with --group: {}", path.string(), groups.size(),
                                 fmt::join(groups, ", ")));
   }
   const std::string found = group.empty() ? groups.front() : find_group(groups, group);
   if (found.empty()) {
-    throw DataError(fmt::format("{} has no partition '{}'{} (it has: {})", path.string(), group,
+    throw DataError(fmt::format("{}: unknown partition '{}'{} (it has: {})", path.string(), group,
                                 did_you_mean(group, groups), fmt::join(groups, ", ")));
   }
   return format->read(path, found);
@@ -141,9 +142,9 @@ Partition read_partition(const std::filesystem::path& path, const std::string& g
 void write_partition(const std::filesystem::path& path, const Partition& partition, bool replace) {
   const auto format = format_of_name(path);
   if (partition.info.group.empty() || partition.info.group.find('/') != std::string::npos) {
-    throw ConfigError(fmt::format("'{}' cannot name a partition", partition.info.group));
+    throw ConfigError(fmt::format("'{}' cannot be the name of a partition", partition.info.group));
   }
-  check(partition.train.clients() == partition.test.clients(), "train and test have the same clients");
+  check(partition.train.clients() == partition.test.clients(), "train and test must have the same clients");
   const FolderLock lock(path);
   std::string replaced;
   if (std::filesystem::exists(path)) {
@@ -154,7 +155,7 @@ void write_partition(const std::filesystem::path& path, const Partition& partiti
     }
     if (!replaced.empty() && !replace) {
       throw ConfigError(
-          fmt::format("{} already has the partition '{}'; use --force to replace it, or --name for another",
+          fmt::format("{}: the partition '{}' already exists; use --force to replace it, or --name for another",
                       path.string(), replaced));
     }
   }
@@ -201,9 +202,9 @@ FolderLock::FolderLock(const std::filesystem::path& path) {
   descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw DataError(
-        fmt::format("cannot write to {}: its folder {}: {}", path.string(), folder.string(), std::strerror(errno)));
+        fmt::format("{}: cannot be written: folder {}: {}", path.string(), folder.string(), std::strerror(errno)));
   }
-  // Where a file system has no locks, adding goes on without: the file itself is still replaced in one step.
+  // Without locks (some file systems) continue: the file is still replaced atomically.
   while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
   }
 }

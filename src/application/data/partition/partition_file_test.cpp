@@ -95,7 +95,8 @@ TEST_F(PartitionFile, SaysWhatIsWrong) {
   EXPECT_THAT([&] { partition_groups(put("t.h5", "hello")); }, ThrowsMessage<DataError>(HasSubstr("neither HDF5")));
   EXPECT_THAT([&] { partition_groups(put("c.json", "{\"format\": ")); },
               ThrowsMessage<DataError>(HasSubstr("damaged")));
-  EXPECT_THAT([&] { partition_groups(put("o.json", "{}")); }, ThrowsMessage<DataError>(HasSubstr("no partition file")));
+  EXPECT_THAT([&] { partition_groups(put("o.json", "{}")); },
+              ThrowsMessage<DataError>(HasSubstr("not a partition file")));
   const std::string head = "{\"format\":\"chorus-partition-1\",\"partitions\":{\"g\":";
   for (const char* bad : {"3", "{}", "{\"clients\":[{\"train\":[1,-2]}]}", "{\"clients\":[{\"train\":[1.5]}]}",
                           "{\"clients\":[{\"train\":[4294967295]}]}", "{\"clients\":[{\"train\":\"x\"}]}",

@@ -19,11 +19,11 @@ Json load(const std::filesystem::path& path) {
     if (!json.is_object() || json.value("format", "") != kFormat || !json.contains("partitions") ||
         !json["partitions"].is_object()) {
       throw DataError(
-          fmt::format("{} is JSON, but no partition file: it lacks \"format\": \"{}\"", path.string(), kFormat));
+          fmt::format("{}: JSON, but not a partition file: \"format\": \"{}\" is missing", path.string(), kFormat));
     }
     return json;
   } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+    throw DataError(fmt::format("{}: damaged: {}", path.string(), error.what()));
   }
 }
 
@@ -34,7 +34,7 @@ std::vector<ExampleId> read_ids(const Json& list, const std::string& where) {
   for (const Json& item : list) {
     if (!item.is_number_integer() || item.get<std::int64_t>() < 0 ||
         item.get<std::int64_t>() >= std::numeric_limits<ExampleId>::max()) {
-      throw DataError(fmt::format("{}: '{}' is no example id", where, item.dump().substr(0, 40)));
+      throw DataError(fmt::format("{}: '{}' is not an example id", where, item.dump().substr(0, 40)));
     }
     ids.push_back(item.get<ExampleId>());
   }
@@ -43,7 +43,7 @@ std::vector<ExampleId> read_ids(const Json& list, const std::string& where) {
 
 std::string ids_text(std::span<const ExampleId> ids) { return fmt::format("[{}]", fmt::join(ids, ",")); }
 
-/// One line a client: readable, and diffs stay small.
+/// One line per client: readable, with small diffs.
 std::string group_text(const Partition& partition) {
   std::string text = fmt::format("{{\n\"info\": {},\n", partition_info_json(partition));
   if (!partition.clusters.empty()) text += fmt::format("\"clusters\": [{}],\n", fmt::join(partition.clusters, ","));

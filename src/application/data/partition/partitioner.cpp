@@ -46,7 +46,7 @@ std::vector<ClientId> follow_train(std::span<const std::int32_t> train_labels, s
   const LabelPiles train = make_piles(train_labels, labels, request.seed, 2);
   const LabelPiles test = make_piles(test_labels, labels, request.seed, 3);
 
-  std::vector<ClientId> everyone;  // made only when a label needs it
+  std::vector<ClientId> everyone;  // filled only when a label needs it
   std::vector<ClientId> sorted;
   for (std::size_t l = 0; l < labels; ++l) {
     const auto items = std::span(test.order).subspan(test.begin[l], test.begin[l + 1] - test.begin[l]);
@@ -96,7 +96,7 @@ void check_positive(double value, const char* name) {
 
 void check_clients(const PartitionRequest& request) {
   if (request.clients == 0 || request.clients >= (std::size_t{1} << 31)) {
-    throw ConfigError(fmt::format("{} clients: there must be at least one, and fewer than 2^31", request.clients));
+    throw ConfigError(fmt::format("{} clients; there must be at least one and fewer than 2^31", request.clients));
   }
 }
 

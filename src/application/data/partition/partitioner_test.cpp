@@ -147,7 +147,7 @@ TEST(QuantityDirichlet, SpreadsMoreForSmallerBeta) {
     EXPECT_NEAR(std::sqrt(square), expected, 0.35 * expected) << "beta " << beta;
     EXPECT_LT(std::sqrt(square), previous);
     previous = std::sqrt(square);
-    // Labels stay as they are: it is quantity that is skewed.
+    // Only the quantity is skewed, not the labels.
     EXPECT_TRUE(check_against_data(partition, 18846, "test").exact());
   }
 }

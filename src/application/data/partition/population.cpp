@@ -35,8 +35,7 @@ void check_split(std::span<const std::uint32_t> ids, std::size_t examples, const
 
 void check_population(const Population& population) {
   if (population.examples >= std::numeric_limits<std::uint32_t>::max()) {
-    throw DataError(
-        fmt::format("{} examples are too many: a partition numbers them with 32 bits", population.examples));
+    throw DataError(fmt::format("{} examples are too many: example ids have 32 bits", population.examples));
   }
   check_split(population.train, population.examples, "train");
   check_split(population.test, population.examples, "test");
@@ -55,7 +54,7 @@ const Factor& factor_named(const Population& population, const std::string& name
   if (name == "client") factor = &population.clients;
   if (name == "source") factor = &population.sources;
   if (factor == nullptr) {
-    throw ConfigError(fmt::format("'by' is '{}'; examples can be told apart by label, client or source", name));
+    throw ConfigError(fmt::format("by is '{}'; it must be label, client or source", name));
   }
   if (population.train.empty() && population.test.empty()) return *factor;
   if (factor->empty()) {
@@ -71,7 +70,7 @@ const Factor& factor_named(const Population& population, const std::string& name
   for (const auto& split : {population.train, population.test}) {
     for (const std::uint32_t id : split) {
       if (factor->ids[id] != Factor::kNoValue) continue;
-      throw DataError(fmt::format("example {} has no {}: partition by something else, or give it one", id, name));
+      throw DataError(fmt::format("example {} has no {}; partition by another column, or add the value", id, name));
     }
   }
   return *factor;

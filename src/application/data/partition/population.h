@@ -10,7 +10,7 @@
 
 namespace chorus {
 
-/// A column of categories: `ids[i]` of example i indexes `names`, or is kNoValue where the example has none.
+/// A categorical column: `ids[i]` of example i indexes `names`, or is kNoValue.
 struct Factor {
   static constexpr std::int32_t kNoValue = -1;
 
@@ -20,10 +20,10 @@ struct Factor {
   bool empty() const { return ids.empty(); }
 };
 
-/// The text of example i. A source that must put it together (words of a tagged sentence) does so in `scratch`.
+/// The text of example i. A source that must assemble it (words of a tagged sentence) does so in `scratch`.
 using TextAt = std::function<std::string_view(std::size_t example, std::string& scratch)>;
 
-/// One row of floats an example, row after row.
+/// One row of floats per example, row-major.
 struct FeatureMatrix {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -33,20 +33,19 @@ struct FeatureMatrix {
   std::span<float> row(std::size_t i) { return std::span(values).subspan(i * columns, columns); }
 };
 
-/// Where the vectors of the feature partitioner come from: TF-IDF with a truncated SVD (text_features.h), or the
-/// sentence embeddings of an encoder.
+/// Source of feature vectors: TF-IDF with a truncated SVD (text_features.h), or the sentence embeddings of an encoder.
 class FeatureSource {
  public:
   virtual ~FeatureSource() = default;
-  /// One row an example, in the order of their ids.
+  /// One row per example, in id order.
   virtual FeatureMatrix features() const = 0;
-  /// A word for the partition's metadata, such as "tfidf_svd".
+  /// A name for the partition's metadata, such as "tfidf_svd".
   virtual std::string name() const = 0;
 };
 
-/// What a partitioner may know of the data: ids and columns, never how the data is stored. An example's id is its
-/// number in the data, 0 .. examples-1; `train` and `test` list the ids to deal out, ascending. A column is empty or
-/// has one entry an example. Everything is borrowed and must outlive the call.
+/// What a partitioner sees of the data: ids and columns, not the storage. An example's id is its index, 0 ..
+/// examples-1; `train` and `test` list the ids to deal out, ascending. A column is empty or has one entry per example.
+/// Everything is borrowed and must outlive the call.
 ///
 ///     Population population{.examples = 18846, .train = train_ids, .test = test_ids, .labels = {label_ids, names}};
 struct Population {
@@ -60,12 +59,12 @@ struct Population {
   const FeatureSource* features = nullptr;
 };
 
-/// Throws DataError when a column has the wrong length or a value outside its names, a split names an example that does
-/// not exist, or there are 2^32 examples or more.
+/// DataError when a column has the wrong length or a value outside its names, a split names an unknown example, or
+/// there are 2^32 examples or more.
 void check_population(const Population& population);
 
-/// The factor called "label", "client" or "source". Throws ConfigError when there is no such factor, DataError when the
-/// data does not carry it or an example of either split lacks a value.
+/// The factor "label", "client" or "source". ConfigError for another name, DataError when the data lacks it or an
+/// example has no value.
 const Factor& factor_named(const Population& population, const std::string& name);
 
 }  // namespace chorus

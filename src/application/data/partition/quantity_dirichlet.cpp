@@ -21,18 +21,16 @@ void check_guard(std::int64_t min_size, std::int64_t max_draws) {
 
 void QuantityDirichletConfig::describe(ConfigVisitor& v) {
   v.field("beta", beta, "concentration of the sizes; large: equal").above(0);
-  v.field("min_size", min_size, "least number of examples of a client in each split; 0 allows empty clients")
-      .at_least(0);
-  v.field("max_draws", max_draws, "how often sizes are drawn before giving up on min_size").at_least(1);
+  v.field("min_size", min_size, "minimum examples per client and split; 0 allows empty clients").at_least(0);
+  v.field("max_draws", max_draws, "draws of the sizes before giving up on min_size").at_least(1);
 }
 
 void LabelQuantityConfig::describe(ConfigVisitor& v) {
   v.field("alpha", alpha, "concentration of the label mixes").above(0);
   v.field("beta", beta, "concentration of the sizes").above(0);
-  v.field("by", by, "what the mix is over").one_of({"label", "source", "client"});
-  v.field("min_size", min_size, "least number of examples of a client in each split; 0 allows empty clients")
-      .at_least(0);
-  v.field("max_draws", max_draws, "how often sizes are drawn before giving up on min_size").at_least(1);
+  v.field("by", by, "the column that the mix is over").one_of({"label", "source", "client"});
+  v.field("min_size", min_size, "minimum examples per client and split; 0 allows empty clients").at_least(0);
+  v.field("max_draws", max_draws, "draws of the sizes before giving up on min_size").at_least(1);
 }
 
 std::vector<std::size_t> draw_sizes(const SplitView& view, const PartitionRequest& request,
@@ -43,7 +41,7 @@ std::vector<std::size_t> draw_sizes(const SplitView& view, const PartitionReques
   if (total == 0) return std::vector<std::size_t>(clients, 0);
   if (total / clients < least) {
     throw ConfigError(
-        fmt::format("{} clients with at least {} each need more than the {} examples of the {} split; ask for fewer "
+        fmt::format("{} clients with at least {} each need more than the {} examples of the {} split; use fewer "
                     "clients, or set "
                     "min_size=0 to allow empty ones",
                     clients, config.min_size, total, view.name));
@@ -128,7 +126,7 @@ Partition LabelQuantity::make(const Population& population, const PartitionReque
 namespace {
 
 const Registration<Partitioners, QuantityDirichletConfig> kRegisteredQuantityDirichlet{
-    "quantity_dirichlet", "size skew, labels at random (FedNLP)",
+    "quantity_dirichlet", "size skew, labels at random (FedNLP, Lin et al. 2022)",
     [](const QuantityDirichletConfig& config) { return std::make_unique<QuantityDirichlet>(config); }};
 const Registration<Partitioners, LabelQuantityConfig> kRegisteredLabelQuantity{
     "label_quantity", "label and size skew together",

@@ -45,7 +45,7 @@ PartitionReport report_on(const Partition& partition, const ReportOptions& optio
   if (options.population != nullptr) {
     const Population& population = *options.population;
     Coverage coverage = check_against_data(partition, population.examples, options.where);
-    // A validation split is nobody's: only what could be dealt out can be missing.
+    // The validation split is not dealt out, so it cannot be missing.
     const std::size_t dealt = population.train.size() + population.test.size();
     coverage.missing = dealt > coverage.held ? dealt - coverage.held : 0;
     report.coverage = coverage;

@@ -18,12 +18,12 @@ std::string bar(double value, double top, std::size_t cells) {
   for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];
   const std::size_t used = eighths / 8 + (eighths % 8 > 0 ? 1 : 0);
-  // A client with something is never shown as one with nothing.
+  // A client with examples never shows an empty bar.
   if (used == 0 && value > 0) return "▏" + std::string(cells - 1, ' ');
   return text + std::string(cells - used, ' ');
 }
 
-/// A shade for a value between 0 and 1, `wide` characters; with colour from grey to red as well.
+/// A shade for a value between 0 and 1, `wide` characters; with colour also from grey to red.
 std::string shade(double value, std::size_t wide, bool colour) {
   static const char* const kShades[] = {" ", "·", "░", "▒", "▓", "█"};
   const auto level = value <= 0 ? std::size_t{0} : std::min<std::size_t>(5, 1 + static_cast<std::size_t>(value * 5));
@@ -36,7 +36,7 @@ std::string shade(double value, std::size_t wide, bool colour) {
 std::string summary_line(const char* split, const SizeSummary& sizes, const ClientLists& lists) {
   if (lists.total() == 0) return fmt::format("  {:<6} no examples\n", split);
   return fmt::format(
-      "  {:<6} {} examples; a client has {:.1f} ± {:.1f}, from {:.0f} to {:.0f} (5 %: {:.0f}, median {:.0f}, 95 %: "
+      "  {:<6} {} examples; {:.1f} ± {:.1f} per client, from {:.0f} to {:.0f} (5 %: {:.0f}, median {:.0f}, 95 %: "
       "{:.0f}){}\n",
       split, lists.total(), sizes.mean, sizes.deviation, sizes.minimum, sizes.maximum, sizes.quantiles[0],
       sizes.quantiles[2], sizes.quantiles[4],
@@ -86,7 +86,7 @@ std::string client_lines(const PartitionReport& report, const PictureStyle& styl
                     partition.train.size_of(c), partition.test.size_of(c), bar(size, report.train.maximum, bar_width));
     if (cells > 0) {
       const std::vector<std::size_t> histogram = label_histogram(partition.train, c, report.labels);
-      // Where labels outnumber the columns, neighbours share one.
+      // With more labels than columns, neighbouring labels share one.
       std::vector<double> merged(std::min(labels, cells));
       for (std::size_t l = 0; l < labels; ++l) merged[l * merged.size() / labels] += static_cast<double>(histogram[l]);
       text += "  ";
@@ -132,12 +132,12 @@ std::string report_picture(const PartitionReport& report, const PictureStyle& st
   text += summary_line("test", report.test, partition.test);
   if (report.coverage) {
     text += report.coverage->exact() ? "  every example of the data belongs to exactly one client\n"
-                                     : fmt::format("  {} examples belong to nobody, {} ids are repeated\n",
+                                     : fmt::format("  {} examples belong to no client, {} ids are repeated\n",
                                                    report.coverage->missing, report.coverage->repeated);
   }
   if (report.js) {
     text += fmt::format(
-        "  labels: {} in all, {:.1f} effective ones a client; mean Jensen-Shannon divergence {:.4f} (distance {:.4f}) "
+        "  labels: {} in total, {:.1f} effective per client; mean Jensen-Shannon divergence {:.4f} (distance {:.4f}) "
         "over {} clients\n",
         report.labels.names.size(), report.mean_effective_labels, report.js->mean_divergence, report.js->mean_distance,
         report.js->clients.size());
@@ -145,8 +145,8 @@ std::string report_picture(const PartitionReport& report, const PictureStyle& st
   if (report.vocabulary) {
     const VocabularyOverlap& overlap = *report.vocabulary;
     text += fmt::format(
-        "  words: {:.0f} different ones a client; two clients share {:.1f} % of theirs (Jaccard, {:.1f} to {:.1f} %); "
-        "{:.1f} % of a client's words are also another's\n",
+        "  words: {:.0f} distinct per client; two clients share {:.1f} % (Jaccard, {:.1f} to {:.1f} %); "
+        "{:.1f} % of a client's words also occur at another client\n",
         overlap.mean_words, overlap.mean_jaccard * 100, overlap.lowest_jaccard * 100, overlap.highest_jaccard * 100,
         overlap.mean_share * 100);
   }

@@ -12,13 +12,13 @@
 namespace chorus {
 
 void ShardsConfig::describe(ConfigVisitor& v) {
-  v.field("shards", shards, "label shards a client").at_least(1).at_most(1'000'000);
-  v.field("by", by, "what the examples are sorted by").one_of({"label", "source", "client"});
+  v.field("shards", shards, "shards per client").at_least(1).at_most(1'000'000);
+  v.field("by", by, "the column that examples are sorted by").one_of({"label", "source", "client"});
 }
 
 Shards::Shards(ShardsConfig config) : config_(std::move(config)) {
   if (config_.shards < 1 || config_.shards > 1'000'000) {
-    throw ConfigError(fmt::format("shards is {}; it must lie between 1 and 1000000", config_.shards));
+    throw ConfigError(fmt::format("shards is {}; it must be between 1 and 1000000", config_.shards));
   }
 }
 
@@ -58,7 +58,7 @@ Partition Shards::make(const Population& population, const PartitionRequest& req
 namespace {
 
 const Registration<Partitioners, ShardsConfig> kRegisteredShards{
-    "shards", "a few label shards a client (McMahan et al. 2017)",
+    "shards", "a few label shards per client (McMahan et al. 2017)",
     [](const ShardsConfig& config) { return std::make_unique<Shards>(config); }};
 
 }  // namespace

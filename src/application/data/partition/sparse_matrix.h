@@ -7,10 +7,10 @@
 
 namespace chorus {
 
-/// Rows of (column, value) pairs end to end (CSR).
+/// A matrix in CSR format.
 struct SparseMatrix {
   std::size_t columns = 0;
-  std::vector<std::uint64_t> begin{0};  ///< one entry a row, and the end
+  std::vector<std::uint64_t> begin{0};  ///< one entry per row, and the end
   std::vector<std::uint32_t> column;
   std::vector<float> value;
 

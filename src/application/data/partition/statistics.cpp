@@ -130,7 +130,7 @@ VocabularyOverlap vocabulary_overlap(const ClientLists& lists, const TextAt& tex
   const std::size_t n = overlap.clients.size();
   if (n == 0) return overlap;
 
-  // Words as 64-bit hashes: a collision among a million words has a chance of 3 in 10^8.
+  // Words as 64-bit hashes: the collision probability among a million words is 3e-8.
   std::vector<std::vector<std::uint64_t>> words(n);
   std::string joined, scratch;
   for (std::size_t i = 0; i < n; ++i) {

@@ -110,7 +110,7 @@ TEST(DatasetPopulation, TakesLabelsTagsOrSources) {
   EXPECT_EQ(partition.client_names[0], "user0");
   const PartitionReport report =
       report_on(partition, {.population = &population.view(), .text = population.full_text()});
-  EXPECT_TRUE(report.coverage->exact());  // the validation split is nobody's
+  EXPECT_TRUE(report.coverage->exact());  // the validation split is not dealt out
   EXPECT_GT(report.vocabulary->mean_words, 3);
 }
 
@@ -146,7 +146,7 @@ TEST(Report, OfNothingAtAll) {
               HasSubstr("train  no examples"));
 }
 
-/// Every element that is opened is closed, and nothing is fetched from elsewhere.
+/// Every element is closed, and nothing external is referenced.
 void expect_whole_svg(const std::string& svg) {
   EXPECT_TRUE(svg.starts_with("<svg xmlns="));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));

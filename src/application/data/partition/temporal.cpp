@@ -28,7 +28,7 @@ std::vector<std::int64_t> times_of(const Population& population, std::span<const
 }  // namespace
 
 void TemporalConfig::describe(ConfigVisitor& v) {
-  v.field("slices", slices, "what is equal among the slices").one_of({"count", "duration"});
+  v.field("slices", slices, "what is equal among the slices: examples or time").one_of({"count", "duration"});
 }
 
 std::vector<std::int64_t> slice_boundaries(std::span<const std::int64_t> times, std::size_t slices,
@@ -58,7 +58,7 @@ std::size_t slice_of(std::int64_t time, std::span<const std::int64_t> boundaries
 
 Temporal::Temporal(TemporalConfig config) : config_(std::move(config)) {
   if (config_.slices != "count" && config_.slices != "duration") {
-    throw ConfigError(fmt::format("slices is '{}'; slices can be equal in count or in duration", config_.slices));
+    throw ConfigError(fmt::format("slices is '{}'; it must be count or duration", config_.slices));
   }
 }
 
@@ -66,7 +66,7 @@ Partition Temporal::make(const Population& population, const PartitionRequest& r
   check_clients(request);
   check_population(population);
   if (population.times.empty() && !(population.train.empty() && population.test.empty())) {
-    throw DataError("the data has no time column, so it cannot be cut into temporal slices");
+    throw DataError("the data has no time column, so it cannot be cut into temporal slices; set data.columns.time");
   }
   const std::vector<std::int64_t> train = times_of(population, population.train);
   const std::vector<std::int64_t> test = times_of(population, population.test);
@@ -110,7 +110,7 @@ std::vector<Partition> slice_clients(const Partition& partition, std::span<const
 namespace {
 
 const Registration<Partitioners, TemporalConfig> kRegisteredTemporal{
-    "temporal", "one client a slice of time",
+    "temporal", "one client per slice of time",
     [](const TemporalConfig& config) { return std::make_unique<Temporal>(config); }};
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace chorus {
 
-/// A population that owns its columns, for tests: labels, sources and times at random, clients if asked for.
+/// A population with its own columns, for tests: random labels, sources and times, and clients if requested.
 struct TestPopulation {
   std::vector<ExampleId> train, test;
   std::vector<std::int32_t> labels, clients, sources;
@@ -30,7 +30,7 @@ struct TestPopulation {
       sources.push_back(static_cast<std::int32_t>(stream.below(6)));
       times.push_back(static_cast<std::int64_t>(stream.below(1'000'000)));
       if (client_count > 0) {
-        // Everyone has one example while there are enough, the rest is random.
+        // One example for each client first, the rest at random.
         const bool dealt = i < client_count;
         clients.push_back(static_cast<std::int32_t>(dealt ? i : stream.below(client_count)));
       }
@@ -50,7 +50,7 @@ struct TestPopulation {
   TestPopulation& operator=(const TestPopulation&) = delete;
 };
 
-/// How many examples of each label a client holds.
+/// The number of examples of each label at a client.
 inline std::vector<std::size_t> label_counts(const ClientLists& lists, std::size_t client,
                                              const TestPopulation& population) {
   std::vector<std::size_t> counts(population.label_names.size());

@@ -13,7 +13,7 @@ namespace {
 
 struct WordCount {
   std::size_t documents = 0;
-  std::size_t last = 0;  // the text (plus one) that was counted last
+  std::size_t last = 0;  // the last counted text, plus one
   std::uint32_t column = 0;
   bool kept = false;
 };

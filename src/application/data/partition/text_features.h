@@ -11,19 +11,17 @@
 namespace chorus {
 
 struct TfidfConfig {
-  std::size_t min_documents = 2;   ///< words of fewer texts are left out
-  double max_share = 0.5;          ///< words of more than this share of the texts are left out (0 .. 1]
-  std::size_t max_words = 20'000;  ///< of what remains the most frequent ones (by texts)
+  std::size_t min_documents = 2;   ///< ignore words in fewer texts
+  double max_share = 0.5;          ///< ignore words in more than this share of the texts, (0 .. 1]
+  std::size_t max_words = 20'000;  ///< keep the most frequent ones (by texts)
 };
 
-/// One row a text: (1 + ln tf) * (ln((1 + n) / (1 + df)) + 1), rows of length 1 (scikit-learn's smooth idf with
-/// sublinear tf). Words are those of words.h; their order of columns is by name, so the matrix depends on the texts
-/// only.
+/// One row per text: (1 + ln tf) * (ln((1 + n) / (1 + df)) + 1), normalized to length 1 (scikit-learn's smooth idf with
+/// sublinear tf). Words are those of words.h; columns are sorted by word, so the matrix depends on the texts only.
 SparseMatrix tfidf(const TextAt& text, std::size_t texts, const TfidfConfig& config);
 
-/// Latent semantic analysis as sentence features when there is no encoder: TF-IDF, truncated SVD, rows of length 1 (a
-/// text without known words: zeros). Holds `texts` * rank floats; the index-only bound of the other partitioners does
-/// not hold here.
+/// Latent semantic analysis as sentence features without an encoder: TF-IDF, truncated SVD, rows of length 1 (zeros for
+/// a text without known words). Holds `texts` * rank floats, unlike the other partitioners, which hold only indices.
 class TextFeatures : public FeatureSource {
  public:
   TextFeatures(TextAt text, std::size_t texts, std::uint64_t seed, TfidfConfig words = {}, SvdConfig svd = {})
@@ -39,7 +37,7 @@ class TextFeatures : public FeatureSource {
   SvdConfig svd_;
 };
 
-/// Features that were computed elsewhere, such as sentence embeddings.
+/// Precomputed features, such as sentence embeddings.
 class GivenFeatures : public FeatureSource {
  public:
   GivenFeatures(FeatureMatrix matrix, std::string name) : matrix_(std::move(matrix)), name_(std::move(name)) {}

@@ -18,7 +18,7 @@ struct Dense {
   const double* row(std::size_t i) const { return values.data() + i * columns; }
 };
 
-/// Gram-Schmidt over the columns, each orthogonalised twice; a column that vanishes becomes zero.
+/// Gram-Schmidt over the columns, each orthogonalized twice; a vanishing column becomes zero.
 void orthonormalise(Dense& q) {
   // Transposed, so that columns are contiguous.
   std::vector<double> t(q.values.size());

@@ -10,7 +10,7 @@
 namespace chorus {
 
 void UniformConfig::describe(ConfigVisitor& v) {
-  v.field("fednlp_chunks", fednlp_chunks, "chunks of ceil(N / n) as FedNLP cuts them: the last clients can be empty");
+  v.field("fednlp_chunks", fednlp_chunks, "chunks of ceil(N / n), as in FedNLP: the last clients can be empty");
 }
 
 Partition Uniform::make(const Population& population, const PartitionRequest& request) const {
@@ -24,7 +24,7 @@ Partition Uniform::make(const Population& population, const PartitionRequest& re
     for (std::size_t i = 0; i < total; ++i) {
       owners[i] = static_cast<ClientId>(config_.fednlp_chunks ? i / chunk : i % clients);
     }
-    // Shuffling the owners is shuffling the examples.
+    // Shuffling the owners is equivalent to shuffling the examples.
     RandomStream stream({.seed = request.seed, .purpose = "partition.uniform", .step = view.split});
     stream.shuffle(std::span(owners));
     return owners;
@@ -38,7 +38,7 @@ Partition Uniform::make(const Population& population, const PartitionRequest& re
 namespace {
 
 const Registration<Partitioners, UniformConfig> kRegisteredUniform{
-    "uniform", "IID: every client a random share of equal size",
+    "uniform", "IID: equal random shares",
     [](const UniformConfig& config) { return std::make_unique<Uniform>(config); }};
 const Registration<Partitioners, UniformConfig> kRegisteredIid{
     "iid", "the same as uniform", [](const UniformConfig& config) { return std::make_unique<Uniform>(config); }};

@@ -5,12 +5,12 @@
 namespace chorus {
 
 struct UniformConfig {
-  bool fednlp_chunks = false;  ///< chunks of ceil(N / n), as FedNLP cuts them: the last clients can be short or empty
+  bool fednlp_chunks = false;  ///< chunks of ceil(N / n), as in FedNLP: the last clients can be short or empty
 
   void describe(ConfigVisitor& v);
 };
 
-/// IID: shuffle, then cut into pieces whose sizes differ by one at most. With more clients than examples the surplus
+/// IID: shuffle, then cut into pieces whose sizes differ by at most one. With more clients than examples the surplus
 /// clients are empty. Registered as "uniform" and "iid".
 class Uniform : public Partitioner {
  public:

@@ -5,8 +5,8 @@
 
 namespace chorus {
 
-/// Calls use(word) for each word of the text: runs of ASCII letters and digits and of everything beyond ASCII, ASCII
-/// lower-cased, apostrophes inside kept ("don't"). Enough for bags of words; tokenizers are elsewhere.
+/// Calls use(word) for each word of the text: runs of ASCII letters and digits and of non-ASCII characters, ASCII
+/// lower-cased, inner apostrophes kept ("don't"). For bags of words; tokenizers are in application/text.
 template <typename Use>
 void for_each_word(std::string_view text, std::string& scratch, Use use) {
   const auto is_word = [](unsigned char c) {

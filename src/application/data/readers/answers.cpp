@@ -25,8 +25,8 @@ bool AnswerAligner::align(GoldAnswer& answer, ReadReport& report, const std::str
   ++report.misaligned;
   if (policy_ == Misaligned::kError) {
     throw DataError(fmt::format(
-        "{}: the answer \"{}\" does not stand at character {} of its context; choose to skip or realign such answers",
-        where, shortened(answer.text, 60), answer.begin));
+        "{}: the answer \"{}\" is not at character {} of its context; set data.misaligned to skip or realign", where,
+        shortened(answer.text, 60), answer.begin));
   }
   std::string_view text = answer.text;
   const std::size_t first = text.find_first_not_of(" \t\r\n");

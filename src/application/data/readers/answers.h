@@ -9,14 +9,14 @@
 
 namespace chorus {
 
-/// Holds a context and checks answers against it. Offsets are code points.
+/// Checks answers against a context. Offsets are code points.
 class AnswerAligner {
  public:
   explicit AnswerAligner(Misaligned policy) : policy_(policy) {}
 
   void set_context(std::string_view context);
-  /// Whether `answer` (text and begin given) stands at its offset or was put right; sets its end. False when it is
-  /// dropped. Counts in `report`. DataError under Misaligned::kError.
+  /// Whether `answer` (with text and begin) is at its offset or was corrected; sets its end. False when it is dropped.
+  /// Counts in `report`. DataError under Misaligned::kError.
   bool align(GoldAnswer& answer, ReadReport& report, const std::string& where) const;
 
  private:

@@ -27,12 +27,12 @@ struct ByteInput::Handle {
 ByteInput::ByteInput(const fs::path& path) : path_(path), handle_(std::make_unique<Handle>()) {
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
-  if (!fs::exists(status)) throw DataError(fmt::format("there is no file {}", path.string()));
-  if (fs::is_directory(status)) throw DataError(fmt::format("{} is a folder, a file is needed", path.string()));
+  if (!fs::exists(status)) throw DataError(fmt::format("{}: no such file", path.string()));
+  if (fs::is_directory(status)) throw DataError(fmt::format("{}: is a folder; name a file", path.string()));
   errno = 0;
   handle_->file = gzopen(path.c_str(), "rb");
   if (handle_->file == nullptr) {
-    throw DataError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+    throw DataError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
   }
   gzbuffer(handle_->file, 1U << 18);
 }
@@ -55,7 +55,7 @@ std::size_t ByteInput::read(char* to, std::size_t size) {
   if (error == Z_DATA_ERROR) {
     throw DataError(fmt::format("{}: the gzip data is damaged ({}); fetch the file again", path_.string(), message));
   }
-  if (count < 0) throw DataError(fmt::format("cannot read {}: {}", path_.string(), std::strerror(system_error)));
+  if (count < 0) throw DataError(fmt::format("{}: cannot be read: {}", path_.string(), std::strerror(system_error)));
   return static_cast<std::size_t>(count);
 }
 

@@ -7,8 +7,8 @@
 
 namespace chorus {
 
-/// The bytes of a file in order, unpacked when its content (not its name) is gzip, several members included. Throws
-/// DataError when the file is missing, a folder, unreadable, or its gzip data is damaged or cut short.
+/// The bytes of a file, decompressed when its content (not its name) is gzip, multiple members included. DataError when
+/// the file is missing, a folder or unreadable, or its gzip data is damaged or truncated.
 class ByteInput {
  public:
   explicit ByteInput(const std::filesystem::path& path);
@@ -16,7 +16,7 @@ class ByteInput {
   ByteInput& operator=(ByteInput&&) noexcept;
   ~ByteInput();
 
-  /// Fills up to `size` bytes; returns how many, 0 at the end.
+  /// Reads up to `size` bytes; returns their number, 0 at the end.
   std::size_t read(char* to, std::size_t size);
   const std::filesystem::path& path() const { return path_; }
 
@@ -26,7 +26,7 @@ class ByteInput {
   std::unique_ptr<Handle> handle_;
 };
 
-/// The first bytes of a file, unpacked, for guessing its format. Empty for a folder.
+/// The first bytes of a file, decompressed, for guessing its format. Empty for a folder.
 std::string file_head(const std::filesystem::path& path, std::size_t bytes = 65536);
 
 }  // namespace chorus

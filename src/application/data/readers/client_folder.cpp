@@ -43,10 +43,10 @@ class ClientFolderReader final : public RecordReader {
  public:
   ClientFolderReader(const fs::path& folder, const ReaderOptions& options) : options_(options) {
     if (!fs::is_directory(folder)) {
-      throw DataError(fmt::format("{} is not a folder of client_*.jsonl files", folder.string()));
+      throw DataError(fmt::format("{}: not a folder of client_*.jsonl files", folder.string()));
     }
     files_ = client_files(folder);
-    if (files_.empty()) throw DataError(fmt::format("{} has no client_*.jsonl files", folder.string()));
+    if (files_.empty()) throw DataError(fmt::format("{}: has no client_*.jsonl files", folder.string()));
     open();
   }
 
@@ -86,7 +86,7 @@ int looks_like_client_folder(const FileHead& head) {
 }
 
 const FormatRegistration kClientFolder{
-    {"clients", "a folder of client_*.jsonl files, one a client", looks_like_client_folder,
+    {"clients", "a folder of client_*.jsonl files, one per client", looks_like_client_folder,
      [](const fs::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<ClientFolderReader>(path, options);
      }}};

@@ -120,7 +120,7 @@ class Finder {
   void configure(Role role, const std::string& names) {
     if (names == "none") off_[static_cast<std::size_t>(role)] = true;
     if (names.empty() || names == "none") return;
-    // A column may itself have a '+' in its name; the whole name wins.
+    // A column name may contain a '+'; the whole name wins.
     if (const std::string* whole = find_one(names)) {
       at(role).push_back(*whole);
       return;
@@ -133,7 +133,7 @@ class Finder {
       } else if (const std::string* found = find_one(name)) {
         at(role).push_back(*found);
       } else {
-        throw DataError(fmt::format("{}: there is no column '{}' (for {}); the columns are {}", where_, name,
+        throw DataError(fmt::format("{}: unknown column '{}' (for {}); the columns are {}", where_, name,
                                     kRoleNames[static_cast<std::size_t>(role)], fmt::join(available_, ", ")));
       }
       begin = end + 1;
@@ -159,10 +159,9 @@ class Finder {
   void need(Role role, Names usual_names) {
     usual(role, usual_names);
     if (roles_.has(role)) return;
-    throw DataError(
-        fmt::format("{}: none of the columns looks like the {} of {}; the columns are {}. Name it: columns.{}=NAME",
-                    where_, kRoleNames[static_cast<std::size_t>(role)], name_of(roles_.formulation),
-                    fmt::join(available_, ", "), kRoleNames[static_cast<std::size_t>(role)]));
+    throw DataError(fmt::format("{}: no column looks like the {} of {}; the columns are {}; set columns.{}=NAME",
+                                where_, kRoleNames[static_cast<std::size_t>(role)], name_of(roles_.formulation),
+                                fmt::join(available_, ", "), kRoleNames[static_cast<std::size_t>(role)]));
   }
 
   Formulation guess() const {
@@ -172,7 +171,7 @@ class Finder {
     }
     const bool text = could(Role::kText, kText);
     const bool pair = text && could(Role::kSecond, kPairSecond);
-    // "target" is a label only where nothing else says that it is a text.
+    // "target" is a label only when nothing else indicates a text.
     const bool generates = !roles_.has(Role::kLabel) && find_one("label") == nullptr &&
                            could(Role::kText, kSourceText) && could(Role::kSecond, kTarget);
     if (pair && could(Role::kScore, kScore)) return Formulation::kPairRegression;

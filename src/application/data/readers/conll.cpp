@@ -45,7 +45,7 @@ class ConllReader final : public LineRecordReader {
         tabs_ = line.find('\t') != std::string_view::npos;
         decided_ = true;
       }
-      if (tabs_ && line.starts_with('#') && line.find('\t') == std::string_view::npos) continue;  // CoNLL-U's comments
+      if (tabs_ && line.starts_with('#') && line.find('\t') == std::string_view::npos) continue;  // CoNLL-U comments
       if (begin_ == 0) begin_ = lines_.line();
       split_columns(line, tabs_, columns_);
       record.words.emplace_back(column(word_, "word"));
@@ -64,8 +64,9 @@ class ConllReader final : public LineRecordReader {
     if (place >= 0 && place < count && !both_same && !columns_[static_cast<std::size_t>(place)].empty()) {
       return columns_[static_cast<std::size_t>(place)];
     }
-    throw DataError(fmt::format("{}: the line has {} column{}, the {} should stand in column {}; each word needs a tag",
-                                lines_.where(), count, count == 1 ? "" : "s", what, number));
+    throw DataError(
+        fmt::format("{}: the line has {} column{}, but the {} should be in column {}; each word needs a tag",
+                    lines_.where(), count, count == 1 ? "" : "s", what, number));
   }
 
   int word_;
@@ -80,7 +81,7 @@ int looks_like_conll(const FileHead& head) {
   const std::string extension = head.extension();
   const bool named = extension == ".conll" || extension == ".bio" || extension == ".iob2" || extension == ".conllu" ||
                      extension == ".annotated";
-  // The last column looks like a tag on every line, and there are breaks.
+  // The last column looks like a tag on every line, and there are blank lines.
   bool breaks = false;
   std::size_t words = 0;
   std::vector<std::string_view> columns;
@@ -102,7 +103,7 @@ int looks_like_conll(const FileHead& head) {
 }
 
 const FormatRegistration kConll{
-    {"conll", "a word and its tag a line, a blank line after each sentence", looks_like_conll,
+    {"conll", "one word and its tag per line, a blank line after each sentence", looks_like_conll,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<ConllReader>(path, options);
      }}};

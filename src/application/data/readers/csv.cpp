@@ -86,7 +86,7 @@ class CsvReader final : public RecordReader {
       for (const std::string& name : roles_.names[role]) {
         const auto found = std::find(columns_.begin(), columns_.end(), name);
         if (found == columns_.end()) {
-          throw DataError(fmt::format("{}: there is no column '{}'", rows_.where(), name));
+          throw DataError(fmt::format("{}: unknown column '{}'", rows_.where(), name));
         }
         places_[role].push_back(static_cast<std::size_t>(found - columns_.begin()));
       }
@@ -105,9 +105,8 @@ class CsvReader final : public RecordReader {
     if (!pending_ && !rows_.next(row_)) return false;
     pending_ = false;
     if (row_.size() != columns_.size()) {
-      throw DataError(fmt::format("{}: {} fields where the {} has {}; is the delimiter right, is a quote missing?",
-                                  where(), row_.size(), columns_.front() == "1" ? "first row" : "header",
-                                  columns_.size()));
+      throw DataError(fmt::format("{}: {} fields, but the {} has {}; check the delimiter and missing quotes", where(),
+                                  row_.size(), columns_.front() == "1" ? "first row" : "header", columns_.size()));
     }
     record.clear();
     take(Role::kId, record.id);
@@ -138,7 +137,7 @@ class CsvReader final : public RecordReader {
     }
   }
 
-  /// A header if it holds a configured or usual name and no cell is a plain number.
+  /// A header contains a configured or usual name and no number.
   bool looks_like_header(const ReaderOptions& options) const {
     const ColumnNames& c = options.columns;
     for (const std::string* name :
@@ -160,7 +159,7 @@ class CsvReader final : public RecordReader {
       names.text = fmt::format("{}", fmt::join(rest, "+"));
     } else {
       throw DataError(
-          fmt::format("{}: the file has no header, so say which of its {} columns is what: "
+          fmt::format("{}: the file has no header; assign its {} columns: "
                       "columns.text=2 columns.label=1",
                       rows_.where(), row_.size()));
     }

@@ -8,9 +8,9 @@
 
 namespace chorus {
 
-/// Rows of a file with a delimiter. With `quotes`, RFC 4180: a field in double quotes may hold delimiters, line breaks
-/// and doubled quotes. Without, every byte counts (GLUE). Blank lines are passed over. A quote that is never closed is
-/// a DataError with the line where it opened.
+/// Rows of a delimited file. With `quotes`, RFC 4180: a field in double quotes may hold delimiters, line breaks and
+/// doubled quotes. Without, quotes are ordinary characters (GLUE). Blank lines are skipped. An unclosed quote is a
+/// DataError with the line where it opened.
 class RowReader {
  public:
   RowReader(const std::filesystem::path& path, char delimiter, bool quotes)
@@ -18,7 +18,7 @@ class RowReader {
 
   /// The next row; false at the end. The fields are valid until the next call.
   bool next(std::vector<std::string>& fields);
-  /// "file:line" where the row given last began.
+  /// "file:line" where the last row began.
   std::string where() const { return lines_.where(row_line_); }
   const LineReader& lines() const { return lines_; }
 
@@ -29,8 +29,8 @@ class RowReader {
   std::uint64_t row_line_ = 0;
 };
 
-/// The formats "csv" and "tsv": columns by name (the header) or by number ("1", "2", ... without one); which is what:
-/// ColumnNames. In tsv, quotes are ordinary characters unless ReaderOptions::quotes says otherwise. Without a header
-/// and without names, the layout of AG News and its kin is taken: a class number, then text columns.
+/// The formats "csv" and "tsv": columns by name (the header) or by number ("1", "2", ... without one); roles:
+/// ColumnNames. In tsv, quotes are ordinary characters unless ReaderOptions::quotes is set. Without a header and names,
+/// the layout of AG News is assumed: a class number, then text columns.
 
 }  // namespace chorus

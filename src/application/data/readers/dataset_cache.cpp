@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kWorthKeeping = 1 << 20;
-constexpr std::int64_t kSettled = 2;  // seconds after which a change shows in a file's times
+constexpr std::int64_t kSettled = 2;  // seconds after which a change is visible in a file's times
 
-/// The files that are read for a path: itself, those of a folder, or SOURCE,TARGET.
+/// The files behind a path: itself, those of a folder, or SOURCE,TARGET.
 std::vector<fs::path> files_behind(const std::string& path) {
   std::error_code code;
   if (fs::is_directory(path, code)) {
@@ -37,7 +37,7 @@ std::vector<fs::path> files_behind(const std::string& path) {
   return {path.substr(0, comma), path.substr(comma + 1)};
 }
 
-/// What tells that a file was not changed. Empty when it is no regular file.
+/// Identifies the state of a file. Empty when it is not a regular file.
 std::string state_of(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) return {};
   return fmt::format("{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
@@ -73,7 +73,7 @@ DatasetCache::DatasetCache(const DataConfig& config, Files files) try {
   key_ = fingerprint(key, place);
   file_ = folder / "datasets" / fmt::format("{}.dataset", place.hex());
 } catch (const fs::filesystem_error&) {
-  file_.clear();  // a folder that cannot be listed; reading it will tell
+  file_.clear();  // a folder that cannot be listed; reading it reports the error
 }
 
 std::optional<Dataset> DatasetCache::find() const {
@@ -94,7 +94,7 @@ void DatasetCache::keep(const Dataset& data) const {
     fs::permissions(file_.parent_path(), fs::perms::owner_all);  // it holds the texts
     DatasetFile::write(file_, key_, data);
   } catch (const std::exception& error) {
-    Log("data").info("what was read is not kept for the next time: {}", error.what());
+    Log("data").info("the parsed data could not be cached: {}", error.what());
   }
 }
 

@@ -11,9 +11,9 @@
 
 namespace chorus {
 
-/// What open_dataset() read before, in a file of the cache: one for each set of files and options, keyed by the files'
-/// identities, sizes and times, by the options, and by the program itself (a new build may read otherwise). Small data
-/// (below 1 MiB) and files that were written a moment ago, whose next change the times might not show, are not kept.
+/// The cache of open_dataset(): one file for each set of files and options, keyed by the files' identities, sizes and
+/// times, by the options and by the program itself (a new build may read differently). Data below 1 MiB is not cached,
+/// nor are files written a moment ago, whose next change might not show in their times.
 ///
 ///     const DatasetCache cache(config, files);
 ///     if (auto data = cache.find()) return std::move(*data);
@@ -25,12 +25,12 @@ class DatasetCache {
 
   DatasetCache(const DataConfig& config, Files files);
 
-  /// Nothing when it is not there or out of date; also, with a warning, when it is damaged.
+  /// nullopt when absent or out of date; also, with a warning, when damaged.
   std::optional<Dataset> find() const;
-  /// Where the cache cannot be written this is noted in the log, and nothing else happens.
+  /// A cache that cannot be written is logged and otherwise ignored.
   void keep(const Dataset& data) const;
 
-  /// Empty when the data is not kept.
+  /// Empty when the data is not cached.
   const std::filesystem::path& file() const { return file_; }
 
  private:

@@ -124,7 +124,7 @@ TEST_F(DatasetCacheTest, EveryCutAndChangedByteIsNoticed) {
   const auto refused = [&](const std::string& bytes) {
     std::ofstream(folder_ / "bad", std::ios::binary) << bytes;
     try {
-      // Another version is none of ours; everything else is damage.
+      // Another version is ignored; everything else is damage.
       return !DatasetFile::open(folder_ / "bad", {1, 2}).has_value();
     } catch (const DataError& error) {
       EXPECT_THAT(error.what(), testing::StartsWith((folder_ / "bad").string()));
@@ -136,7 +136,7 @@ TEST_F(DatasetCacheTest, EveryCutAndChangedByteIsNoticed) {
   const std::size_t body_end = 96 + static_cast<std::size_t>(body);
   ASSERT_LT(body_end, 4096U);
   for (std::size_t at = 0; at < good.size(); at += at < body_end ? 1 : 5003) {
-    if (at == body_end) at = 4096;  // the zeros between the body and the texts mean nothing
+    if (at == body_end) at = 4096;  // the padding between body and texts is not checked
     std::string bytes = good;
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     EXPECT_TRUE(refused(bytes)) << at;
@@ -156,7 +156,7 @@ TEST_F(DatasetCacheTest, SecondOpeningComesFromTheFile) {
   expect_same(read, open_dataset(settings));
   EXPECT_EQ(fs::last_write_time(file), written);
 
-  // Other options, another file; a damaged file is made again; a changed corpus is noticed.
+  // Other options use another file; a damaged file is rebuilt; a changed corpus is detected.
   fs::resize_file(file, fs::file_size(file) - 5);
   expect_same(read, open_dataset(settings));
   EXPECT_GT(fs::file_size(file), StringArena::kBlock);

@@ -42,7 +42,7 @@ std::vector<std::string_view> FileHead::lines(std::size_t count) const {
   if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
   while (found.size() < count && !rest.empty()) {
     const std::size_t end = rest.find('\n');
-    // A last piece without its end counts only when the whole file was seen.
+    // An incomplete last line counts only when the whole file was read.
     if (end == std::string_view::npos && text.size() >= 65536) break;
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
@@ -76,18 +76,18 @@ const Format& format_named(const std::string& name) {
   for (const Format* format : formats()) {
     if (format->name == name) {
       if (!format->unavailable.empty()) {
-        throw ConfigError(fmt::format("the format '{}' cannot be read: {}", name, format->unavailable));
+        throw ConfigError(fmt::format("the format '{}' is not available: {}", name, format->unavailable));
       }
       return *format;
     }
     names += fmt::format("{}{}", names.empty() ? "" : ", ", format->name);
   }
-  throw ConfigError(fmt::format("there is no format '{}'; the formats are {} (or auto)", name, names));
+  throw ConfigError(fmt::format("unknown format '{}'; the formats are {} (or auto)", name, names));
 }
 
 const Format& guess_format(const std::filesystem::path& path) {
   FileHead head{.path = path, .text = file_head(path), .folder = std::filesystem::is_directory(path)};
-  if (!head.folder && head.text.empty()) throw DataError(fmt::format("{} is empty", path.string()));
+  if (!head.folder && head.text.empty()) throw DataError(fmt::format("{}: is empty", path.string()));
   const Format* best = nullptr;
   int likelihood = kNo;
   for (const Format* format : formats()) {
@@ -98,8 +98,7 @@ const Format& guess_format(const std::filesystem::path& path) {
     }
   }
   if (best == nullptr) {
-    throw DataError(
-        fmt::format("cannot tell the format of {}; name it (chorus list reader shows the formats)", path.string()));
+    throw DataError(fmt::format("{}: unknown format; set it ('chorus list reader' shows the formats)", path.string()));
   }
   return format_named(best->name);
 }

@@ -10,10 +10,10 @@
 
 namespace chorus {
 
-/// What can be seen of a file without reading it all.
+/// The beginning of a file, for guessing its format.
 struct FileHead {
   std::filesystem::path path;
-  std::string text;  ///< the first 64 KiB, unpacked; empty for a folder
+  std::string text;  ///< the first 64 KiB, decompressed; empty for a folder
   bool folder = false;
 
   /// Lower-case extension without ".gz": ".jsonl" for "Train.JSONL.gz".
@@ -22,29 +22,29 @@ struct FileHead {
   std::vector<std::string_view> lines(std::size_t count) const;
 };
 
-/// How sure a format is that a file is of its kind.
+/// How certain a format is that a file belongs to it.
 enum Likelihood : int { kNo = 0, kByName = 10, kByShape = 20, kByContent = 30, kCertain = 40 };
 
-/// A format of data files: one pair of files in this folder and one registration line.
+/// A data file format: one file pair in this folder and one registration.
 struct Format {
   std::string name;
   std::string summary;  ///< one line for `chorus list reader`
   int (*likelihood)(const FileHead&) = nullptr;
   std::unique_ptr<RecordReader> (*open)(const std::filesystem::path&, const ReaderOptions&) = nullptr;
-  std::string unavailable = {};  ///< why this build cannot read it; empty: it can
+  std::string unavailable = {};  ///< why this build lacks it; empty: available
 };
 
-/// Makes a format known before main() starts: `const FormatRegistration kRegistered{{"jsonl", "...", ...}};`
+/// Registers a format before main() starts: `const FormatRegistration kRegistered{{"jsonl", "...", ...}};`
 class FormatRegistration {
  public:
   explicit FormatRegistration(Format format);
 };
 
-/// All formats in the order of their names.
+/// All formats, sorted by name.
 const std::vector<const Format*>& formats();
-/// ConfigError that lists the names when there is none of that name, or says why this build lacks it.
+/// ConfigError with the known names, or with the reason why this build lacks it.
 const Format& format_named(const std::string& name);
-/// The likeliest format of a file or folder; DataError when none fits.
+/// The most likely format of a file or folder; DataError when none fits.
 const Format& guess_format(const std::filesystem::path& path);
 
 /// Opens one file (or folder) with the named format, "auto" to guess it.

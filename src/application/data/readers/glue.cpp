@@ -82,7 +82,7 @@ class GlueReader final : public RecordReader {
     note_replaced(report, rows_.lines().path(), rows_.lines().replaced());
     if (broken_ != 0) {
       report.notes.push_back(
-          fmt::format("{}: {} rows with missing fields were left out", rows_.lines().path().string(), broken_));
+          fmt::format("{}: {} rows with missing fields were skipped", rows_.lines().path().string(), broken_));
     }
     return report;
   }
@@ -95,7 +95,7 @@ class GlueReader final : public RecordReader {
           ++broken_;
           continue;
         }
-        throw DataError(fmt::format("{}: {} fields where {} are expected ({})", where(), row_.size(), columns_.size(),
+        throw DataError(fmt::format("{}: {} fields, but {} are expected ({})", where(), row_.size(), columns_.size(),
                                     fmt::join(columns_, ", ")));
       }
       record.clear();
@@ -127,8 +127,8 @@ class GlueReader final : public RecordReader {
   std::size_t need(const char* name) const {
     const std::size_t place = find(name);
     if (place != kNone) return place;
-    throw DataError(fmt::format("{}: there is no column '{}', which GLUE's {} needs; the columns are {}", where(), name,
-                                task_.name, fmt::join(columns_, ", ")));
+    throw DataError(fmt::format("{}: the column '{}', which GLUE's {} needs, is missing; the columns are {}", where(),
+                                name, task_.name, fmt::join(columns_, ", ")));
   }
 
   RowReader rows_;
@@ -145,7 +145,7 @@ std::unique_ptr<RecordReader> open(const std::filesystem::path& path, const Read
   const GlueTask* task = options.glue_task.empty() ? task_of_folder(path) : task_named(options.glue_task);
   if (task == nullptr) {
     throw ConfigError(
-        fmt::format("which GLUE task is {}? Set glue_task to one of CoLA, SST-2, MRPC, STS-B, QQP, MNLI, "
+        fmt::format("{}: which GLUE task is this? Set glue_task to one of CoLA, SST-2, MRPC, STS-B, QQP, MNLI, "
                     "QNLI, RTE, WNLI, diagnostic{}",
                     path.string(), options.glue_task.empty() ? "" : fmt::format(", not '{}'", options.glue_task)));
   }

@@ -32,7 +32,7 @@ std::string JsonStream::where() const { return fmt::format("{}:{}", input_.path(
 
 void JsonStream::fail(std::string_view what) {
   value_line_ = line_;
-  throw DataError(fmt::format("{}: this is not the JSON expected: {}", where(), what));
+  throw DataError(fmt::format("{}: unexpected JSON: {}", where(), what));
 }
 
 char JsonStream::peek() {
@@ -54,7 +54,7 @@ char JsonStream::take() {
 
 void JsonStream::enter(char bracket) {
   const char c = take();
-  if (c != bracket) fail(fmt::format("'{}' is needed, '{}' stands here", bracket, c));
+  if (c != bracket) fail(fmt::format("expected '{}', found '{}'", bracket, c));
   fresh_.push_back(true);
 }
 
@@ -66,19 +66,19 @@ bool JsonStream::next_item(char close) {
     return false;
   }
   if (fresh_.back()) {
-    --begin_;  // take() left it in the buffer
+    --begin_;  // put it back; it is still in the buffer
     fresh_.back() = false;
   } else if (c != ',') {
-    fail(fmt::format("',' or '{}' is needed, '{}' stands here", close, c));
+    fail(fmt::format("expected ',' or '{}', found '{}'", close, c));
   }
   return true;
 }
 
 bool JsonStream::next_key(std::string& key) {
   if (!next_item('}')) return false;
-  if (peek() != '"') fail("a key in quotes is needed");
+  if (peek() != '"') fail("expected a key in quotes");
   key = json_string(value(), where());
-  if (take() != ':') fail(fmt::format("':' is needed after the key \"{}\"", key));
+  if (take() != ':') fail(fmt::format("expected ':' after the key \"{}\"", key));
   return true;
 }
 
@@ -92,7 +92,7 @@ void JsonStream::scan(std::string* to) {
   bool quoted = false;
   bool escaped = false;
   while (true) {
-    // One pass over the buffer; the part that belongs to the value is copied at once.
+    // One pass over the buffer; the value is copied at once.
     std::size_t at = begin_;
     bool done = false;
     for (; at < end_ && !done; ++at) {
@@ -112,7 +112,7 @@ void JsonStream::scan(std::string* to) {
       } else if (c == '{' || c == '[') {
         ++depth;
       } else if (depth == 0 && (c == ',' || c == '}' || c == ']' || is_space(c))) {
-        done = true;  // the end of a number or a word, which does not belong to it
+        done = true;  // the delimiter after a number or word is not part of it
         line_ -= c == '\n' ? 1 : 0;
         --at;
       } else if (c == '}' || c == ']') {
@@ -125,7 +125,7 @@ void JsonStream::scan(std::string* to) {
     if (!fill()) {
       if (depth == 0 && !quoted) return;
       line_ = value_line_;
-      fail("a value that begins here is not closed before the end of the file");
+      fail("the value that begins here is not closed");
     }
   }
 }

@@ -9,9 +9,9 @@
 
 namespace chorus {
 
-/// Walks through a JSON file that is too big to hold: enters objects and arrays, and hands out one value at a time as
-/// JSON text for a real parser. Written because nlohmann's own streaming calls back (a reader is asked) and keeps no
-/// place. Throws DataError with file:line where the structure is not what is asked for, or the file ends too early.
+/// A streaming reader for large JSON files: enters objects and arrays and returns one value at a time as JSON text for
+/// a full parser. Hand-written because nlohmann's streaming uses callbacks and keeps no location. DataError with
+/// file:line for unexpected structure or a truncated file.
 ///
 ///     JsonStream json(path);
 ///     json.enter('{');
@@ -20,18 +20,18 @@ class JsonStream {
  public:
   explicit JsonStream(const std::filesystem::path& path);
 
-  /// The first byte of what comes next (white space skipped), 0 at the end of the file.
+  /// The next byte after whitespace, 0 at the end of the file.
   char peek();
-  /// Goes into an object ('{') or array ('[').
+  /// Enters an object ('{') or array ('[').
   void enter(char bracket);
-  /// The next key of the object gone into last; at its end leaves it and returns false.
+  /// The next key of the innermost object; at its end leaves it and returns false.
   bool next_key(std::string& key);
-  /// Whether the array gone into last has another element; at its end leaves it and returns false.
+  /// Whether the innermost array has another element; at its end leaves it and returns false.
   bool next_element();
   /// The whole next value as valid UTF-8 JSON text, valid until the next call.
   std::string_view value();
   void skip();
-  /// After the outermost value: throws when anything but white space follows.
+  /// After the outermost value: DataError when anything but whitespace follows.
   void expect_end();
 
   /// "file:line" where the last key or value began.
@@ -51,7 +51,7 @@ class JsonStream {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool finished_ = false;
-  std::vector<bool> fresh_;  // for each open bracket: nothing was read in it yet
+  std::vector<bool> fresh_;  // per open bracket: nothing read inside yet
   std::string value_;
   std::string cleaned_;
   std::uint64_t line_ = 1;

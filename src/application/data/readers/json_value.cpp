@@ -21,7 +21,7 @@ json parse_json(std::string_view text, const std::string& where) {
   } catch (const json::exception& error) {
     std::string reason = error.what();
     if (const auto at = reason.find("] "); at != std::string::npos) reason.erase(0, at + 2);
-    // Lines of the piece mean nothing to who reads the file; the column helps.
+    // Line numbers within this piece are meaningless to the user; the column helps.
     if (const auto at = reason.find("column "); at != std::string::npos) reason.erase(0, at);
     if (reason.size() > 160) reason = reason.substr(0, 157) + "...";
     throw DataError(fmt::format("{}: malformed JSON: {}", where, reason));
@@ -30,14 +30,14 @@ json parse_json(std::string_view text, const std::string& where) {
 
 std::string json_string(std::string_view text, const std::string& where) {
   const json value = parse_json(text, where);
-  if (!value.is_string()) throw DataError(fmt::format("{}: a string is needed", where));
+  if (!value.is_string()) throw DataError(fmt::format("{}: expected a string", where));
   return value.get<std::string>();
 }
 
 std::string json_text(const json& value, const std::string& where) {
   if (value.is_string()) return value.get_ref<const std::string&>();
   if (value.is_null()) return {};
-  if (value.is_object()) throw DataError(fmt::format("{}: a string is needed, an object stands here", where));
+  if (value.is_object()) throw DataError(fmt::format("{}: expected a string, found an object", where));
   if (!value.is_array()) return value.dump();
   std::string joined;
   for (const json& item : value) {
@@ -49,11 +49,11 @@ std::string json_text(const json& value, const std::string& where) {
 
 std::vector<std::string> json_words(const json& value, const std::string& where) {
   if (value.is_string()) return split_words(value.get_ref<const std::string&>());
-  if (!value.is_array()) throw DataError(fmt::format("{}: a list of words is needed", where));
+  if (!value.is_array()) throw DataError(fmt::format("{}: expected a list of words", where));
   std::vector<std::string> words;
   words.reserve(value.size());
   for (const json& item : value) {
-    if (item.is_array()) throw DataError(fmt::format("{}: a word is needed, a list stands here", where));
+    if (item.is_array()) throw DataError(fmt::format("{}: expected a word, found a list", where));
     words.push_back(json_text(item, where));
   }
   return words;
@@ -69,7 +69,7 @@ std::string json_keys(const json& object) {
 
 namespace {
 
-/// The digits at `at`, exactly `count` of them, in [low, high].
+/// Exactly `count` digits at `at`, with a value in [low, high].
 std::optional<int> digits(std::string_view text, std::size_t& at, std::size_t count, int low, int high) {
   if (at + count > text.size()) return {};
   int value = 0;

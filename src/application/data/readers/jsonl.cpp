@@ -70,7 +70,7 @@ class JsonlReader final : public LineRecordReader {
     throw DataError(fmt::format("{}: the field '{}' is missing; the fields are {}", where(), name, json_keys(object_)));
   }
 
-  /// The texts of a role's fields, joined. What the example cannot be without must be there.
+  /// The joined texts of a role's fields. Required roles must be present.
   void take(Role role, std::string& to, bool needed) const {
     to.clear();
     for (const std::string& name : roles_[role]) {
@@ -157,14 +157,14 @@ int looks_like_jsonl(const FileHead& head) {
   const auto lines = head.lines(2);
   if (head.extension() == ".jsonl" || head.extension() == ".ndjson") return kByShape;
   if (lines.empty() || !lines.front().starts_with('{')) {
-    // One line may be longer than what was looked at.
+    // One line may be longer than the head.
     return head.extension() == ".json" && head.text.starts_with('{') ? kByName : kNo;
   }
   return json::accept(lines.front()) && (lines.size() == 1 || lines[1].starts_with('{')) ? kByShape : kNo;
 }
 
 const FormatRegistration kJsonl{
-    {"jsonl", "one JSON object a line, fields mapped to columns", looks_like_jsonl,
+    {"jsonl", "one JSON object per line, fields as columns", looks_like_jsonl,
      [](const std::filesystem::path& path, const ReaderOptions& options) { return open_jsonl(path, options, {}); }}};
 
 }  // namespace

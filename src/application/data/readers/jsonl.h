@@ -8,10 +8,10 @@
 
 namespace chorus {
 
-/// JSONL: one JSON object a line (also gzipped); blank lines are passed over. Which field is what: ColumnNames. A text
-/// given as a list of strings is joined by spaces (SciTLDR's source); a target given as a list is the first, the others
-/// become further references. Answers are SQuAD's [{"text", "answer_start"}] or Hugging Face's {"text": [...],
-/// "answer_start": [...]}. `client`, when not empty, is the client of every record that names none.
+/// JSONL: one JSON object per line (also gzipped); blank lines are skipped. Roles of fields: ColumnNames. A text given
+/// as a list of strings is joined by spaces (SciTLDR's source); of a target given as a list the first is the target and
+/// the others are further references. Answers are SQuAD's [{"text", "answer_start"}] or Hugging Face's {"text": [...],
+/// "answer_start": [...]}. `client`, when not empty, is the client of every record without one.
 std::unique_ptr<RecordReader> open_jsonl(const std::filesystem::path& path, const ReaderOptions& options,
                                          const std::string& client);
 

@@ -37,7 +37,7 @@ class LeafReader final : public RecordReader {
       }
     }
     if (!in_users_) {
-      throw DataError(fmt::format("{}: there is no \"user_data\", so this is not LEAF's JSON", path.string()));
+      throw DataError(fmt::format("{}: \"user_data\" is missing, so this is not LEAF's JSON", path.string()));
     }
     for (std::size_t i = 0; i < users.size() && i < counts.size(); ++i) {
       if (users[i].is_string() && counts[i].is_number_unsigned()) {
@@ -92,8 +92,8 @@ class LeafReader final : public RecordReader {
                                     data_["y"].size()));
       }
       if (const auto found = expected_.find(user_); found != expected_.end() && found->second != count) {
-        throw DataError(fmt::format("{}: num_samples says {} for the user {}, who has {}", stream_.where(),
-                                    found->second, user_, count));
+        throw DataError(fmt::format("{}: num_samples is {} for the user {}, who has {}", stream_.where(), found->second,
+                                    user_, count));
       }
       if (count != 0) return true;
     }
@@ -135,7 +135,7 @@ int looks_like_leaf(const FileHead& head) {
 }
 
 const FormatRegistration kLeaf{
-    {"leaf", "LEAF's JSON: users with their x and y", looks_like_leaf,
+    {"leaf", "LEAF's JSON: users with x and y", looks_like_leaf,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<LeafReader>(path, options);
      }}};

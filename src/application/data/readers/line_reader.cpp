@@ -19,7 +19,7 @@ void refuse_wide_text(std::string_view head, const std::filesystem::path& path) 
   if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF") ||
       head.starts_with(std::string_view("\0\0\xFE\xFF", 4))) {
     throw DataError(
-        fmt::format("{} is in UTF-16 or UTF-32; convert it, for example: iconv -f UTF-16 -t UTF-8", path.string()));
+        fmt::format("{}: is UTF-16 or UTF-32; convert it, for example with iconv -f UTF-16 -t UTF-8", path.string()));
   }
 }
 
@@ -58,7 +58,8 @@ std::string LineReader::where(std::uint64_t line) const { return fmt::format("{}
 std::string_view LineReader::clean(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.find('\0') != std::string_view::npos) {
-    throw DataError(fmt::format("{}: a zero byte; this is not a text file (or it is UTF-16 without a mark)", where()));
+    throw DataError(
+        fmt::format("{}: contains a zero byte; not a text file (or UTF-16 without a byte order mark)", where()));
   }
   return clean_utf8(line, cleaned_, replaced_);
 }
@@ -97,7 +98,7 @@ ReadReport LineRecordReader::report() const {
 void note_replaced(ReadReport& report, const std::filesystem::path& path, std::uint64_t replaced) {
   report.replaced_bytes += replaced;
   if (replaced == 0) return;
-  report.notes.push_back(fmt::format("{}: {} invalid UTF-8 sequence{} replaced by U+FFFD; is it in another encoding?",
+  report.notes.push_back(fmt::format("{}: {} invalid UTF-8 sequence{} replaced by U+FFFD; check the encoding",
                                      path.string(), replaced, replaced == 1 ? " was" : "s were"));
 }
 

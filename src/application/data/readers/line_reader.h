@@ -10,9 +10,9 @@
 
 namespace chorus {
 
-/// A text file, line by line, without line ends ("\n" or "\r\n"), as valid UTF-8: a byte order mark is dropped, invalid
-/// sequences become U+FFFD and are counted. A file in UTF-16, or with zero bytes (binary), is a DataError. Lines may be
-/// of any length up to 1 GiB; only one is in memory at a time.
+/// Reads a text file line by line, without line ends ("\n" or "\r\n"), as valid UTF-8: a byte order mark is dropped,
+/// invalid sequences become U+FFFD and are counted. UTF-16 and files with zero bytes (binary) are a DataError. Lines
+/// may have up to 1 GiB; one is in memory at a time.
 ///
 ///     LineReader lines(path);
 ///     for (std::string_view line; lines.next(line);) use(line);
@@ -22,7 +22,7 @@ class LineReader {
 
   /// The next line, valid until the next call; false at the end.
   bool next(std::string_view& line);
-  /// Number of the line given last, from 1.
+  /// Number of the last line, from 1.
   std::uint64_t line() const { return line_; }
   std::string where() const { return where(line_); }
   std::string where(std::uint64_t line) const;
@@ -48,10 +48,10 @@ class LineReader {
 /// The text with invalid UTF-8 replaced by U+FFFD; adds their number to `replaced`. `buffer` is used only when needed.
 std::string_view clean_utf8(std::string_view text, std::string& buffer, std::uint64_t& replaced);
 
-/// Throws DataError when the first bytes of a file are the mark of UTF-16 or UTF-32.
+/// DataError when a file begins with the byte order mark of UTF-16 or UTF-32.
 void refuse_wide_text(std::string_view head, const std::filesystem::path& path);
 
-/// What all readers of lines share.
+/// Base of all readers of lines.
 class LineRecordReader : public RecordReader {
  public:
   explicit LineRecordReader(const std::filesystem::path& path) : lines_(path) {}
@@ -63,7 +63,7 @@ class LineRecordReader : public RecordReader {
   ReadReport report_;
 };
 
-/// The sentence about replaced bytes that goes into ReadReport::notes.
+/// Adds the message about replaced bytes to ReadReport::notes.
 void note_replaced(ReadReport& report, const std::filesystem::path& path, std::uint64_t replaced);
 
 }  // namespace chorus

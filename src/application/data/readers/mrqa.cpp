@@ -54,7 +54,7 @@ class MrqaReader final : public LineRecordReader {
       context_ = paragraph_.at("context").get<std::string>();
       aligner_.set_context(context_);
       qas_ = &paragraph_.at("qas");
-      qa_ = static_cast<std::size_t>(-1);  // the loop's ++ makes it 0
+      qa_ = static_cast<std::size_t>(-1);  // the loop's ++ yields 0
     }
     return true;
   }
@@ -93,7 +93,7 @@ int looks_like_mrqa(const FileHead& head) {
 }
 
 const FormatRegistration kMrqa{
-    {"mrqa", "MRQA 2019 JSONL: a header line, then a context with its questions a line", looks_like_mrqa,
+    {"mrqa", "MRQA 2019 JSONL: a header line, then one context with its questions per line", looks_like_mrqa,
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<MrqaReader>(path, options);
      }}};

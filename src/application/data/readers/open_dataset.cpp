@@ -24,7 +24,7 @@ std::optional<bool> yes_no(const std::string& value, const char* key) {
   if (value == "auto") return {};
   if (value == "yes" || value == "true") return true;
   if (value == "no" || value == "false") return false;
-  throw ConfigError(fmt::format("{} is yes, no or auto, not '{}'", key, value));
+  throw ConfigError(fmt::format("{} is '{}'; it must be yes, no or auto", key, value));
 }
 
 ReaderOptions reader_options(const DataConfig& config) {
@@ -34,11 +34,11 @@ ReaderOptions reader_options(const DataConfig& config) {
   options.header = yes_no(config.header, "header");
   options.quotes = yes_no(config.quotes, "quotes");
   if (config.delimiter.size() > 1 && config.delimiter != "\\t") {
-    throw ConfigError(fmt::format("delimiter is one character, not '{}'", config.delimiter));
+    throw ConfigError(fmt::format("delimiter is '{}'; it must be one character", config.delimiter));
   }
   if (!config.delimiter.empty()) options.delimiter = config.delimiter == "\\t" ? '\t' : config.delimiter.front();
   for (const std::int64_t column : {config.word_column, config.tag_column}) {
-    if (column < -1000 || column > 1000) throw ConfigError(fmt::format("there is no column {}", column));
+    if (column < -1000 || column > 1000) throw ConfigError(fmt::format("column {} is out of range", column));
   }
   options.word_column = static_cast<int>(config.word_column);
   options.tag_column = static_cast<int>(config.tag_column);
@@ -69,14 +69,14 @@ bool is_client_folder(const fs::path& folder) {
   return clients.likelihood({.path = folder, .text = {}, .folder = true}) > kNo;
 }
 
-/// The files a path stands for.
+/// The files behind a path.
 std::vector<std::string> expand(const std::string& path, const std::string& format) {
   if (format == "parallel" || !fs::is_directory(path) || is_client_folder(path)) return {path};
   std::vector<std::string> files;
   for (const fs::path& entry : entries_of(path)) {
     if (fs::is_regular_file(entry)) files.push_back(entry.string());
   }
-  if (files.empty()) throw DataError(fmt::format("the folder {} has no data files", path));
+  if (files.empty()) throw DataError(fmt::format("{}: the folder has no data files", path));
   return files;
 }
 
@@ -86,7 +86,7 @@ Dataset with_notes_logged(Dataset data) {
   return data;
 }
 
-/// The split a name tells: as a whole ("train"), or as a part of it ("atis-2.train.w-intent", "TEST_FILE").
+/// The split in a file name: the whole name ("train") or a part of it ("atis-2.train.w-intent", "TEST_FILE").
 std::optional<Split> split_of(const fs::path& path, bool whole) {
   std::string name = path.filename().string();
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -111,7 +111,7 @@ Dataset open_dataset(const DataConfig& config) {
       for (std::string& file : expand(path, config.format)) files.emplace_back(split, std::move(file));
     }
   }
-  if (files.empty()) throw ConfigError("no data was named: give at least one of train, validation and test");
+  if (files.empty()) throw ConfigError("no data; set at least one of train, validation and test");
   if (config.limit < 0) throw ConfigError("limit must not be negative");
 
   const DatasetCache cache(config, files);
@@ -124,7 +124,7 @@ Dataset open_dataset(const DataConfig& config) {
     const Formulation formulation =
         reader->formulation().value_or(options.formulation.value_or(Formulation::kTextClassification));
     if (options.formulation && formulation != *options.formulation) {
-      const std::string other = builder ? first_file + " is" : "what was asked for is";
+      const std::string other = builder ? first_file + " is" : "the configured formulation is";
       throw DataError(
           fmt::format("{} is {}, but {} {}", file, name_of(formulation), other, name_of(*options.formulation)));
     }

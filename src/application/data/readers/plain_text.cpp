@@ -50,7 +50,7 @@ std::pair<std::filesystem::path, std::filesystem::path> two_paths(const std::fil
   const std::string both = path.string();
   const std::size_t comma = both.find(',');
   if (comma == std::string::npos || comma == 0 || comma + 1 == both.size()) {
-    throw ConfigError(fmt::format("parallel text needs two files, SOURCE,TARGET; '{}' names one", both));
+    throw ConfigError(fmt::format("'{}': parallel text needs two files, SOURCE,TARGET", both));
   }
   return {both.substr(0, comma), both.substr(comma + 1)};
 }
@@ -76,7 +76,7 @@ class ParallelReader final : public RecordReader {
     if (target_.next(target) != more) {
       const LineReader& shorter = more ? target_ : source_;
       const LineReader& longer = more ? source_ : target_;
-      throw DataError(fmt::format("{} ends after {} lines, {} goes on; the lines of both must belong together",
+      throw DataError(fmt::format("{} ends after {} lines, but {} continues; both need the same number of lines",
                                   shorter.path().string(), shorter.line(), longer.path().string()));
     }
     if (!more) return false;
@@ -94,7 +94,7 @@ class ParallelReader final : public RecordReader {
 };
 
 const FormatRegistration kPlainText{
-    {"text", "plain text for language models, a line or a paragraph an example",
+    {"text", "plain text for language models, one example per line or paragraph",
      [](const FileHead& head) -> int {
        if (head.folder || head.text.find('\0') != std::string::npos) return kNo;
        return head.extension() == ".txt" || head.extension() == ".text" || head.extension() == ".raw" ? kByName : kNo;

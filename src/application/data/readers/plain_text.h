@@ -1,7 +1,7 @@
 #pragma once
 
-/// The format "text": plain text for language models. A line an example, or, with ReaderOptions::paragraphs, the lines
-/// up to a blank one. Blank lines are no examples.
+/// The format "text": plain text for language models. One example per line, or per paragraph with
+/// ReaderOptions::paragraphs. Blank lines are skipped.
 ///
-/// The format "parallel": two plain files whose lines belong together, source and target, for seq2seq; their path is
-/// both names with a comma between: "train.en,train.de". Different numbers of lines are a DataError.
+/// The format "parallel": two plain files with matching lines, source and target, for seq2seq; the path is both names
+/// joined by a comma: "train.en,train.de". Different numbers of lines are a DataError.

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 const std::string kFixtures = std::string(CHORUS_SOURCE_DIR) + "/tests/fixtures/data/";
 
-/// A folder that goes away with the test.
+/// A folder, removed after the test.
 class Readers : public testing::Test {
  protected:
   void SetUp() override {
@@ -110,7 +110,7 @@ TEST_F(Readers, JsonlFieldsByNameAndPointer) {
   EXPECT_EQ(label(data, 0), "3");
   config.columns.label = "nope";
   const std::string error = message_of<Error>([&] { read(path, config); });
-  EXPECT_HAS(error, "no column 'nope'");
+  EXPECT_HAS(error, "unknown column 'nope'");
   EXPECT_HAS(error, "a, b, k");
 }
 
@@ -137,13 +137,13 @@ TEST_F(Readers, Csv) {
 
 TEST_F(Readers, CsvMistakes) {
   EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\ny\n")); }),
-             "a.csv:3: 1 fields where the header has 2");
+             "a.csv:3: 1 fields, but the header has 2");
   EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n\"y,2\nz,3\n")); }),
              "a.csv:3: a quote that opens");
   DataConfig config;
   config.columns.text = "title";
   const std::string error = message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n"), config); });
-  EXPECT_HAS(error, "a.csv:1: there is no column 'title'");
+  EXPECT_HAS(error, "a.csv:1: unknown column 'title'");
   EXPECT_HAS(error, "text, label");
   EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "a,b\nc,d\n")); }), "no header");
 }
@@ -172,7 +172,7 @@ TEST_F(Readers, AllNineGlueTasks) {
   EXPECT_EQ(label(fixture("glue/WNLI/train.tsv"), 0), "1");
 
   EXPECT_HAS(message_of<Error>([&] { read(write("RTE/dev.tsv", "index\tsentence1\tlabel\n0\ta\t1\n")); }),
-             "no column 'sentence2', which GLUE's rte needs; the columns are index, sentence1, label");
+             "the column 'sentence2', which GLUE's rte needs, is missing; the columns are index, sentence1, label");
   EXPECT_HAS(message_of<Error>([&] { read(write("RTE/dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\n")); }),
              "dev.tsv:2: 2 fields");
   DataConfig config;
@@ -235,7 +235,7 @@ TEST_F(Readers, SquadAndMrqa) {
 
   EXPECT_HAS(
       message_of<Error>([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"context": "a", "qas": [)")); }),
-      "not closed before the end");
+      "is not closed");
   EXPECT_HAS(message_of<Error>([&] { read(write("a.json", R"({"data": [{"paragraphs": [{"qas": [{}]}]}]})")); }),
              "no \"context\"");
 }
@@ -245,8 +245,7 @@ TEST_F(Readers, MisalignedAnswersByPolicy) {
     {"id": "1", "question": "q", "answers": [{"text": " cat ", "answer_start": 12}]},
     {"id": "2", "question": "q", "answers": [{"text": "dog", "answer_start": 99}]},
     {"id": "3", "question": "q", "answers": [{"text": "dog", "answer_start": -5}, {"text": "sat", "answer_start": 4}]}]}]}]})");
-  EXPECT_HAS(message_of<Error>([&] { read(path); }),
-             "(question 1): the answer \" cat \" does not stand at character 12");
+  EXPECT_HAS(message_of<Error>([&] { read(path); }), "(question 1): the answer \" cat \" is not at character 12");
   DataConfig config;
   config.misaligned = Misaligned::kRealign;
   const Dataset moved = read(path, config);
@@ -296,7 +295,7 @@ TEST_F(Readers, LeafClincAndClientFolder) {
       message_of<Error>([&] {
         read(write("l.json", R"({"users": ["u"], "num_samples": [9], "user_data": {"u": {"x": ["a"], "y": [1]}}})"));
       }),
-      "num_samples says 9");
+      "num_samples is 9");
 
   const Dataset clinc = fixture("intents.json");
   EXPECT_EQ(clinc.split(Split::kTrain).size(), 3U);
@@ -334,7 +333,7 @@ TEST_F(Readers, MixedEncodings) {
   EXPECT_HAS(data.report().notes[0], "latin.jsonl: 3 invalid UTF-8 sequences were replaced");
   EXPECT_HAS(message_of<Error>([&] { read(write("wide.csv", std::string("\xFF\xFEt\0e\0", 6))); }), "UTF-16");
   EXPECT_HAS(message_of<Error>([&] { read(write("binary.csv", std::string("text\na\0b\n", 9))); }),
-             "binary.csv:2: a zero byte");
+             "binary.csv:2: contains a zero byte");
 }
 
 TEST_F(Readers, ATenMegabyteLineAndNoText) {
@@ -364,7 +363,7 @@ TEST_F(Readers, UnknownLabelInTheTestSet) {
 
 TEST_F(Readers, WrongFiles) {
   EXPECT_HAS(message_of<Error>([&] { read(write("empty.jsonl", "")); }), "is empty");
-  EXPECT_HAS(message_of<Error>([&] { read("/no/such/file"); }), "there is no file");
+  EXPECT_HAS(message_of<Error>([&] { read("/no/such/file"); }), "no such file");
   EXPECT_HAS(message_of<Error>([&] { read(write("x.jsonl", "{\"text\": \"a\"}\n{\"text\": \n")); }),
              "x.jsonl:2: malformed JSON");
   EXPECT_HAS(message_of<Error>([&] { read(write("x.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n")); }),
@@ -374,12 +373,12 @@ TEST_F(Readers, WrongFiles) {
                                                "ELF\0\1",
                                                6)));
              }),
-             "cannot tell the format");
+             "unknown format");
   DataConfig config;
   config.train = {kFixtures + "squad.json"};
   config.test = {kFixtures + "news.conll"};
   EXPECT_HAS(message_of<Error>([&] { open_dataset(config); }), "squad.json is span_extraction");
-  EXPECT_HAS(message_of<Error>([] { open_dataset({}); }), "no data was named");
+  EXPECT_HAS(message_of<Error>([] { open_dataset({}); }), "no data; set at least one");
   EXPECT_HAS(message_of<Error>([] { format_named("nope"); }), "the formats are clients, clinc, conll, csv");
 }
 
@@ -427,7 +426,7 @@ TEST_F(Readers, Times) {
   }
 }
 
-/// ../shared/data, when it is there: every set loads, and has as many records as its README says.
+/// ../shared/data, if it exists: every dataset loads with the number of records of its README.
 struct RealSet {
   const char* path;
   std::size_t train, validation, test;

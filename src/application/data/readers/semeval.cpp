@@ -13,7 +13,7 @@
 namespace chorus {
 namespace {
 
-/// Length of the id of "17<tab>"sentence"", 0 when the line is not the first of a block.
+/// Length of the id of "17<tab>"sentence"", 0 when the line does not begin a block.
 std::size_t id_length(std::string_view line) {
   const std::size_t tab = line.find('\t');
   if (tab == std::string_view::npos || tab == 0) return 0;
@@ -61,7 +61,7 @@ class SemevalReader final : public LineRecordReader {
   }
 
   std::string line_;
-  bool held_ = false;  // line_ begins a block and was not used yet
+  bool held_ = false;  // line_ begins a block that was not returned yet
   std::uint64_t begin_ = 0;
 };
 
@@ -73,7 +73,7 @@ int looks_like_semeval(const FileHead& head) {
 }
 
 const FormatRegistration kSemeval{
-    {"semeval", "SemEval-2010 task 8: a marked sentence, its relation, a comment", looks_like_semeval,
+    {"semeval", "SemEval-2010 task 8: sentences with marked entities and their relation", looks_like_semeval,
      [](const std::filesystem::path& path, const ReaderOptions&) -> std::unique_ptr<RecordReader> {
        return std::make_unique<SemevalReader>(path);
      }}};

@@ -18,7 +18,7 @@ class SlotReader final : public LineRecordReader {
   SlotReader(const std::filesystem::path& path, const ReaderOptions& options)
       : LineRecordReader(path), formulation_(options.formulation.value_or(Formulation::kSequenceTagging)) {
     if (formulation_ != Formulation::kSequenceTagging && formulation_ != Formulation::kTextClassification) {
-      throw ConfigError("the slots format gives seq_tagging or text_classification");
+      throw ConfigError("the slots format supports seq_tagging and text_classification only");
     }
   }
 
@@ -32,13 +32,13 @@ class SlotReader final : public LineRecordReader {
     record.clear();
     const std::size_t tab = line.find('\t');
     if (tab == std::string_view::npos) {
-      throw DataError(fmt::format("{}: a tab is needed between the words and the tags", where()));
+      throw DataError(fmt::format("{}: expected a tab between words and tags", where()));
     }
     record.words = split_words(line.substr(0, tab));
     record.tags = split_words(line.substr(tab + 1));
     if (record.words.size() != record.tags.size()) {
       throw DataError(
-          fmt::format("{}: {} words (BOS and EOS counted) but {} tags (the intent counted); each word needs "
+          fmt::format("{}: {} words (with BOS and EOS) but {} tags (with the intent); each word needs "
                       "one tag",
                       where(), record.words.size(), record.tags.size()));
     }

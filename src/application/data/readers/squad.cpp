@@ -61,14 +61,13 @@ class SquadReader final : public RecordReader {
       }
       stream_.skip();
     }
-    throw DataError(
-        fmt::format("{}: there is no \"data\" in this file, so it is not SQuAD's JSON", stream_.path().string()));
+    throw DataError(fmt::format("{}: \"data\" is missing, so this is not SQuAD's JSON", stream_.path().string()));
   }
 
   const json& list(const json& object, const char* name) const {
     const auto found = object.find(name);
     if (!object.is_object() || found == object.end() || !found->is_array()) {
-      throw DataError(fmt::format("{}: a list \"{}\" is needed", where(), name));
+      throw DataError(fmt::format("{}: expected a list \"{}\"", where(), name));
     }
     return *found;
   }
@@ -89,7 +88,7 @@ class SquadReader final : public RecordReader {
     return true;
   }
 
-  /// Moves to the next question: qas_ and qa_ name it.
+  /// Advances to the next question, given by qas_ and qa_.
   bool next_question() {
     if (qas_ != nullptr && ++qa_ < qas_->size()) return true;
     qas_ = nullptr;

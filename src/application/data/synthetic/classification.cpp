@@ -63,7 +63,7 @@ struct Voice {
 
   std::string_view operator()(std::string_view slot) const {
     const Common& c = common();
-    const bool plain = stream.uniform() < 0.35 * world.config().overlap;  // a topical slot may say nothing
+    const bool plain = stream.uniform() < 0.35 * world.config().overlap;  // a topical slot may be neutral
     if (slot == "agent") return plain ? world.pick(c.agents, author, stream) : pick_zipf(stream, topic().agents);
     if (slot == "thing") return plain ? world.pick(c.things, author, stream) : pick_zipf(stream, topic().things);
     if (slot == "verb") return plain ? world.pick(c.verbs, author, stream) : pick_zipf(stream, topic().verbs);
@@ -107,7 +107,7 @@ void make_classification(const World& world, RandomStream& stream, Record& recor
   const std::uint64_t sentences =
       1 + (stream.below(4) > 0 ? 1U : 0U) + (stream.uniform() < dialect.talkativeness() ? 1U : 0U);
   std::string sentence;
-  const std::uint64_t certain = stream.below(sentences);  // one sentence is about the topic, the others may wander
+  const std::uint64_t certain = stream.below(sentences);  // one sentence is about the topic, the others may digress
   for (std::uint64_t i = 0; i < sentences; ++i) {
     sentence.clear();
     const bool wanders = i != certain && stream.uniform() < 0.45 * config.overlap;
@@ -118,7 +118,7 @@ void make_classification(const World& world, RandomStream& stream, Record& recor
       sentence += pick(stream, source.openers);
       sentence += sentence.back() == 't' && sentence.ends_with("that") ? " " : ", ";
     }
-    // Each topic leans towards a third of the frames: its style.
+    // Each topic prefers a third of the frames: its style.
     const std::size_t third = kTopicFrames.size() / 3;
     const std::size_t frame = stream.uniform() < 0.35 ? (own * 5 + stream.below(third)) % kTopicFrames.size()
                                                       : static_cast<std::size_t>(stream.below(kTopicFrames.size()));

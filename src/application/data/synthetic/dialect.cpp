@@ -68,7 +68,7 @@ void Dialect::finish(std::string& sentence, std::string& out, double noise, Rand
   if (sentence.empty()) return;
   const bool closed = sentence.back() == '.' || sentence.back() == '?' || sentence.back() == '!';
   if (!closed) {
-    // Habits hold most of the time.
+    // Users mostly keep to their favourites.
     const std::uint8_t mark = stream.uniform() < 0.8 ? mark_ : 0;
     sentence += kMarks[mark];
   }

@@ -9,7 +9,7 @@
 
 namespace chorus::synthetic {
 
-/// The things people say in different words. Each user has a favourite form of each.
+/// Concepts with several wordings. Each user has a favourite wording of each.
 enum class Concept : std::uint8_t {
   kHello,
   kBye,
@@ -31,18 +31,18 @@ enum class Concept : std::uint8_t {
 };
 
 /// How one person writes: favourite words, capitals, punctuation and typing errors. A pure function of (seed, client),
-/// so that it need not be stored.
+/// so it is not stored.
 class Dialect {
  public:
-  /// `strength` in [0, 1]: 0 makes everybody write alike.
+  /// `strength` in [0, 1]: at 0 everybody writes alike.
   Dialect(std::uint64_t seed, std::uint64_t client, double strength);
 
   /// This user's word for the concept in the given month (0 .. 11). Each concept has one form that nobody uses in
   /// January and that spreads over the year, at a different time for each user.
   std::string_view say(Concept concept_, int month, RandomStream& stream) const;
 
-  /// Makes a finished, lower-case sentence (with capitals only in names) the user's own and appends it to `out`:
-  /// capital, final mark, typing errors. `noise` scales the typing errors.
+  /// Applies the user's style (capital, final mark, typing errors) to a lower-case sentence and appends it to `out`.
+  /// `noise` scales the typing errors.
   void finish(std::string& sentence, std::string& out, double noise, RandomStream& stream) const;
 
   double talkativeness() const { return talkativeness_; }  ///< in [0, 1]: how many sentences a message has
@@ -50,7 +50,7 @@ class Dialect {
 
  private:
   std::array<std::uint8_t, static_cast<std::size_t>(Concept::kCount)> favourite_{};
-  double loyalty_ = 0;   // how often the favourite is used
+  double loyalty_ = 0;   // probability of the favourite
   int adopts_from_ = 0;  // month in which this user starts to use new words
   double typo_rate_ = 0;
   double talkativeness_ = 0;
@@ -59,8 +59,8 @@ class Dialect {
   bool greets_ = false;
 };
 
-/// One typing error (a swapped, dropped or doubled letter) somewhere inside text[from, ..); words under four letters
-/// and anything that is not ASCII are left alone.
+/// Adds one typing error (a swapped, dropped or doubled letter) inside text[from, ..); words under four letters and
+/// non-ASCII text are unchanged.
 void add_typo(std::string& text, std::size_t from, RandomStream& stream);
 
 }  // namespace chorus::synthetic

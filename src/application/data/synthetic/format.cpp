@@ -5,7 +5,7 @@
 namespace chorus {
 namespace {
 
-// Nothing on disk is ever synthetic: the "file" is the corpus' description, and the format must be named.
+// The "file" is a description of the corpus, so the format is never guessed.
 int likelihood(const FileHead&) { return kNo; }
 
 const FormatRegistration kRegistered{

@@ -6,11 +6,11 @@
 
 namespace chorus::synthetic {
 
-/// Appends `word` to `out`, turning an "a" that stands before it into "an" where English wants one.
+/// Appends `word` to `out`, turning a preceding "a" into "an" where needed.
 void append_word(std::string& out, std::string_view word);
 
-/// Writes a pattern with slots into `out`: "the {agent} {verb} a {thing}". `fill` gets the slot's name and returns its
-/// words. Literal text is copied as it is; articles agree with what is filled in.
+/// Expands a pattern with slots into `out`: "the {agent} {verb} a {thing}". `fill` maps a slot's name to words. Literal
+/// text is copied; articles agree with the filled words.
 template <typename Fill>
 void expand(std::string_view pattern, std::string& out, Fill&& fill) {
   while (!pattern.empty()) {
@@ -23,9 +23,9 @@ void expand(std::string_view pattern, std::string& out, Fill&& fill) {
   }
 }
 
-/// Makes the first letter after `from` a capital (ASCII only: our sentences start with ASCII).
+/// Capitalizes the first letter after `from` (ASCII only, as all sentences start with ASCII).
 void capitalise(std::string& text, std::size_t from = 0);
-/// ASCII lower case; other code points are left as they are.
+/// Lower-cases ASCII letters.
 void lower_case(std::string& text, std::size_t from = 0);
 /// 0 .. 20 as words ("seven"), above that as digits.
 std::string number_words(std::uint64_t number);

@@ -8,7 +8,7 @@
 namespace chorus::synthetic {
 namespace {
 
-/// What follows from an event: as the report tells it, and as the headline does.
+/// The consequence of an event, as worded in the report and in the headline.
 struct Outcome {
   std::string_view told, short_form;
 };

@@ -86,7 +86,7 @@ Concept concept_of(std::string_view slot) {
   return Concept::kCount;
 }
 
-/// The month's talk; one of four events a month, the first most often.
+/// The event of the month: one of four, the first most often.
 std::string_view event_of(int month, RandomStream& stream) {
   static const std::array<Words, 12> events = [] {
     std::array<Words, 12> parsed;
@@ -96,7 +96,7 @@ std::string_view event_of(int month, RandomStream& stream) {
   return pick_zipf(stream, events[static_cast<std::size_t>(month)]);
 }
 
-/// What this user writes about in this month: the user's liking times the season's.
+/// The topic of a message: the user's preference times the season's.
 std::size_t draw_topic(const World& world, const Author& author, RandomStream& stream) {
   std::array<double, 32> weight{};
   const std::size_t count = topics().size();
@@ -109,7 +109,7 @@ std::size_t draw_topic(const World& world, const Author& author, RandomStream& s
   return stream.categorical(std::span(weight.data(), count));
 }
 
-/// The user's own ranking of a word list: everybody has favourite words, but not the same.
+/// The user's own ranking of a word list: everybody has different favourite words.
 std::string_view favourite(const Words& words, const World& world, const Author& author, RandomStream& stream) {
   const std::size_t turn = stream.uniform() < world.config().skew ? author.client * 7 % words.size() : 0;
   std::uint64_t rank = stream.below(words.size());
@@ -147,7 +147,7 @@ void make_message(const World& world, RandomStream& stream, Record& record) {
   }
   for (std::uint64_t i = 0; i < sentences; ++i) {
     sentence.clear();
-    // A user has habits of phrase as well.
+    // A user also has favourite phrases.
     const std::size_t habit = author.client * 11 % kMessageFrames.size();
     const std::size_t frame = stream.uniform() < 0.5 * config.skew
                                   ? (habit + stream.below(8)) % kMessageFrames.size()

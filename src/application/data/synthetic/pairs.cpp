@@ -64,7 +64,7 @@ constexpr std::array<std::string_view, 12> kManners{"quietly",  "politely", "sud
 
 enum Part : std::size_t { kAgent, kDeed, kPatient, kPlace, kTime, kManner, kPolarity, kParts };
 
-/// An event. For the three details, kNone means that the event does not say.
+/// An event. kNone means that a detail is not mentioned.
 struct Event {
   static constexpr std::size_t kNone = 1000;
   std::array<std::size_t, kParts> part{};
@@ -114,7 +114,7 @@ Event draw_event(const World& world, const Author& author, RandomStream& stream)
   return event;
 }
 
-/// One of the many ways to say it: voice, synonyms, order of the details.
+/// One wording of the event: voice, synonyms, order of the details.
 void tell(const Event& event, RandomStream& stream, std::string& out) {
   const Deed& deed = kDeeds[event.part[kDeed]];
   const bool other = stream.uniform() < 0.4;
@@ -246,7 +246,7 @@ void make_pair(const World& world, RandomStream& stream, Record& record) {
     }
     first = second = bare;
     strengthen(second, stream);
-    // Other details come and go too, so that the longer sentence alone decides nothing.
+    // Vary other details too, so that sentence length alone does not reveal the label.
     if (!second.negative() && said_details(first) > 0 && stream.uniform() < 0.3) {
       const std::size_t dropped = choose_detail(first, true, stream);
       second.part[dropped] = Event::kNone;
@@ -265,7 +265,7 @@ void make_similarity(const World& world, RandomStream& stream, Record& record) {
   const Author author = world.author(stream, record);
   const Event first = draw_event(world, author, stream);
   Event second = first;
-  // How many parts change is drawn first, so that all grades of similarity occur.
+  // Draw the number of changes first, so that all grades of similarity occur.
   const std::uint64_t changes = stream.below(kParts + 1);
   for (std::uint64_t i = 0; i < changes; ++i) {
     const auto part = static_cast<std::size_t>(stream.below(kParts));

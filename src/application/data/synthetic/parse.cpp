@@ -63,7 +63,7 @@ SyntheticConfig parse_synthetic(std::string_view text, const SyntheticConfig& de
       known = true;
     }
     if (!known) {
-      throw ConfigError(fmt::format("synthetic data: there is no '{}'{}; the names are {}", name,
+      throw ConfigError(fmt::format("synthetic data: unknown name '{}'{}; the names are {}", name,
                                     did_you_mean(name, names), fmt::join(names, ", ")));
     }
   }

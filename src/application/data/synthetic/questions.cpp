@@ -12,9 +12,8 @@ namespace {
 
 enum AnswerType { kTown, kYear, kJob, kFirm, kPerson, kCount, kPrice, kThing };
 
-/// One kind of fact: how it is told and how it is asked. {S} is the person (name or pronoun), {A} the answer, {B} a
-/// second value of another type that stands in the same sentence, {his} and {he} agree with the person. In questions
-/// {S} is always a name.
+/// One kind of fact: its statement and its question. {S} is the person (name or pronoun), {A} the answer, {B} a second
+/// value of another type in the same sentence; {his} and {he} agree with the person. In questions {S} is always a name.
 struct Relation {
   AnswerType answer;
   AnswerType beside;
@@ -118,8 +117,7 @@ class Passage {
   Passage(const World& world, const Author& author, RandomStream& stream)
       : world_(world), author_(author), stream_(stream) {}
 
-  /// A person whose first and family names nobody else here has; answers that are people come from here too, so that
-  /// no name means two.
+  /// A person with a first and family name that are unique in this text, also among answers.
   Subject new_person() {
     Subject person;
     person.woman = (stream_.next_u32() & 1U) != 0;
@@ -177,7 +175,7 @@ class Passage {
   std::vector<std::string> values_;
 };
 
-/// Writes one told fact and returns the byte where the answer begins.
+/// Writes one fact and returns the byte offset of the answer.
 std::size_t tell(std::string_view pattern, std::string_view subject, const std::string& answer,
                  const std::string& beside, std::string& out) {
   std::size_t at = 0;
@@ -235,7 +233,7 @@ void make_question(const World& world, RandomStream& stream, Record& record) {
     for (std::size_t f = 0; f < count; ++f) {
       const Relation& relation = kRelations[facts[f]];
       std::string_view pattern = relation.told[stream.below(3)];
-      // The name at first and now and then later; a pronoun only where it can stand as the subject.
+      // The name first and occasionally later; a pronoun only as a subject.
       std::string_view subject = full;
       if (f > 0) {
         const double how = stream.uniform();

@@ -6,14 +6,14 @@
 
 namespace chorus {
 
-/// Appends the record as one line of JSON, with the field names that the JSONL reader finds by itself:
+/// Appends the record as one line of JSON, with field names that the JSONL reader recognizes:
 ///
 ///     text classification    text, label               pair classification   text, second, label
 ///     tagging                words, tags               pair regression       text, second, score
 ///     span extraction        context, question, answers [{text, answer_start}]
 ///     seq2seq                text, target              language model        text
 ///
-/// and id, client, source, time where they are set.
+/// and id, client, source, time where set.
 void append_json_line(const Record& record, Formulation formulation, std::string& out);
 
 }  // namespace chorus

@@ -21,7 +21,7 @@ void check_share(const char* field, double value, double most) {
   throw ConfigError(fmt::format("synthetic data: {} is {}, but must be 0 to {}", field, value, most));
 }
 
-/// Classes the formulation can have: least, most, and what 0 stands for.
+/// Allowed numbers of classes: minimum, maximum, and the value of 0.
 struct LabelRange {
   std::uint64_t least, most, usual;
 };
@@ -137,7 +137,7 @@ void SyntheticCorpus::make(Split split, std::uint64_t index, Record& record) con
     case Formulation::kLanguageModel:
       return synthetic::make_message(world, stream, record);
   }
-  throw InternalError("a formulation that the generator does not know");
+  throw InternalError("unknown formulation");
 }
 
 namespace {

@@ -28,7 +28,7 @@ constexpr std::array kAll{Formulation::kTextClassification, Formulation::kPairCl
                           Formulation::kSpanExtraction,     Formulation::kSeq2Seq,
                           Formulation::kLanguageModel};
 
-/// One hash a formulation, over 500 training and 50 test examples of the default configuration.
+/// One hash per formulation, over 500 training and 50 test examples of the default configuration.
 constexpr const char* kGolden =
     "text_classification bf47dc63b362ef11\n"
     "pair_classification 1b0099d37de1dd1e\n"
@@ -38,7 +38,7 @@ constexpr const char* kGolden =
     "seq2seq 9f5f5147a0cf2ad7\n"
     "language_model 8b8028e794e39494\n";
 
-/// Every field of a record, so that no difference goes unseen.
+/// Every field of a record, to detect any difference.
 std::string flat(const Record& record) {
   std::string out = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", record.id, record.text, record.second, record.label,
                                 record.score, record.client, record.source, record.time);
@@ -125,7 +125,7 @@ TEST_P(EachFormulation, SplitsShareNoExample) {
     }
   }
   EXPECT_EQ(count, (std::array<int, kSplits>{500, 100, 100}));
-  // Short messages ("Thanks, friend.") may be written twice; a split that repeats the other may not pass.
+  // Short messages ("Thanks, friend.") may repeat, but one split must not repeat the other.
   EXPECT_LT(repeated, 30U);
 }
 
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachFormulation, testing::ValuesIn(kAll),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
 TEST(Synthetic, StaysTheSameForEver) {
-  // Made once by this program: whoever changes the generator changes every published number, and must know it.
+  // Recorded from this program: a change of the generator changes every published result, and must be deliberate.
   std::string out;
   for (const Formulation formulation : kAll) {
     std::uint64_t hash = 0;
@@ -456,12 +456,12 @@ TEST(Synthetic, ParsesItsShortForm) {
     }
     return "";
   };
-  EXPECT_THAT(complaint("exmaples=3"), HasSubstr("there is no 'exmaples'; did you mean 'examples'?"));
+  EXPECT_THAT(complaint("exmaples=3"), HasSubstr("unknown name 'exmaples'; did you mean 'examples'?"));
   EXPECT_THAT(complaint("examples"), HasSubstr("is not NAME=VALUE"));
   EXPECT_THAT(complaint("examples=-3"), HasSubstr("whole number"));
   EXPECT_THAT(complaint("examples=3x"), HasSubstr("'3x'"));
   EXPECT_THAT(complaint("skew=high"), HasSubstr("must be a number"));
-  EXPECT_THAT(complaint("formulation=poetry"), HasSubstr("no formulation 'poetry'"));
+  EXPECT_THAT(complaint("formulation=poetry"), HasSubstr("unknown formulation 'poetry'"));
   EXPECT_THAT(complaint("skew=7"), HasSubstr("skew is 7"));
 }
 

@@ -9,7 +9,7 @@ namespace {
 enum Type : std::size_t { kPer, kOrg, kLoc, kProd, kDate, kTypes };
 constexpr std::array<std::string_view, kTypes> kTypeNames{"PER", "ORG", "LOC", "PROD", "DATE"};
 
-// Tokens apart, as the words will be. {ANY} is an entity of any type: such a sentence says nothing about which.
+// Tokens are separated by spaces. {ANY} is an entity of any type, which the sentence does not reveal.
 constexpr std::array<std::string_view, 85> kTaggingFrames{
     "{PER} was born in {LOC} and works for {ORG} .",
     "{PER} met {PER} near {LOC} on {DATE} .",
@@ -126,7 +126,7 @@ struct NameMaker {
   const Author& author;
   RandomStream& stream;
 
-  /// A family name that may also be a town, a firm or a month, as often as `overlap` says.
+  /// A family name that, with probability `overlap`, is also a town, a firm or a month.
   std::string_view surname() const {
     return stream.uniform() < world.config().overlap ? pick(stream, names().either)
                                                      : world.pick(names().surnames, author, stream);

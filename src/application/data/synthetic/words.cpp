@@ -17,7 +17,7 @@ Words cut(std::string_view table, char separator) {
 std::string_view pick(RandomStream& stream, const Words& words) { return words[stream.below(words.size())]; }
 
 std::string_view pick_zipf(RandomStream& stream, const Words& words) {
-  // The smaller of two uniform ranks, half of the time: cheaper than a power law and as uneven as short lists need.
+  // The smaller of two uniform ranks, half of the time: cheaper than a power law and skewed enough for short lists.
   std::uint64_t rank = stream.below(words.size());
   if (stream.next_u32() & 1U) rank = std::min(rank, stream.below(words.size()));
   return words[rank];

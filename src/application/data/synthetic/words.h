@@ -9,20 +9,20 @@
 
 namespace chorus::synthetic {
 
-/// A list of words or phrases, cut out of one comma-separated literal.
+/// A list of words or phrases, split from one comma-separated literal.
 using Words = std::vector<std::string_view>;
 Words cut(std::string_view table, char separator = ',');
 
 /// Uniform choice.
 std::string_view pick(RandomStream& stream, const Words& words);
-/// Choice that favours the front of the list: rank r has weight about 1 / (r + 1). Natural text is like that.
+/// Favours the front of the list: rank r has a weight of about 1 / (r + 1), as in natural text.
 std::string_view pick_zipf(RandomStream& stream, const Words& words);
 
-/// What people say when they talk about one subject. The verbs are transitive and their past tense is their participle
-/// ("the pilot checked the engine", "the engine was checked"), so that one list serves active and passive frames.
+/// The vocabulary of one topic. Verbs are transitive and their past tense equals their participle ("the pilot checked
+/// the engine", "the engine was checked"), so that one list serves active and passive frames.
 struct Topic {
   std::string_view name;
-  int group = 0;     ///< topics of a group share words and are mistaken for each other
+  int group = 0;     ///< topics of a group share words and are easily confused
   Words agents;      ///< who: "captain"
   Words things;      ///< what: "sail"
   Words verbs;       ///< did: "mended"
@@ -33,8 +33,8 @@ struct Topic {
 /// All topics, in an order whose prefixes mix the groups.
 const std::vector<Topic>& topics();
 
-/// Who is writing where: a silo of a federation. Each has its own habits of opening and closing a text, its own people,
-/// and its own spelling of common things, so that texts of two sources differ even on one subject.
+/// A silo of a federation. Each has its own openings and closings, people and spellings of common things, so that texts
+/// of two sources differ even on one topic.
 struct Source {
   std::string_view name;
   Words openers;   ///< "between two shifts,"
@@ -55,7 +55,7 @@ struct Names {
 
 const Names& names();
 
-/// Words that carry no topic: the common stock of all texts.
+/// Topic-free words, common to all texts.
 struct Common {
   Words agents, things, verbs, adjectives, places, times, later, intensifiers, feelings;
 };

@@ -66,7 +66,7 @@ void World::sign(Author& author, RandomStream& stream, Record& record) const {
 Author World::author(std::uint64_t kind, RandomStream& stream, Record& record) const {
   const std::size_t source = draw_cumulative(kind_source_[kind], stream);
   Author author = place(source, stream);
-  // A few proposals by activity, accepted by preference: close to the product of the two, and no table of all pairs.
+  // Rejection sampling: propose by activity, accept by preference. Close to their product without a table of all pairs.
   for (int tries = 0; tries < 12 && stream.uniform() > preference(author.client, 1, kind); ++tries) {
     author = place(source, stream);
   }

@@ -17,28 +17,28 @@ struct Author {
   int month = 0;  ///< 0 .. 11
 };
 
-/// The people behind a corpus: how active each is, where each writes, what each prefers. Built once from the
-/// configuration, in time and memory proportional to the number of clients.
+/// The clients behind a corpus: their activity, source and preferences. Built once from the configuration, in time and
+/// memory linear in the number of clients.
 class World {
  public:
   World(const SyntheticConfig& config, std::uint64_t kinds);
 
   const SyntheticConfig& config() const { return config_; }
-  std::uint64_t kinds() const { return kinds_; }  ///< classes, or what stands for them (relations, events)
+  std::uint64_t kinds() const { return kinds_; }  ///< classes, or their equivalents (relations, events)
 
-  /// Draws the writer of an example of class `kind` (P(client | kind) is proportional to activity times preference),
-  /// and writes client, source and time into the record.
+  /// Draws the author of an example of class `kind` (P(client | kind) is proportional to activity times preference),
+  /// and sets client, source and time of the record.
   Author author(std::uint64_t kind, RandomStream& stream, Record& record) const;
-  /// Draws a writer by activity alone.
+  /// Draws an author by activity alone.
   Author author(RandomStream& stream, Record& record) const;
 
   Dialect dialect(const Author& author) const { return {config_.seed, author.client, 0.3 + 0.7 * config_.skew}; }
   const Source& source(const Author& author) const { return sources()[author.source]; }
 
-  /// How much the client likes a thing, in (0, 1]: a pure function of (seed, client, what, which).
+  /// The preference of a client, in (0, 1]: a pure function of (seed, client, what, which).
   double preference(std::uint64_t client, std::uint64_t what, std::uint64_t which) const;
 
-  /// A choice coloured by the source: with probability skew from the part of the list that this source favours.
+  /// With probability skew, picks from the part of the list that the source favours.
   std::string_view pick(const Words& words, const Author& author, RandomStream& stream) const;
 
  private:
@@ -52,7 +52,7 @@ class World {
   std::vector<double> source_activity_;           // cumulative over the sources
 };
 
-/// One maker a formulation. `stream` is the example's own; the record is cleared and has its id.
+/// One generator per formulation. `stream` is the example's own; the record is cleared and has its id.
 void make_classification(const World& world, RandomStream& stream, Record& record);
 void make_pair(const World& world, RandomStream& stream, Record& record);
 void make_similarity(const World& world, RandomStream& stream, Record& record);
@@ -61,10 +61,10 @@ void make_question(const World& world, RandomStream& stream, Record& record);
 void make_headline(const World& world, RandomStream& stream, Record& record);
 void make_message(const World& world, RandomStream& stream, Record& record);
 
-/// The name of a pair's label, of two or of three.
+/// The name of a pair label, of two or three.
 std::string_view pair_label(std::uint64_t label, std::uint64_t labels);
 
-/// How many kinds of questions and of headlines there are (for the skew between clients).
+/// The number of kinds of questions and headlines (for the skew between clients).
 std::uint64_t question_kinds();
 std::uint64_t headline_kinds();
 

@@ -18,7 +18,7 @@ namespace chorus {
 ///
 ///     h_0 = f,   h_j = h_{j-1} + Up_j relu(Down_j s_j),   result h_k  (the caller adds x and normalises)
 ///
-/// where s_j = LN(h_{j-1} + x), the layer's own norm (REFERENCE 4.1; without the norm where layers are pre-norm), or
+/// where s_j = LN(h_{j-1} + x), the layer's own norm (without the norm where layers are pre-norm), or
 /// s_j = h_{j-1} for Houlsby's. With Up = 0 the result is f to the bit.
 struct Adapter {
   struct Unit {

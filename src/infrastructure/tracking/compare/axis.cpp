@@ -53,7 +53,7 @@ Axis make_axis(std::span<const double> values, std::size_t ticks) {
     axis.low -= margin;
     axis.high += margin;
   }
-  // Halves first: the difference of two large numbers may not fit.
+  // Halve first: the difference of two large values may overflow.
   axis.step = round_step((axis.high / 2 - axis.low / 2) / static_cast<double>(std::max<std::size_t>(ticks, 2)) * 2);
   const double first = std::ceil(axis.low / axis.step - 1e-9), last = std::floor(axis.high / axis.step + 1e-9);
   for (double i = first; i <= last && axis.ticks.size() < 1000; ++i) axis.ticks.push_back(i * axis.step);
@@ -67,7 +67,7 @@ Axis make_log_axis(std::span<const double> values, std::size_t ticks) {
   axis.high = *high;
   axis.logarithmic = true;
   const double decades = std::log10(axis.high / axis.low);
-  // 1, 2, 5, 10, ... where there is room, else powers of ten.
+  // 1, 2, 5, 10, ... if there is room, else powers of ten.
   const bool fine = 3 * decades <= static_cast<double>(ticks) + 1;
   for (double power = std::floor(std::log10(axis.low)); power <= std::log10(axis.high); ++power) {
     for (const double factor : {1.0, 2.0, 5.0}) {

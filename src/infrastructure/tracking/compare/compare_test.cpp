@@ -143,7 +143,7 @@ class Compare : public testing::Test {
     std::vector<double> scores{};
     bool finished = true;
     std::vector<DecileSummary> deciles{};
-    double emulated = 0;  // seconds a round; 0: none
+    double emulated = 0;  // seconds per round; 0: none
   };
 
   fs::path make(const Run& run) const {
@@ -264,12 +264,12 @@ TEST_F(Compare, SaysWhatIsWrong) {
   const auto message = [&](const CompareOptions& options) {
     return message_of<ConfigError>([&] { (void)compare_runs(options); });
   };
-  EXPECT_THAT(message({.runs = {a, p}}), AllOf(HasSubstr("different things"), HasSubstr("--metric: loss")));
+  EXPECT_THAT(message({.runs = {a, p}}), AllOf(HasSubstr("different main scores"), HasSubstr("--metric: loss")));
   EXPECT_EQ(compare_runs({.runs = {a, p}, .metric = "loss"}).runs.size(), 2U);
   EXPECT_THAT(message({.runs = {a}, .metric = "acuracy"}),
               AllOf(HasSubstr("no score 'acuracy'"), HasSubstr("accuracy")));
   EXPECT_THAT(message({.runs = {a, a}}), HasSubstr("named twice"));
-  EXPECT_THAT(message({.runs = {a}, .x = "time"}), HasSubstr("no axis 'time'"));
+  EXPECT_THAT(message({.runs = {a}, .x = "time"}), HasSubstr("unknown axis 'time'"));
   EXPECT_THAT(message({}), HasSubstr("at least one"));
   EXPECT_THROW(compare_runs({.runs = {folder_}}), DataError);
   EXPECT_THROW(compare_runs({.runs = {folder_ / "nowhere"}}), DataError);

@@ -14,12 +14,12 @@
 namespace chorus {
 namespace {
 
-constexpr double kLongInSeconds = 2 * 3600;  // told in hours
+constexpr double kLongInSeconds = 2 * 3600;  // shown in hours
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// For scores that are not a run's main one, whose direction nobody wrote down.
+/// The direction of scores other than the main one, which runs do not record.
 bool name_means_lower(const std::string& metric) {
   for (const char* word : {"loss", "perplexity", "error", "seconds", "bytes"}) {
     if (metric.find(word) != std::string::npos) return true;
@@ -51,13 +51,12 @@ std::string chosen_metric(const std::vector<RunRecord>& runs, const std::string&
       const std::string way_out =
           common.empty() ? "and they have no score in common"
                          : fmt::format("choose one they all have with --metric: {}", fmt::join(common, ", "));
-      throw ConfigError(fmt::format("these runs measure different things ({} and, in {}, {}); {}", metric,
+      throw ConfigError(fmt::format("these runs have different main scores ({} and, in {}, {}); {}", metric,
                                     run.folder.string(), run.metric, way_out));
     }
     metric = run.metric;
   }
-  if (metric.empty())
-    throw ConfigError("none of these runs says what its main score is; nothing has been evaluated yet");
+  if (metric.empty()) throw ConfigError("none of these runs has been evaluated yet; wait for the first evaluation");
   return metric;
 }
 
@@ -176,9 +175,10 @@ Comparison compare_runs(const CompareOptions& options) {
     double longest = 0;
     for (const RunRecord& run : runs) {
       if (!run.emulated_seconds) {
-        throw ConfigError(fmt::format(
-            "{}: this run has no emulated time; give its configuration the key `emulation` (docs/emulation.md)",
-            run.folder.string()));
+        throw ConfigError(
+            fmt::format("{}: this run has no emulated time; give its configuration the key `emulation` "
+                        "(docs/how-to/emulate_devices.md)",
+                        run.folder.string()));
       }
       longest = std::max(longest, *run.emulated_seconds);
     }

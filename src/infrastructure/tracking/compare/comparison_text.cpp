@@ -87,13 +87,14 @@ std::string notes(const Comparison& comparison) {
     const RunRecord& run = compared.run;
     if (run.summary && run.summary->status != "interrupted") continue;
     const std::string of = run.planned_rounds > 0 ? fmt::format(" of {}", run.planned_rounds) : "";
-    text += fmt::format("{} is not finished (round {}{}): these are its numbers so far. 'chorus resume {}' goes on.\n",
-                        run.label, run.rounds, of, run.folder.string());
+    text +=
+        fmt::format("{} is not finished (round {}{}): these are its results so far. 'chorus resume {}' continues it.\n",
+                    run.label, run.rounds, of, run.folder.string());
   }
   return text;
 }
 
-/// The last scores of all runs as changes against the baseline's.
+/// The last scores of all runs relative to the baseline.
 std::string change_table(const Comparison& comparison) {
   const RunRecord& base = comparison.runs[*comparison.baseline].run;
   if (base.points.empty()) return "";
@@ -133,8 +134,8 @@ std::optional<double> whole_baseline(const Comparison& comparison) {
   return base.points.back().scores.at(comparison.metric);
 }
 
-/// The metric by tenths of the devices; where there is a baseline, as its change against that run on the whole test set
-/// (paper 002's relative change of perplexity).
+/// The metric by decile of the devices; with a baseline, relative to that run's score on the whole test set (the RCP of
+/// Dupuy et al. 2022).
 std::string decile_table(const Comparison& comparison) {
   std::vector<std::string> names;
   std::set<std::string> seen;

@@ -102,7 +102,7 @@ std::vector<RunRecord> read_runs(std::span<const fs::path> folders) {
   for (const fs::path& folder : folders) {
     runs.push_back(read_run(folder));
     if (!seen.insert(fs::weakly_canonical(folder)).second)
-      throw ConfigError(fmt::format("{}: this run is named twice", folder.string()));
+      throw ConfigError(fmt::format("{}: this run is named twice; name it once", folder.string()));
     labels.insert(runs.back().label);
   }
   for (RunRecord& run : runs) {
@@ -117,7 +117,7 @@ RunAxis run_axis_named(const std::string& name) {
   if (name == "bytes") return RunAxis::kBytes;
   if (name == "examples") return RunAxis::kExamples;
   if (name == "emulated") return RunAxis::kEmulated;
-  throw ConfigError(fmt::format("there is no axis '{}': use round, seconds, bytes, examples or emulated", name));
+  throw ConfigError(fmt::format("unknown axis '{}'; use round, seconds, bytes, examples or emulated", name));
 }
 
 Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis) {

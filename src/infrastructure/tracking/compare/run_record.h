@@ -12,15 +12,15 @@
 
 namespace chorus {
 
-/// One evaluation, with what it had taken to get there.
+/// One evaluation with the costs up to it.
 struct RunPoint {
   std::int64_t round = 0;
   double seconds = 0, bytes = 0, examples = 0;  ///< of all rounds up to this one
-  double emulated_seconds = 0;                  ///< of them, on the clients' devices
+  double emulated_seconds = 0;                  ///< the same on the emulated clock
   Scores scores{};
 };
 
-/// A run as its folder tells it, finished or not.
+/// A run as read from its folder, finished or not.
 struct RunRecord {
   std::filesystem::path folder{};
   std::string label{};  ///< the folder's name
@@ -28,26 +28,26 @@ struct RunRecord {
   std::string algorithm{}, metric{};
   bool higher_is_better = true;
   std::optional<double> target{};
-  std::optional<RunSummary> summary{};          ///< nothing: it goes on, or was killed
-  std::int64_t rounds = 0, planned_rounds = 0;  ///< done and meant (0: not said)
+  std::optional<RunSummary> summary{};          ///< unset: running, or killed
+  std::int64_t rounds = 0, planned_rounds = 0;  ///< done and planned (0: unknown)
   double seconds = 0, bytes = 0, examples = 0;
-  std::optional<double> emulated_seconds{};  ///< nothing: it was not emulated
+  std::optional<double> emulated_seconds{};  ///< unset: not emulated
   std::vector<RunPoint> points{};            ///< evaluations of the main split, by rounds
 
-  std::vector<std::string> metrics() const;  ///< the scores that its evaluations have
+  std::vector<std::string> metrics() const;  ///< scores of its evaluations
 };
 
-/// Reads a folder; also one that is being written. DataError when it is none.
+/// Reads a run folder, even while it is written. DataError when it is not one.
 RunRecord read_run(const std::filesystem::path& folder);
 
-/// Reads several, and makes their labels differ. ConfigError when one is named twice.
+/// Reads several, with distinct labels. ConfigError for a repeated folder.
 std::vector<RunRecord> read_runs(std::span<const std::filesystem::path> folders);
 
-/// What stands on a picture's x axis. ConfigError for anything but round, seconds, bytes, examples, emulated.
+/// The x axis of a plot. ConfigError unless it is round, seconds, bytes, examples or emulated.
 enum class RunAxis { kRound, kSeconds, kBytes, kExamples, kEmulated };
 RunAxis run_axis_named(const std::string& name);
 
-/// The run's scores as a line.
+/// The run's scores as a curve.
 Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis);
 
 }  // namespace chorus

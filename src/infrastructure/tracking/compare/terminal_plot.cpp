@@ -109,7 +109,7 @@ void draw(Canvas& canvas, const std::vector<Curve>& curves, const Axis& x_axis, 
                   y_axis.place(points[p].second), i);
     }
   }
-  // Marks on top of all lines, a few a curve, each curve's at other points so that they seldom hide each other.
+  // Markers on top of all lines, a few per curve, staggered so that they rarely hide each other.
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const auto& points = curves[i].points;
     const std::size_t every = std::max<std::size_t>(1, points.size() / kMarksPerCurve);
@@ -120,7 +120,7 @@ void draw(Canvas& canvas, const std::vector<Curve>& curves, const Axis& x_axis, 
   }
 }
 
-/// The tick labels under the x axis, those that would touch the one before left out.
+/// The tick labels under the x axis, without those that would touch the previous one.
 std::string x_labels(const Axis& axis, std::size_t columns, std::size_t margin, std::string& ticks, bool unicode) {
   std::string line(margin + columns + 12, ' ');
   std::size_t free_from = 0;

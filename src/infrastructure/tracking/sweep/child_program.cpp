@@ -41,7 +41,7 @@ bool ChildPrograms::interrupted() { return pressed != 0; }
 pid_t ChildPrograms::start(const std::vector<std::string>& arguments, const std::filesystem::path& log) {
   const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (output < 0) throw WorldError(fmt::format("{}: cannot be written: {}", log.string(), reason(errno)));
-  // All memory is made ready before the fork: after it, only calls that are safe there.
+  // Allocate before the fork: afterwards only async-signal-safe calls are allowed.
   std::string program = program_.string();
   std::vector<std::string> copies = arguments;
   std::vector<char*> words = {program.data()};
@@ -64,7 +64,7 @@ pid_t ChildPrograms::start(const std::vector<std::string>& arguments, const std:
   }
   const int error = errno;
   ::close(output);
-  if (child < 0) throw WorldError(fmt::format("no process can be started: {}", reason(error)));
+  if (child < 0) throw WorldError(fmt::format("a process cannot be started: {}", reason(error)));
   children_.push_back(child);
   return child;
 }

@@ -22,18 +22,18 @@ namespace fs = std::filesystem;
 void prepare_folder(const SweepOptions& options, const std::string& config) {
   std::error_code error;
   fs::create_directories(options.folder, error);
-  if (error) throw DataError(fmt::format("{}: cannot be made: {}", options.folder.string(), error.message()));
+  if (error) throw DataError(fmt::format("{}: cannot be created: {}", options.folder.string(), error.message()));
   const fs::path copy = options.folder / "config.yaml";
   if (fs::exists(options.folder / "run.json"))
-    throw ConfigError(fmt::format("{}: is a run, not a sweep; give another name", options.folder.string()));
+    throw ConfigError(fmt::format("{}: is a run, not a sweep; use another --name", options.folder.string()));
   if (!fs::exists(copy)) {
     if (!fs::is_empty(options.folder))
-      throw ConfigError(fmt::format("{}: exists and is no sweep; give another name", options.folder.string()));
+      throw ConfigError(fmt::format("{}: exists and is not a sweep; use another --name", options.folder.string()));
     write_file(copy, config);
   } else if (read_file(copy, std::uint64_t{1} << 20) != config) {
-    throw ConfigError(
-        fmt::format("{}: is a sweep of another configuration than {} is now; give another name, or remove it",
-                    options.folder.string(), options.config.string()));
+    throw ConfigError(fmt::format(
+        "{}: is a sweep of another configuration than the current {}; use another --name, or remove the folder",
+        options.folder.string(), options.config.string()));
   }
 }
 
@@ -69,7 +69,7 @@ std::vector<std::string> arguments_of(const SweepOptions& options, const SweepPo
   return arguments;
 }
 
-/// The program's own sentence, which is the last line it wrote.
+/// The program's message, which is the last line of its output.
 std::string failure_of(const SweepRun& run, int status) {
   std::string text;
   try {
@@ -118,7 +118,7 @@ void summarise(Sweep& sweep) {
   });
 }
 
-/// Runs what is not finished, `jobs` at a time.
+/// Runs what is not finished, `jobs` concurrently.
 class Runner {
  public:
   Runner(const SweepOptions& options, Sweep& sweep, const std::function<void(const Sweep&, const SweepRun&)>& progress)
@@ -141,14 +141,14 @@ class Runner {
     return jobs > 1 ? std::max<std::size_t>(1, std::thread::hardware_concurrency() / jobs) : 0;
   }
 
-  /// Whether there is nothing to start: finished before, or in the way.
+  /// Whether nothing needs to start: finished before, or blocked.
   bool skip(SweepRun& run) {
     take_result(sweep_, run, 0);
     run.skipped = run.summary.has_value();
     run.failure.clear();
     if (!run.skipped && fs::exists(run.folder)) {
       if (!fs::exists(run.folder / "run.json") && !fs::is_empty(run.folder)) {
-        run.failure = fmt::format("{} is in the way, and no run", run.folder.string());
+        run.failure = fmt::format("{}: exists and is not a run; remove it", run.folder.string());
       } else if (!has_checkpoint(run.folder)) {
         std::error_code error;
         fs::remove_all(run.folder, error);
@@ -197,7 +197,7 @@ Sweep run_sweep(const SweepOptions& options, const std::function<void(const Swee
   sweep.points = sweep_points(keys);
   if (options.seeds == 0) throw ConfigError("--seeds must be at least 1");
   for (const SweepKey& key : options.keys) {
-    if (key.key == "seed") throw ConfigError("the key seed is set by --seeds and --first-seed; do not sweep over it");
+    if (key.key == "seed") throw ConfigError("seed: is set by --seeds and --first-seed; do not sweep over it");
   }
   const std::string config = read_file(options.config, std::uint64_t{1} << 20);
   prepare_folder(options, config);

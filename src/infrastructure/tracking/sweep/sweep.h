@@ -15,13 +15,13 @@ namespace chorus {
 
 struct SweepOptions {
   std::filesystem::path config{};
-  std::vector<SweepCase> cases{};  ///< each is a value of one more key
+  std::vector<SweepCase> cases{};  ///< each is a value of an additional key
   std::vector<SweepKey> keys{};
   std::vector<std::string> overrides{};  ///< the same for all runs
-  std::uint64_t seeds = 1;               ///< runs a point, with seeds first_seed, first_seed + 1, ...
+  std::uint64_t seeds = 1;               ///< seeds per point: first_seed, first_seed + 1, ...
   std::uint64_t first_seed = 1;
-  std::size_t jobs = 1;            ///< runs at a time
-  std::filesystem::path folder{};  ///< of the sweep: runs/NAME
+  std::size_t jobs = 1;            ///< concurrent runs
+  std::filesystem::path folder{};  ///< runs/NAME
   std::filesystem::path program = "/proc/self/exe";
 };
 
@@ -30,9 +30,9 @@ struct SweepRun {
   std::size_t point = 0;  ///< index in Sweep::points
   std::uint64_t seed = 0;
   std::filesystem::path folder{}, log{};
-  std::optional<RunSummary> summary{};  ///< nothing: it failed, or has not been run
-  bool skipped = false;                 ///< it was finished before
-  std::string failure{};                ///< one line; empty: it did not fail
+  std::optional<RunSummary> summary{};  ///< unset: failed, or not run yet
+  bool skipped = false;                 ///< finished before
+  std::string failure{};                ///< one line; empty: no failure
 };
 
 struct MeanDeviation {
@@ -41,7 +41,7 @@ struct MeanDeviation {
 };
 MeanDeviation mean_deviation(const std::vector<double>& values);
 
-/// What a sweep came to. `order` lists the points, the best mean first, those without any result last.
+/// The results of a sweep. `order` lists the points, best mean first, those without results last.
 struct Sweep {
   std::string metric{};
   bool higher_is_better = true;
@@ -53,12 +53,12 @@ struct Sweep {
 };
 
 /// Runs `PROGRAM run CONFIG key=value... seed=S --run-folder DIR` for every point and seed, each in its own folder
-/// FOLDER/NAME with its output in FOLDER/NAME.log. Runs that are finished are not run again, those with a checkpoint go
-/// on by `PROGRAM resume DIR`, so a killed sweep goes on when it is typed again. A run that fails is noted and the
-/// others go on. Writes FOLDER/sweep.json after every run. `progress` is told of each run that ends.
+/// FOLDER/NAME with its output in FOLDER/NAME.log. Finished runs are not repeated and those with a checkpoint continue
+/// by `PROGRAM resume DIR`, so that repeating the command continues a killed sweep. A failed run is recorded and the
+/// others continue. Writes FOLDER/sweep.json after every run and calls `progress` for each run that ends.
 ///
-/// ConfigError when the folder belongs to a sweep of another configuration file, or a file that is no sweep's lies in
-/// the way; WorldError when another process works on it.
+/// ConfigError when the folder belongs to a sweep of another configuration file, or holds a foreign file; WorldError
+/// when another process works on it.
 Sweep run_sweep(const SweepOptions& options, const std::function<void(const Sweep&, const SweepRun&)>& progress = {});
 
 std::string to_text(const Sweep& sweep);

@@ -16,14 +16,14 @@ constexpr std::size_t kLongestName = 120;
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-/// FNV-1a: names must be the same on every machine, which std::hash does not promise.
+/// FNV-1a: names must be equal on every machine, which std::hash does not guarantee.
 std::uint64_t fingerprint(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return hash;
 }
 
-// At separators outside brackets, braces and quotes.
+// Splits at separators outside brackets, braces and quotes.
 std::vector<std::string> split_values(const std::string& text, char separator = ',') {
   std::vector<std::string> values(1);
   int depth = 0;
@@ -63,7 +63,7 @@ SweepCase parse_sweep_case(const std::string& text) {
     const std::string setting = trimmed(part);
     if (setting.empty()) continue;
     if (setting.find('=') == std::string::npos || setting[0] == '=') {
-      throw ConfigError(fmt::format("'{}': '{}' is no setting; write NAME: key=value; key=value", text, setting));
+      throw ConfigError(fmt::format("'{}': '{}' is not a setting; write NAME: key=value; key=value", text, setting));
     }
     result.settings.push_back(setting);
   }
@@ -78,7 +78,7 @@ SweepKey parse_sweep_key(const std::string& text) {
   for (const std::string& value : key.values) {
     if (value.empty()) throw ConfigError(fmt::format("'{}': a value is empty; write key=value1,value2,...", text));
     if (std::count(key.values.begin(), key.values.end(), value) > 1)
-      throw ConfigError(fmt::format("'{}': the value {} stands there twice", text, value));
+      throw ConfigError(fmt::format("'{}': the value {} is repeated", text, value));
   }
   return key;
 }
@@ -87,9 +87,9 @@ std::vector<SweepPoint> sweep_points(const std::vector<SweepKey>& keys) {
   std::vector<SweepPoint> points(1);
   std::map<std::string, int> seen;
   for (const SweepKey& key : keys) {
-    if (++seen[key.key] > 1) throw ConfigError(fmt::format("the key {} is swept twice", key.key));
+    if (++seen[key.key] > 1) throw ConfigError(fmt::format("the key {} is swept twice; keep one", key.key));
     if (points.size() * key.values.size() > kMostPoints)
-      throw ConfigError(fmt::format("this sweep has more than {} combinations; leave some values out", kMostPoints));
+      throw ConfigError(fmt::format("this sweep has more than {} combinations; remove some values", kMostPoints));
     std::vector<SweepPoint> more;
     for (const SweepPoint& point : points) {
       for (const std::string& value : key.values) {

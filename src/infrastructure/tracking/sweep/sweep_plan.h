@@ -14,8 +14,8 @@ struct SweepKey {
   std::vector<std::string> values;
 };
 
-/// `key=v1,v2,...`; commas inside brackets, braces or quotes belong to a value (`layers=[0,1],[2,3]`). ConfigError
-/// without a key or with an empty value.
+/// Parses `key=v1,v2,...`; commas inside brackets, braces or quotes belong to a value (`layers=[0,1],[2,3]`).
+/// ConfigError without a key or with an empty value.
 SweepKey parse_sweep_key(const std::string& text);
 
 /// Settings that belong together, under a name: `AdaFL: algorithm=adafl; tuning={name: pfeiffer, width: 64}`.
@@ -24,25 +24,25 @@ struct SweepCase {
   std::vector<std::string> settings;
 };
 
-/// `NAME: key=value; key=value`; semicolons inside brackets, braces or quotes belong to a value. ConfigError without a
-/// name, or for a setting that is none.
+/// Parses `NAME: key=value; key=value`; semicolons inside brackets, braces or quotes belong to a value. ConfigError
+/// without a name, or for an invalid setting.
 SweepCase parse_sweep_case(const std::string& text);
 
-/// The key that stands for the cases in a point.
+/// The key of the cases in a point.
 inline constexpr const char* kCaseKey = "case";
 
 /// One combination of values, in the order of the keys.
 using SweepPoint = std::vector<std::pair<std::string, std::string>>;
 
-/// Every combination, the last key changing fastest. ConfigError for a key that stands twice, or more than 10,000
+/// Every combination, the last key changing fastest. ConfigError for a repeated key, or more than 10,000
 /// combinations. No keys: one empty point.
 std::vector<SweepPoint> sweep_points(const std::vector<SweepKey>& keys);
 
-/// `mu=0.1 epochs=2`, for people: the last part of each key where that is enough to tell them apart.
+/// A readable name, `mu=0.1 epochs=2`: the last part of each key where that is unambiguous.
 std::string point_name(const SweepPoint& point);
 
-/// A name for the run's folder: what stands in file names unharmed, shortened with a checksum where it is too long or
-/// characters were lost, so that two points never share one.
+/// A unique name for the run's folder: characters that are safe in file names, shortened with a checksum when it is too
+/// long or characters were lost.
 std::string point_folder(const SweepPoint& point, std::uint64_t seed);
 
 }  // namespace chorus

@@ -78,8 +78,8 @@ TEST(MeanDeviation, IsTheSamples) {
   EXPECT_EQ(mean_deviation({}).count, 0U);
 }
 
-/// The sweeps below start a shell script in place of the program: it writes the run folder that the arguments ask for,
-/// with the score mu * 0.1 + seed * 0.01, notes every call, and fails for mu=9.
+/// The sweeps below start a shell script instead of the program: it writes the requested run folder with the score
+/// mu * 0.1 + seed * 0.01, records every call, and fails for mu=9.
 class SweepTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -198,7 +198,7 @@ TEST_F(SweepTest, SaysSoWhenTheProgramCannotBeStartedOrSaysNothing) {
   program("kill -9 $$\n");
   EXPECT_EQ(run_sweep(options_).runs[0].failure, "exit status 137");
   program("mkdir -p $dir; echo '{' > $dir/summary.json\n");
-  EXPECT_THAT(run_sweep(options_).runs[0].failure, HasSubstr("summary.json: is no summary"));
+  EXPECT_THAT(run_sweep(options_).runs[0].failure, HasSubstr("summary.json: is not a summary"));
 }
 
 TEST_F(SweepTest, CtrlCStopsItAndTheNextCallGoesOn) {
@@ -223,7 +223,7 @@ TEST_F(SweepTest, RefusesWhatItMustNotTouch) {
   EXPECT_THAT(message(), HasSubstr("another configuration"));
   options_.folder = folder_ / "other";
   fs::create_directories(options_.folder / "things");
-  EXPECT_THAT(message(), HasSubstr("is no sweep"));
+  EXPECT_THAT(message(), HasSubstr("is not a sweep"));
   { const RunFolder run = RunFolder::create({.folder = folder_ / "run"}); }
   options_.folder = folder_ / "run";
   EXPECT_THAT(message(), HasSubstr("is a run, not a sweep"));

@@ -9,9 +9,9 @@
 namespace chorus {
 
 /// Scalar curves for TensorBoard, in `RUN/tensorboard/events.out.tfevents.TIME.chorus`: every finite number of the
-/// events of kind `round` (tag "round/loss") and `evaluation` (tag "test/accuracy", by the event's split), the round as
-/// step. The format is docs/formats.md's. A new tracker replaces the files of the one before: RunFolder tells it again
-/// what a resumed run keeps.
+/// events of kind `round` (tag "round/loss") and `evaluation` (tag "test/accuracy", by the event's split), with the
+/// round as step. Format: docs/reference/formats.md. A new tracker replaces the files of the previous one: RunFolder
+/// replays the kept events of a resumed run.
 ///
 ///     tensorboard --logdir runs
 class TensorBoardTracker final : public Tracker {

@@ -6,7 +6,7 @@
 
 namespace chorus {
 
-/// Owns an HDF5 identifier (hid_t) and its closing function. A failed call gives an invalid handle.
+/// Owns an HDF5 identifier (hid_t) with its closing function. A failed call gives an invalid handle.
 class H5Handle {
  public:
   using Close = int (*)(std::int64_t);
@@ -20,7 +20,7 @@ class H5Handle {
 
   std::int64_t get() const { return id_; }
   bool valid() const { return id_ >= 0; }
-  /// Closes now; false when that fails (a file's last bytes may not have been written).
+  /// Closes now; false on failure (a file's last bytes may be lost).
   bool reset() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
 
  private:
@@ -28,7 +28,7 @@ class H5Handle {
   Close close_;
 };
 
-/// Keeps the library from printing while it lives; the caller's setting comes back afterwards.
+/// Silences the library during its lifetime.
 class H5Quiet {
  public:
   H5Quiet();
@@ -41,8 +41,7 @@ class H5Quiet {
   void* data_ = nullptr;
 };
 
-/// The library's innermost reason for the last failure, such as "truncated file: eof = 512, ...". Empty when there is
-/// none.
+/// The library's innermost reason for the last failure, such as "truncated file: eof = 512, ...", or empty.
 std::string h5_reason();
 
 }  // namespace chorus

@@ -15,8 +15,7 @@
 namespace chorus {
 namespace {
 
-/// More ids than this for each byte of the file cannot come from distinct numbers, however well compressed: a file that
-/// claims them would only fill the memory.
+/// Distinct ids never compress to fewer bytes than this: a file that claims more would only fill the memory.
 constexpr std::uint64_t kMostIdsPerByte = 256;
 
 herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
@@ -47,7 +46,7 @@ std::vector<std::string> children(const Place& place) {
   std::vector<std::string> names;
   // In native order: the sorted orders of HDF5 1.10 free memory they never set when a large group is damaged.
   if (H5Literate(place.parent, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect_name, &names) < 0) {
-    place.fail("cannot list what it holds");
+    place.fail("cannot list its members");
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -65,7 +64,7 @@ H5T_class_t type_class(const H5Handle& data) {
   return type.valid() ? H5Tget_class(type.get()) : H5T_NO_CLASS;
 }
 
-/// The numbers of a one-dimensional integer dataset; an empty one may have any type.
+/// The values of a one-dimensional integer dataset; an empty one may have any type.
 std::vector<std::int64_t> read_integers(const Place& place, const char* name, std::uint64_t most) {
   const H5Handle data = open_dataset(place, name);
   const H5Handle space(H5Dget_space(data.get()), H5Sclose);
@@ -76,7 +75,7 @@ std::vector<std::int64_t> read_integers(const Place& place, const char* name, st
   if (points < 0 || H5Sget_simple_extent_ndims(space.get()) != 1) {
     place.fail(fmt::format("{} is not a list (one dimension)", name));
   }
-  if (type_class(data) != H5T_INTEGER) place.fail(fmt::format("{} does not hold whole numbers", name));
+  if (type_class(data) != H5T_INTEGER) place.fail(fmt::format("{} does not hold integers", name));
   if (static_cast<std::uint64_t>(points) > most) {
     place.fail(fmt::format("{} claims {} entries, more than a file of this size can hold", name, points));
   }
@@ -123,14 +122,14 @@ std::vector<ExampleId> to_ids(const std::vector<std::int64_t>& values, const Pla
   std::vector<ExampleId> ids(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0 || values[i] >= std::numeric_limits<ExampleId>::max()) {
-      place.fail(fmt::format("{} holds {}, which is no example id", name, values[i]));
+      place.fail(fmt::format("{} holds {}, which is not an example id", name, values[i]));
     }
     ids[i] = static_cast<ExampleId>(values[i]);
   }
   return ids;
 }
 
-/// Clients by number where all have one of 0 .. n-1, else by name. True when numbered.
+/// Sorts clients by number when they are 0 .. n-1, else by name. True when numbered.
 bool order_clients(std::vector<std::string>& names) {
   std::vector<std::string> ordered(names.size());
   for (const std::string& name : names) {
@@ -163,7 +162,7 @@ H5PartitionReader::H5PartitionReader(std::filesystem::path path) : path_(std::mo
   if (state_->file.valid()) return;
   const std::string reason = h5_reason();
   delete state_;
-  throw DataError(fmt::format("{} is damaged or not a complete HDF5 file{}", path_.string(),
+  throw DataError(fmt::format("{}: damaged or incomplete HDF5 file{}", path_.string(),
                               reason.empty() ? "" : fmt::format(" (the HDF5 library says: {})", reason)));
 }
 
@@ -204,7 +203,7 @@ Partition H5PartitionReader::read(const std::string& group) const {
     const std::vector<std::int64_t> test =
         mine.has("test") ? read_integers(mine, "test", most) : std::vector<std::int64_t>{};
     total += train.size() + test.size();
-    if (total > most) mine.fail("the lists are longer in all than a file of this size can hold");
+    if (total > most) mine.fail("the lists are longer in total than a file of this size can hold");
     partition.train.append(to_ids(train, mine, "train"));
     partition.test.append(to_ids(test, mine, "test"));
   }
@@ -219,7 +218,7 @@ Partition H5PartitionReader::read(const std::string& group) const {
     if (!place.has(name) || !partition.clusters.empty()) continue;
     for (const std::int64_t cluster : read_integers(place, name, most)) {
       if (cluster < 0 || cluster > std::numeric_limits<std::int32_t>::max()) {
-        place.fail(fmt::format("{} holds {}, which is no cluster", name, cluster));
+        place.fail(fmt::format("{} holds {}, which is not a cluster", name, cluster));
       }
       partition.clusters.push_back(static_cast<std::int32_t>(cluster));
     }

@@ -8,18 +8,18 @@
 
 namespace chorus {
 
-/// Reads FedNLP's partition files (docs/formats.md): many partitions a file, one root group each. Accepts files without
-/// `n_clients`, clients that are not numbered, empty lists of any type, and anything else beside. Every count and id is
-/// checked before it is used. The HDF5 library is not thread-safe, and so neither is this.
+/// Reads FedNLP's partition files (docs/reference/formats.md): many partitions per file, one root group each. Accepts
+/// files without `n_clients`, clients that are not numbered, empty lists of any type, and unknown objects. Every count
+/// and id is checked before use. Not thread-safe, like the HDF5 library.
 class H5PartitionReader {
  public:
-  /// Throws DataError when the file is no HDF5 file or is damaged.
+  /// DataError when the file is not HDF5 or damaged.
   explicit H5PartitionReader(std::filesystem::path path);
   H5PartitionReader(const H5PartitionReader&) = delete;
   H5PartitionReader& operator=(const H5PartitionReader&) = delete;
   ~H5PartitionReader();
 
-  /// Root groups that hold a partition, in the order of the alphabet.
+  /// Root groups that hold a partition, sorted.
   std::vector<std::string> groups() const;
   Partition read(const std::string& group) const;
 

@@ -16,15 +16,15 @@
 namespace chorus {
 namespace {
 
-/// Lists up to this size live in their dataset's header: a tenth of the file and of the time for many small clients.
+/// Lists up to this size are stored in the dataset's header: a tenth of the size and time for many small clients.
 constexpr std::size_t kCompactBytes = 8192;
 
-/// The copy that is worked on; removed unless it was put into place.
+/// The working copy; removed unless it replaced the file.
 class WorkingCopy {
  public:
   explicit WorkingCopy(const std::filesystem::path& path) {
     std::error_code error;
-    // A link keeps pointing at its target.
+    // Resolve a link, so that it keeps its target.
     target_ = std::filesystem::exists(path, error) ? std::filesystem::canonical(path) : path;
     copy_ = target_;
     copy_.replace_filename(fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid()));
@@ -75,7 +75,7 @@ H5Handle make_group(hid_t parent, const std::string& name) {
   return group;
 }
 
-/// Writes lists and scalars; property lists are made once, not once a dataset.
+/// Writes lists and scalars; property lists are created once, not per dataset.
 class DatasetWriter {
  public:
   DatasetWriter() : plain_(H5Pcreate(H5P_DATASET_CREATE), H5Pclose), compact_(H5Pcreate(H5P_DATASET_CREATE), H5Pclose) {
@@ -152,7 +152,7 @@ void write_h5_partition(const std::filesystem::path& path, const Partition& part
   const H5Quiet quiet;
   WorkingCopy copy(path);
   const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  // The format of HDF5 1.8 (2008) on: groups a fifth the size of the oldest ones.
+  // The format since HDF5 1.8 (2008): groups take a fifth of the space.
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110);
   H5Handle file(copy.existed() ? H5Fopen(copy.path().c_str(), H5F_ACC_RDWR, access.get())
                                : H5Fcreate(copy.path().c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()),

@@ -28,7 +28,7 @@ class H5Partitions : public PartitionFormat {
   }
 };
 
-const Registration<PartitionFormats> kRegistered{"h5", "FedNLP's partition files (HDF5), several partitions a file",
+const Registration<PartitionFormats> kRegistered{"h5", "FedNLP's partition files (HDF5), several partitions per file",
                                                  [] { return std::make_unique<H5Partitions>(); }};
 
 }  // namespace

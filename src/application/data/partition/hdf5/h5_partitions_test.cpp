@@ -35,7 +35,7 @@ class H5Partitions : public testing::Test {
   }
   ~H5Partitions() override { std::filesystem::remove_all(folder_); }
 
-  /// A file with one group "g" of two clients, after `change` had its way with the group.
+  /// A file with one group "g" of two clients, modified by `change`.
   template <typename Change>
   std::filesystem::path crafted(Change change) const {
     const auto path = folder_ / "crafted.h5";
@@ -119,7 +119,7 @@ TEST_F(H5Partitions, RoundTripAndAdd) {
   write_partition(path, again, true);
   EXPECT_EQ(read_partition(path, label.info.group).train, again.train);
   EXPECT_EQ(read_partition(path, quantity.info.group).train, quantity.train);
-  // Nothing of the work is left behind.
+  // No temporary file is left.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator{}), 1);
 }
 
@@ -161,8 +161,8 @@ TEST_F(H5Partitions, RefusesWhatIsWrong) {
     EXPECT_THAT([&] { read_partition(path); }, ThrowsMessage<DataError>(HasSubstr(reason)));
   };
   fails(train(H5T_NATIVE_INT64, {1}, &negative), "partition_data/1: train holds -4");
-  fails(train(H5T_NATIVE_INT64, {1}, &large), "no example id");
-  fails(train(H5T_NATIVE_DOUBLE, {1}, &half), "does not hold whole numbers");
+  fails(train(H5T_NATIVE_INT64, {1}, &large), "not an example id");
+  fails(train(H5T_NATIVE_DOUBLE, {1}, &half), "does not hold integers");
   fails(train(H5T_NATIVE_INT64, {}, &three), "not a list");
   fails(train(H5T_NATIVE_INT64, {1, 1}, &three), "not a list");
   fails([](hid_t group) { H5Ldelete(group, "partition_data/1/train", H5P_DEFAULT); }, "cannot open train");
