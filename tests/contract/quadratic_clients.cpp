@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/config/registry.h"
+
 #include "core/base/error.h"
 
 namespace chorus::quadratic {
@@ -189,6 +191,11 @@ std::vector<double> World::sizes() const {
 
 std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, std::uint64_t) {
   return std::make_unique<Bench>(*this, ids);
+}
+
+bool has_wire() {
+  const RegistryEntry* entry = RegistryIndex::global().find("link", "wire");
+  return entry != nullptr && entry->unavailable.empty();
 }
 
 LocalFederationInput federation_input(World& world, std::size_t cohort_batch, std::size_t workers) {

@@ -34,6 +34,9 @@ struct World {
   std::unique_ptr<Workbench> open(std::span<const ClientId> ids, std::uint64_t round);
 };
 
+/// Whether this build can turn messages into bytes.
+bool has_wire();
+
 /// For a federation of all of a world's clients, which must outlive it.
 LocalFederationInput federation_input(World& world, std::size_t cohort_batch = 2, std::size_t workers = 1);
 
