@@ -76,10 +76,10 @@ TEST_F(Available, TraceIsHalfOpenAndMergesItsLines) {
 TEST_F(Available, TraceErrorsNameTheLine) {
   expect_error("", ":", "no line");
   expect_error("client,start,end\n", ":", "no line");
-  expect_error("who,from,to\n1,2,3\n", ":1:", "begins with the line client,start,end");
-  expect_error("1,2,3\n", ":1:", "begins with the line client,start,end");
-  expect_error(std::string("\x1f\x8b\x08\0\0\0", 6), ":1:", "begins with");
-  expect_error("client,start,end\n1,2,3\n4,5", ":3:", "cut off");
+  expect_error("who,from,to\n1,2,3\n", ":1:", "must begin with the line client,start,end");
+  expect_error("1,2,3\n", ":1:", "must begin with the line client,start,end");
+  expect_error(std::string("\x1f\x8b\x08\0\0\0", 6), ":1:", "must begin with");
+  expect_error("client,start,end\n1,2,3\n4,5", ":3:", "truncated");
   expect_error("client,start,end\n1,2,\n", ":2:", "must be numbers");
   expect_error("client,start,end\n1,2,3,4\n", ":2:", "4 columns");
   expect_error("client,start,end\n-1,2,3\n", ":2:", "number from 0");
@@ -88,8 +88,8 @@ TEST_F(Available, TraceErrorsNameTheLine) {
   expect_error("client,start,end\nanna,2,3\n", ":2:", "number from 0");
   expect_error("client,start,end\n1,3,3\n", ":2:", "must come after");
   expect_error("client,start,end\n1,nan,3\n", ":2:", "must be numbers");
-  expect_error("client,start,end\n1,-1,3\n", ":2:", "time begins at 0");
-  expect_error("{\"client\": 1, \"start\": 0, \"end\": 1}\n{\"client\": 1, \"sta", ":2:", "cut off");
+  expect_error("client,start,end\n1,-1,3\n", ":2:", "must not be negative");
+  expect_error("{\"client\": 1, \"start\": 0, \"end\": 1}\n{\"client\": 1, \"sta", ":2:", "truncated");
   expect_error("{\"client\": 1.5, \"start\": 0, \"end\": 1}\n", ":1:", "number from 0");
   expect_error("{\"client\": 1, \"start\": 0}\n", ":1:", "must be numbers");
   EXPECT_THROW(AvailabilityTrace::read(folder_ / "nothing.csv"), DataError);

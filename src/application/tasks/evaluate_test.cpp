@@ -13,16 +13,16 @@
 namespace chorus {
 namespace {
 
-struct Case {
+struct EvaluationCase {
   std::string task;
   Formulation formulation;
 };
 
-void PrintTo(const Case& value, std::ostream* out) { *out << value.task; }
+void PrintTo(const EvaluationCase& value, std::ostream* out) { *out << value.task; }
 
 /// Data, task and network of a case; the network is random.
 struct World {
-  explicit World(const Case& c, std::int64_t block_length = 0) : data(tiny::dataset(c.formulation, 16, 24)) {
+  explicit World(const EvaluationCase& c, std::int64_t block_length = 0) : data(tiny::dataset(c.formulation, 16, 24)) {
     const auto tokenizer = tiny::tokenizer(data);
     TaskInput input = TaskInput::of(data, tokenizer);
     const Head head = make(c.task, input, block_length)->head();
@@ -111,7 +111,7 @@ void expect_same(const Scores& actual, const Scores& expected) {
   }
 }
 
-class Evaluate : public testing::TestWithParam<Case> {};
+class Evaluate : public testing::TestWithParam<EvaluationCase> {};
 
 TEST_P(Evaluate, EqualsOneExampleAtATimeWhateverTheBatch) {
   const World world(GetParam());
@@ -171,14 +171,14 @@ TEST_P(Evaluate, Bfloat16IsClose) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, Evaluate,
-                         testing::Values(Case{"text_classification", Formulation::kTextClassification},
-                                         Case{"pair_classification", Formulation::kPairClassification},
-                                         Case{"pair_regression", Formulation::kPairRegression},
-                                         Case{"seq_tagging", Formulation::kSequenceTagging},
-                                         Case{"span_extraction", Formulation::kSpanExtraction},
-                                         Case{"seq2seq", Formulation::kSeq2Seq},
-                                         Case{"causal_lm", Formulation::kLanguageModel},
-                                         Case{"masked_lm", Formulation::kLanguageModel}),
+                         testing::Values(EvaluationCase{"text_classification", Formulation::kTextClassification},
+                                         EvaluationCase{"pair_classification", Formulation::kPairClassification},
+                                         EvaluationCase{"pair_regression", Formulation::kPairRegression},
+                                         EvaluationCase{"seq_tagging", Formulation::kSequenceTagging},
+                                         EvaluationCase{"span_extraction", Formulation::kSpanExtraction},
+                                         EvaluationCase{"seq2seq", Formulation::kSeq2Seq},
+                                         EvaluationCase{"causal_lm", Formulation::kLanguageModel},
+                                         EvaluationCase{"masked_lm", Formulation::kLanguageModel}),
                          [](const auto& test) { return test.param.task; });
 
 TEST(EvaluateBlocks, ACohortEqualsItsClientsAlone) {

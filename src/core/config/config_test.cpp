@@ -234,7 +234,7 @@ count: 9223372036854775808
 TEST(Config, SaysWhatIsWrongWithOneThing) {
   EXPECT_THAT(mistake("zzz: 1"), AllOf(HasSubstr("f.yaml:1: zzz: unknown key; known keys: flag, count")));
   EXPECT_EQ(mistake("count: 1\ncount: 2"),
-            "f.yaml:2: count: stands twice in this section, first at f.yaml:1; keep one");
+            "f.yaml:2: count: is given twice in this section, first at f.yaml:1; keep one");
   EXPECT_THAT(mistake("rate: nan"), HasSubstr("is not a number"));
   EXPECT_THAT(mistake("rate: .nan"), HasSubstr("is not a number"));
   EXPECT_THAT(mistake("rate: 0x10"), HasSubstr("is not a number"));

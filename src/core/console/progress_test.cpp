@@ -69,7 +69,7 @@ TEST_F(ProgressTest, PipeIsNotFloodedByFastWorkNorSilentInSlowWork) {
     slow.advance();
   }
   EXPECT_EQ(written_.size(), 2U);
-  EXPECT_THAT(written_[0], HasSubstr("10.0 s a step"));
+  EXPECT_THAT(written_[0], HasSubstr("10.0 s per step"));
 }
 
 TEST_F(ProgressTest, TerminalIsRedrawnAtMostTenTimesASecond) {

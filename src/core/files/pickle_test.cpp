@@ -132,16 +132,16 @@ TEST(Pickle, DamageIsNamed) {
       {from_hex("8002"), "ends in the middle"},
       {from_hex("80024b"), "ends in the middle"},
       {from_hex("800258ffffffff61"), "ends in the middle"},  // a text of 4 GB
-      {from_hex("8006"), "protocol after 5"},
+      {from_hex("8006"), "protocol above 5"},
       {from_hex("80022e"), "empty stack"},
       {from_hex("800271002e"), "empty stack"},    // memoize nothing
       {from_hex("800268002e"), "never stored"},   // recall nothing
       {from_hex("8002742e"), "lacks a mark"},     // a tuple without its beginning
       {from_hex("80024b01284b02852e"), nullptr},  // what is left below a mark does not matter
-      {from_hex("80024b014b02612e"), "no list"},
-      {from_hex("80025d4b014b02732e"), "no dictionary"},
-      {from_hex("80027d284b01752e"), "no dictionary"},  // a key without its value
-      {from_hex("80024b014b02932e"), "no text"},
+      {from_hex("80024b014b02612e"), "not a list"},
+      {from_hex("80025d4b014b02732e"), "not a dictionary"},
+      {from_hex("80027d284b01752e"), "not a dictionary"},  // a key without its value
+      {from_hex("80024b014b02932e"), "not a string"},
       {from_hex("800269612e"), "instruction 0x69"},  // INST, which calls anything
       {from_hex("80028128"
                 "2e"),

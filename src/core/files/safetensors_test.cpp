@@ -168,7 +168,7 @@ TEST(SafetensorsHeader, RefusesFilesThatAreNot) {
   EXPECT_THAT(complaint(file_of(std::string("{}\0", 3))), HasSubstr("not a JSON object"));
   EXPECT_THAT(complaint(file_of("{\"a\":")), HasSubstr("not valid JSON"));
   EXPECT_THAT(complaint(file_of("{\"\xff\":{}}")), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint(file_of("{\"a\":" + std::string(100000, '['))), HasSubstr("nests deeper"));
+  EXPECT_THAT(complaint(file_of("{\"a\":" + std::string(100000, '['))), HasSubstr("nested too deeply"));
 }
 
 TEST(SafetensorsHeader, AcceptsPaddingAndOddButValidThings) {
@@ -204,7 +204,7 @@ TEST(SafetensorsHeader, RefusesWrongTensors) {
   EXPECT_THAT(one("[3]", "[1,4]"), HasSubstr("1 bytes before tensor 'w'"));
   EXPECT_THAT(complaint(file_of(R"({"w":{"dtype":"U8"}})")), HasSubstr("tensor 'w' lacks one of"));
   EXPECT_THAT(complaint(file_of(R"({"w":3})")), HasSubstr("tensor 'w' lacks one of"));
-  EXPECT_THAT(complaint(file_of(R"({"w":{"dtype":1,"shape":[],"data_offsets":[0,1]}})")), HasSubstr("not a word"));
+  EXPECT_THAT(complaint(file_of(R"({"w":{"dtype":1,"shape":[],"data_offsets":[0,1]}})")), HasSubstr("not a string"));
   EXPECT_THAT(complaint(file_of(R"({"__metadata__":{"a":1}})")), HasSubstr("__metadata__ 'a' is not a text"));
   EXPECT_THAT(complaint(file_of(R"({"__metadata__":[]})")), HasSubstr("__metadata__ is not an object"));
 }

@@ -118,15 +118,15 @@ TEST_F(TensorFolderTest, RefusesDamagedIndexes) {
   };
   EXPECT_EQ(with("layer.0", "layer.0"), "accepted");
   EXPECT_THAT(with("{", "["), HasSubstr("not valid JSON"));
-  EXPECT_THAT(with("weight_map", "weights"), HasSubstr("there is no \"weight_map\""));
+  EXPECT_THAT(with("weight_map", "weights"), HasSubstr("\"weight_map\", which maps tensors to files, is missing"));
   EXPECT_THAT(with("\"model-00001-of-00003.safetensors\"", "3"),
               HasSubstr("'layer.0' does not give the name of a file"));
   for (const char* outside : {"../x.safetensors", "/etc/passwd", "a/../../x", "..", "", "\\\\host\\\\x"})
-    EXPECT_THAT(with("model-00001-of-00003.safetensors", outside), HasSubstr("which is not one of this folder"));
+    EXPECT_THAT(with("model-00001-of-00003.safetensors", outside), HasSubstr("which is not in this folder"));
   EXPECT_THAT(with("model-00001-of-00003.safetensors", "model-00009.safetensors"),
               HasSubstr("the shard model-00009.safetensors is missing"));
   EXPECT_THAT(with("model-00001", "model-00002"),
-              HasSubstr("tensor 'layer.0' should be in model-00002-of-00003.safetensors, but is not there"));
+              HasSubstr("tensor 'layer.0' should be in model-00002-of-00003.safetensors, which lacks it"));
   EXPECT_THAT(with("layer.0", "layer.9"), HasSubstr("tensor 'layer.9' should be in model-00001-of-00003.safetensors"));
   EXPECT_THAT(with("    \"layer.0\": \"model-00001-of-00003.safetensors\",\n", ""),
               HasSubstr("tensor 'layer.0' of model-00001-of-00003.safetensors is not in the weight_map"));
@@ -205,7 +205,7 @@ TEST_F(TensorFolderTest, RefusesPicklesThatLieAboutTheirNumbers) {
               HasSubstr("tensor 'w' of shape [2, 2] reaches beyond its storage"));
   EXPECT_THAT(complaint_about_bin("bad_strides.bin"), HasSubstr("impossible strides"));
   EXPECT_THAT(complaint_about_bin("bad_expanded.bin"), HasSubstr("impossible shape [1099511627776]"));
-  EXPECT_THAT(complaint_about_bin("bad_negative.bin"), HasSubstr("no sizes"));
+  EXPECT_THAT(complaint_about_bin("bad_negative.bin"), HasSubstr("not sizes"));
   EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is not a tensor"));
   EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is not a dictionary of tensors"));
   EXPECT_THAT(complaint_about_bin("bad_old_format.bin"), HasSubstr("PyTorch before 1.6"));

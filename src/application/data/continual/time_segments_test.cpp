@@ -149,7 +149,7 @@ TEST_F(Year, SaysWhatIsWrong) {
   fails("{by: count}", "example 17 (of client 1) has no time", true);
   times_.resize(100);
   times_[17] = 0;
-  fails("{by: count}", "is not in the data, which has 100", true);
+  fails("{by: count}", "does not exist; the data has 100 examples", true);
 }
 
 TEST_F(Year, TakesTimesThatAreNoDates) {
