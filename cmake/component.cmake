@@ -1,7 +1,8 @@
 # chorus_component(NAME [TORCH] [UNITY] [COLD] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
 #
 # One folder, one object target: every x.cpp goes into chorus_NAME, every x_test.cpp into the test program NAME_test.
-# They are object targets because the linker drops registrations in a static library.
+# They are object targets because the linker drops registrations in a static library. Every x.cu is embedded into the
+# program (cmake/kernels.cmake).
 #
 #   DEPENDS        components whose headers this one may include; anything else fails to link
 #   TORCH          all sources include LibTorch and use its precompiled header, which is slow to load
@@ -13,6 +14,7 @@
 
 include(precompiled)
 include(unity)
+include(kernels)
 
 function(chorus_component NAME)
   cmake_parse_arguments(ARG "TORCH;UNITY;COLD" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
@@ -80,6 +82,7 @@ function(chorus_objects NAME TORCH)
   if(ARG_UNITY)
     chorus_unity(chorus_${NAME})
   endif()
+  chorus_kernels(chorus_${NAME})
   target_link_libraries(chorus_${NAME} PRIVATE chorus_options nlohmann_json::nlohmann_json
                                        PUBLIC ${ARG_LIBRARIES} fmt::fmt)
   if(TORCH)

@@ -7,7 +7,7 @@
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "core/base/error.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
@@ -228,7 +228,7 @@ at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at:
 at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                               const AttentionSpec& spec, Dropout& dropout) const {
   const bool plain = !layer.query.update.a.exists() && !layer.key.update.a.exists() && !layer.value.update.a.exists();
-  if (x.is_cuda() && plain && fast_kernels()) {  // one product instead of three
+  if (plain && uses_gpu_kernels(x)) {  // one matmul instead of three
     const at::Tensor qkv = joined_product(params, {layer.query.weight, layer.query.bias}, x);
     if (qkv.defined()) return self_attention(qkv, packing, spec, dropout);
   }

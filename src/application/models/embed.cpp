@@ -1,5 +1,6 @@
 #include "application/models/embed.h"
 
+#include "application/models/ops/lookup.h"
 #include "core/base/error.h"
 
 namespace chorus {
@@ -18,10 +19,9 @@ at::Tensor mean_embeddings(const Model& model, const Params& params, const std::
   const at::Tensor hidden = model.forward(params, batch, off).hidden.squeeze(0);  // [T, H]
   const std::int64_t count = batch.packing->total_sequences();
   const at::Tensor owner = batch.packing->owner().squeeze(0);
-  at::Tensor sums = torch::zeros({count, hidden.size(1)}, hidden.options()).index_add_(0, owner, hidden);
-  const at::Tensor lengths =
-      torch::zeros({count}, hidden.options()).index_add_(0, owner, torch::ones({hidden.size(0)}, hidden.options()));
-  const at::Tensor means = sums / lengths.unsqueeze(1);
+  const at::Tensor sums = sum_rows(hidden, owner, count);
+  const at::Tensor lengths = sum_rows(torch::ones({hidden.size(0), 1}, hidden.options()), owner, count);
+  const at::Tensor means = sums / lengths;
   return normalise ? means / means.norm(2, 1, true).clamp_min(1e-12) : means;
 }
 

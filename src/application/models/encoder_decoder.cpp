@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "application/models/ops/lookup.h"
 #include "core/base/error.h"
 
 namespace chorus {
@@ -19,7 +20,7 @@ at::Tensor EncoderDecoder::self_bias(const Params&, std::int64_t, std::int64_t, 
 
 at::Tensor EncoderDecoder::per_sequence(const at::Tensor& bias, const Packing& packing) {
   if (!bias.defined() || bias.size(0) == 1) return bias;
-  return bias.index_select(0, packing.client_of());
+  return repeat_rows(bias, packing.client_of());
 }
 
 Output EncoderDecoder::forward(const Params& params, const Batch& batch, Dropout& dropout) const {

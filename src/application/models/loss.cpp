@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "application/models/ops/gpu_loss.h"
+#include "application/models/ops/cross_entropy_gpu.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
@@ -19,12 +19,12 @@ at::Tensor mean_where(const at::Tensor& values, const at::Tensor& counted) {
   return (values * weights).sum(1) / weights.sum(1).clamp_min(1);
 }
 
-// One end of the span: scores [N, L], places [C, B].
+// One end of the span: scores [N, L], positions [C, B].
 at::Tensor place_loss(const at::Tensor& scores, const at::Tensor& places, const Packing& packing) {
   const at::Tensor lengths = packing.last_token() - packing.first_token() + 1;
   const at::Tensor counted = packing.sequence_valid().logical_and(places.ge(0)).logical_and(places.lt(lengths));
   const at::Tensor log_probabilities = torch::log_softmax(scores, -1);  // [N, L]
-  // One row a sequence slot [C * B]; slots without a sequence point at row 0 and do not count.
+  // One row per sequence slot [C * B]; slots without a sequence point at row 0 and do not count.
   const at::Tensor slot = packing.client_of() * packing.sequences() + packing.sequence_of();
   at::Tensor row = torch::zeros({packing.clients() * packing.sequences()}, slot.options());
   row.index_copy_(0, slot, torch::arange(slot.size(0), slot.options()));
@@ -33,8 +33,8 @@ at::Tensor place_loss(const at::Tensor& scores, const at::Tensor& places, const 
   return mean_where(chosen.view(places.sizes()).neg(), counted);
 }
 
-// Logits [C, M, V], labels [C, M]. One pass over the logits there and one back; what does not count is not looked at.
-class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
+// Logits [C, M, V], labels [C, M]. One pass over the logits forward and one backward; ignored rows are skipped.
+class CrossEntropyCpu : public torch::autograd::Function<CrossEntropyCpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& labels) {
@@ -87,19 +87,19 @@ class CrossEntropyRows : public torch::autograd::Function<CrossEntropyRows> {
 };
 
 // The same on a GPU.
-class GpuCrossEntropy : public torch::autograd::Function<GpuCrossEntropy> {
+class CrossEntropyGpu : public torch::autograd::Function<CrossEntropyGpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& labels) {
     const at::Tensor from = logits.contiguous();
-    const GpuLoss loss = gpu_cross_entropy(from, labels, kIgnore);
+    const CrossEntropyResult loss = cross_entropy_gpu(from, labels, kIgnore);
     context->save_for_backward({from, labels, loss.logs, loss.counts});
     return loss.loss;
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    return {gpu_cross_entropy_gradient(gradients[0], saved[0], saved[1], {{}, saved[2], saved[3]}, kIgnore),
+    return {cross_entropy_gradient_gpu(gradients[0], saved[0], saved[1], {{}, saved[2], saved[3]}, kIgnore),
             at::Tensor()};
   }
 };
@@ -107,9 +107,15 @@ class GpuCrossEntropy : public torch::autograd::Function<GpuCrossEntropy> {
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
-  if (gpu_loss_can(logits) && labels.is_contiguous()) return GpuCrossEntropy::apply(logits, labels);
-  if (fast_kernels() && logits.is_cpu() && logits.scalar_type() == at::kFloat && labels.is_contiguous()) {
-    return CrossEntropyRows::apply(logits, labels);
+  const bool lies_flat = labels.is_contiguous();
+  switch (
+      backend_for(logits, {.cpu = is_float(logits) && lies_flat, .gpu = cross_entropy_gpu_fits(logits) && lies_flat})) {
+    case Backend::kCpu:
+      return CrossEntropyCpu::apply(logits, labels);
+    case Backend::kGpu:
+      return CrossEntropyGpu::apply(logits, labels);
+    case Backend::kReference:
+      break;
   }
   return cross_entropy_reference(logits, labels);
 }
@@ -147,7 +153,7 @@ at::Tensor span_loss(const at::Tensor& logits, const at::Tensor& starts, const a
 at::Tensor next_token(const at::Tensor& labels, const Packing& packing) {
   at::Tensor shifted = torch::full_like(labels, kIgnore);
   if (labels.size(1) > 1) shifted.narrow(1, 0, labels.size(1) - 1).copy_(labels.narrow(1, 1, labels.size(1) - 1));
-  // A token whose right neighbour begins a sequence (or lies in the tail) is the last of its own.
+  // A token whose right neighbour begins a sequence (or is in the tail) is the last of its own sequence.
   at::Tensor last = torch::ones_like(labels, labels.options().dtype(at::kBool));
   if (labels.size(1) > 1) {
     const std::int64_t count = labels.size(1) - 1;

@@ -8,88 +8,29 @@
 #include <functional>
 #include <utility>
 
+#include "application/optim/adamw_args.h"
 #include "application/optim/flat_kernels.h"
+#include "core/device/backend.h"
 #include "core/device/gpu_kernel.h"
-#include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 #include "core/tensor/bfloat16.h"
 
 namespace chorus {
+namespace kernels {
+extern const KernelSource adamw_gpu;
+}
+
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
 
-// flat_kernels.h for a GPU, all clients at once, four neighbours a thread, gradients of type G. numbers [3, A]: size,
-// root and shrink of each, or null when all have the same. `half`: a bfloat16 copy of the values, or null. `quads`: how
-// many groups of four lie at multiples of four. `known`, a multiple of four or beyond the end: numbers that have
-// moments; those of the others are 0. `keep`: whether moments are written.
-constexpr const char* kAdamWSource = R"(
-__device__ inline float one(const float* g, long long i) { return g[i]; }
-__device__ inline float one(const unsigned short* g, long long i) { return __uint_as_float((unsigned)g[i] << 16); }
-__device__ inline float4 four(const float* g, long long i) { return ((const float4*)g)[i]; }
-__device__ inline float4 four(const unsigned short* g, long long i) {
-  const uint2 v = ((const uint2*)g)[i];
-  return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
-                     __uint_as_float(v.y & 0xffff0000u));
-}
-__device__ inline float adamw_of(float before, float g, float& m, float& v, float decay, float size, float root,
-                                 float beta1, float gain1, float beta2, float gain2, float epsilon) {
-  m = beta1 * m + gain1 * g;
-  v = beta2 * v + gain2 * g * g;
-  return before - decay * before - size * m / (sqrtf(v) * root + epsilon);
-}
-__device__ inline unsigned pair(float low, float high) {
-  unsigned both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-extern "C" __global__ void __launch_bounds__(256)
-adamw(float* w, long long w_stride, const float* before, long long before_stride, const G* g, long long g_stride,
-      float* m, float* v, long long stride, unsigned short* half, long long half_stride, const float* mask,
-      const float* numbers, float size, float root, float shrink, const float* scale, long long count, long long quads,
-      long long known, int keep, float beta1, float gain1, float beta2, float gain2, float epsilon) {
-  const unsigned c = blockIdx.y, clients = gridDim.y;
-  if (numbers != 0) {
-    size = numbers[c];
-    root = numbers[clients + c];
-    shrink = numbers[2 * clients + c];
-  }
-  const float factor = scale == 0 ? 1.0f : scale[c];
-  w += c * w_stride; before += c * before_stride; g += c * g_stride; m += c * stride; v += c * stride;
-  if (half != 0) half += c * half_stride;
-  const long long step = (long long)gridDim.x * blockDim.x, start = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-  for (long long i = start; i < quads; i += step) {
-    float4 a = ((const float4*)before)[i], d = four(g, i), p = make_float4(0, 0, 0, 0), q = p;
-    if (4 * i < known) p = ((float4*)m)[i], q = ((float4*)v)[i];
-    float4 k = make_float4(shrink, shrink, shrink, shrink);
-    if (mask != 0) k = make_float4(shrink * mask[4 * i], shrink * mask[4 * i + 1], shrink * mask[4 * i + 2], shrink * mask[4 * i + 3]);
-    a.x = adamw_of(a.x, d.x * factor, p.x, q.x, k.x, size, root, beta1, gain1, beta2, gain2, epsilon);
-    a.y = adamw_of(a.y, d.y * factor, p.y, q.y, k.y, size, root, beta1, gain1, beta2, gain2, epsilon);
-    a.z = adamw_of(a.z, d.z * factor, p.z, q.z, k.z, size, root, beta1, gain1, beta2, gain2, epsilon);
-    a.w = adamw_of(a.w, d.w * factor, p.w, q.w, k.w, size, root, beta1, gain1, beta2, gain2, epsilon);
-    ((float4*)w)[i] = a;
-    if (keep) ((float4*)m)[i] = p, ((float4*)v)[i] = q;
-    if (half != 0) ((uint2*)half)[i] = make_uint2(pair(a.x, a.y), pair(a.z, a.w));
-  }
-  for (long long i = 4 * quads + start; i < count; i += step) {
-    const float decay = mask == 0 ? shrink : shrink * mask[i];
-    if (i >= known) m[i] = v[i] = 0;
-    w[i] = adamw_of(before[i], one(g, i) * factor, m[i], v[i], decay, size, root, beta1, gain1, beta2, gain2, epsilon);
-    if (half != 0) half[i] = (unsigned short)pair(w[i], 0);
-  }
-}
-)";
+const KernelFamily kAdamWKernels{kernels::adamw_gpu, {{"ELEMENT", {"float", "bf16"}}}};
+const GpuKernel<AdamWArgs> kAdamW{kAdamWKernels, "adamw"};
 
-// Whether groups of four can be read at once.
+// Whether four neighbours can be read at once.
 bool in_quads(const at::Tensor& rows) {
   if (!rows.defined()) return true;
   return reinterpret_cast<std::uintptr_t>(rows.data_ptr()) % (4 * rows.element_size()) == 0 && rows.stride(0) % 4 == 0;
-}
-
-const GpuKernel& gpu_adamw(at::ScalarType gradients) {
-  static const GpuKernel wide("adamw", std::string("typedef float G;\n") + kAdamWSource);
-  static const GpuKernel half("adamw", std::string("typedef unsigned short G;\n") + kAdamWSource);
-  return gradients == at::kFloat ? wide : half;
 }
 
 }  // namespace
@@ -115,84 +56,119 @@ void AdamW::complete() {
   known_ = reached_ = first_.size(1);
 }
 
-bool AdamW::in_parts(const at::Tensor& values) const { return GpuKernel::works_on(values); }
+bool AdamW::in_parts(const at::Tensor& values) const { return uses_gpu_kernels(values); }
 
 bool AdamW::fused(const at::Tensor& values) const {
-  return fast_kernels() && (values.is_cpu() || GpuKernel::works_on(values));
+  return backend_for(values, {.cpu = true, .gpu = true}) != Backend::kReference;
 }
 
 void AdamW::update(const Rows& rows) {
-  if (!fused(rows.values)) complete();
-  const std::int64_t count = rows.values.size(1), known = std::max<std::int64_t>(known_ - rows.first, 0);
+  const Backend backend = backend_for(rows.values, {.cpu = true, .gpu = true});
+  if (backend == Backend::kReference) complete();
+  const std::int64_t count = rows.values.size(1);
+  Step step{.first = first_.narrow(0, 0, rows.count).narrow(1, rows.first, count),
+            .second = second_.narrow(0, 0, rows.count).narrow(1, rows.first, count),
+            .known = std::max<std::int64_t>(known_ - rows.first, 0),
+            .size = {},
+            .root = {}};
   reached_ = std::max(reached_, rows.first + count);
-  const at::Tensor first = first_.narrow(0, 0, rows.count).narrow(1, rows.first, count);
-  const at::Tensor second = second_.narrow(0, 0, rows.count).narrow(1, rows.first, count);
-  std::vector<double> size, root;
   for (std::int64_t c = 0; c < rows.count; ++c) {
-    const double step = steps(rows.count)[static_cast<std::size_t>(c)];
-    size.push_back(rows.rates[static_cast<std::size_t>(c)] / (1 - std::pow(config_.beta1, step)));
-    root.push_back(1 / std::sqrt(1 - std::pow(config_.beta2, step)));
+    const double number = steps(rows.count)[static_cast<std::size_t>(c)];
+    step.size.push_back(rows.rates[static_cast<std::size_t>(c)] / (1 - std::pow(config_.beta1, number)));
+    step.root.push_back(1 / std::sqrt(1 - std::pow(config_.beta2, number)));
   }
-  if (fused(rows.values) && rows.values.is_cpu()) {
-    const at::Tensor mask = decay_mask();
-    for (std::int64_t c = 0; c < rows.count; ++c) {
-      const auto k = static_cast<std::size_t>(c);
-      const AdamWStep step{config_.beta1,
-                           config_.beta2,
-                           config_.epsilon,
-                           size[k],
-                           root[k],
-                           rows.rates[k] * input().weight_decay,
-                           rows.scale.defined() ? static_cast<double>(rows.scale.data_ptr<float>()[c]) : 1.0};
-      const AdamWRow row{rows.values[c].data_ptr<float>(),    rows.before[c].data_ptr<float>(),
-                         rows.gradients[c].data_ptr<float>(), first[c].data_ptr<float>(),
-                         second[c].data_ptr<float>(),         mask.defined() ? mask.data_ptr<float>() : nullptr};
-      auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
-      at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; i += kGrain) {
-          const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(known, i, stop);
-          for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
-          adamw_step(row, i, stop, step);
-          if (half != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, half + 2 * i);
-        }
-      });
-    }
-    return;
+  switch (backend) {
+    case Backend::kCpu:
+      return update_cpu(rows, step);
+    case Backend::kGpu:
+      return update_gpu(rows, step);
+    case Backend::kReference:
+      return update_reference(rows, step);
   }
-  if (GpuKernel::works_on(rows.values)) {
-    const auto even = [](auto& all) {
-      return std::adjacent_find(all.begin(), all.end(), std::not_equal_to()) == all.end();
-    };
-    at::Tensor there;
-    if (!even(size) || !even(root)) {
-      std::vector<float> numbers(size.begin(), size.end());
-      numbers.insert(numbers.end(), root.begin(), root.end());
-      for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
-      there = sent_to(rows.values.device(), torch::tensor(numbers));
-    }
-    const at::Tensor &values = rows.values, &before = rows.before, half = rows.last ? at::Tensor() : rows.half;
-    const at::Tensor mask = decay_mask().defined() ? decay_mask().narrow(0, rows.first, count) : at::Tensor();
-    const bool quads = (known % 4 == 0 || known >= count) && in_quads(values) && in_quads(before) && in_quads(half) &&
-                       in_quads(rows.gradients) && in_quads(first);
-    gpu_adamw(rows.gradients.scalar_type())
-        .launch({std::min<std::int64_t>((count + 1023) / 1024, 16384), 256, rows.count}, values.data_ptr<float>(),
-                values.stride(0), before.data_ptr<float>(), before.stride(0), rows.gradients.data_ptr(),
-                rows.gradients.stride(0), first.data_ptr<float>(), second.data_ptr<float>(), first.stride(0),
-                half.defined() ? half.data_ptr() : nullptr, half.defined() ? half.stride(0) : 0,
-                mask.defined() ? mask.data_ptr<float>() : nullptr, there.defined() ? there.data_ptr<float>() : nullptr,
-                static_cast<float>(size[0]), static_cast<float>(root[0]),
-                static_cast<float>(rows.rates[0] * input().weight_decay),
-                rows.scale.defined() ? rows.scale.data_ptr<float>() : nullptr, count,
-                quads ? count / 4 : std::int64_t{0}, known, rows.last ? 0 : 1, static_cast<float>(config_.beta1),
-                static_cast<float>(1 - config_.beta1), static_cast<float>(config_.beta2),
-                static_cast<float>(1 - config_.beta2), static_cast<float>(config_.epsilon));
-    return;
+}
+
+void AdamW::update_cpu(const Rows& rows, const Step& step) {
+  const std::int64_t count = rows.values.size(1);
+  const at::Tensor mask = decay_mask();
+  for (std::int64_t c = 0; c < rows.count; ++c) {
+    const auto k = static_cast<std::size_t>(c);
+    const AdamWStep numbers{config_.beta1,
+                            config_.beta2,
+                            config_.epsilon,
+                            step.size[k],
+                            step.root[k],
+                            rows.rates[k] * input().weight_decay,
+                            rows.scale.defined() ? static_cast<double>(rows.scale.data_ptr<float>()[c]) : 1.0};
+    const AdamWRow row{rows.values[c].data_ptr<float>(),    rows.before[c].data_ptr<float>(),
+                       rows.gradients[c].data_ptr<float>(), step.first[c].data_ptr<float>(),
+                       step.second[c].data_ptr<float>(),    mask.defined() ? mask.data_ptr<float>() : nullptr};
+    auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
+    at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; i += kGrain) {
+        const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(step.known, i, stop);
+        for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
+        adamw_step(row, i, stop, numbers);
+        if (half != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, half + 2 * i);
+      }
+    });
   }
+}
+
+void AdamW::update_gpu(const Rows& rows, const Step& step) {
+  const std::int64_t count = rows.values.size(1);
+  const auto even = [](auto& all) {
+    return std::adjacent_find(all.begin(), all.end(), std::not_equal_to()) == all.end();
+  };
+  at::Tensor rates;
+  if (!even(step.size) || !even(step.root)) {
+    std::vector<float> numbers(step.size.begin(), step.size.end());
+    numbers.insert(numbers.end(), step.root.begin(), step.root.end());
+    for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
+    rates = sent_to(rows.values.device(), torch::tensor(numbers));
+  }
+  const at::Tensor &values = rows.values, &before = rows.before, half = rows.last ? at::Tensor() : rows.half;
+  const at::Tensor mask = decay_mask().defined() ? decay_mask().narrow(0, rows.first, count) : at::Tensor();
+  const bool quads = (step.known % 4 == 0 || step.known >= count) && in_quads(values) && in_quads(before) &&
+                     in_quads(half) && in_quads(rows.gradients) && in_quads(step.first);
+  const auto floats = [](const at::Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; };
+  kAdamW.launch({.blocks = std::min<std::int64_t>((count + 1023) / 1024, 16384), .threads = 256, .rows = rows.count},
+                {.values = values.data_ptr<float>(),
+                 .before = before.data_ptr<float>(),
+                 .gradients = rows.gradients.data_ptr(),
+                 .first = step.first.data_ptr<float>(),
+                 .second = step.second.data_ptr<float>(),
+                 .half = half.defined() ? static_cast<u16*>(half.data_ptr()) : nullptr,
+                 .values_stride = values.stride(0),
+                 .before_stride = before.stride(0),
+                 .gradients_stride = rows.gradients.stride(0),
+                 .moments_stride = step.first.stride(0),
+                 .half_stride = half.defined() ? half.stride(0) : 0,
+                 .decay_mask = floats(mask),
+                 .scale = floats(rows.scale),
+                 .rates = floats(rates),
+                 .size = static_cast<float>(step.size[0]),
+                 .root = static_cast<float>(step.root[0]),
+                 .shrink = static_cast<float>(rows.rates[0] * input().weight_decay),
+                 .beta1 = static_cast<float>(config_.beta1),
+                 .gain1 = static_cast<float>(1 - config_.beta1),
+                 .beta2 = static_cast<float>(config_.beta2),
+                 .gain2 = static_cast<float>(1 - config_.beta2),
+                 .epsilon = static_cast<float>(config_.epsilon),
+                 .count = count,
+                 .quads = quads ? count / 4 : 0,
+                 .known = step.known,
+                 .keep = rows.last ? 0 : 1},
+                {rows.gradients.scalar_type() == at::kFloat ? "float" : "bf16"});
+}
+
+void AdamW::update_reference(const Rows& rows, const Step& step) {
+  std::vector<double> size = step.size;
   for (double& number : size) number = -number;
+  at::Tensor first = step.first, second = step.second;
   first.mul_(config_.beta1).add_(rows.gradients, 1 - config_.beta1);
   second.mul_(config_.beta2).addcmul_(rows.gradients, rows.gradients, 1 - config_.beta2);
   decay_values(rows);
-  const at::Tensor scale = second.sqrt().mul_(column(root)).add_(config_.epsilon);
+  const at::Tensor scale = second.sqrt().mul_(column(step.root)).add_(config_.epsilon);
   rows.values.add_(first.div(scale).mul_(column(size)));
 }
 

@@ -27,9 +27,18 @@ class AdamW : public Optimizer {
   bool fused(const at::Tensor& values) const override;
   void complete() override;
 
+  struct Step {
+    at::Tensor first, second;        // the moments of these rows
+    std::int64_t known = 0;          // how many of a client's elements have moments
+    std::vector<double> size, root;  // per client: lr / (1 - b1^t) and 1 / sqrt(1 - b2^t)
+  };
+  void update_cpu(const Rows& rows, const Step& step);
+  void update_gpu(const Rows& rows, const Step& step);
+  void update_reference(const Rows& rows, const Step& step);
+
   AdamWConfig config_;
   at::Tensor first_, second_;  // [C, P] moments
-  // Moments that are written: of a client's first numbers by the steps before, and with this one; others are 0.
+  // How many of a client's elements have moments: after the steps before, and after this one. Other moments are 0.
   std::int64_t known_ = 0, reached_ = 0;
 };
 

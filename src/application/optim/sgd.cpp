@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "application/optim/flat_kernels.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
 namespace chorus {
@@ -36,7 +36,7 @@ void Sgd::update(const Rows& rows) {
     momentum.mul_(config_.momentum).add_(rows.gradients);
     direction = config_.nesterov ? rows.gradients.add(momentum, config_.momentum) : momentum;
   }
-  if (fast_kernels() && rows.values.is_cpu()) {
+  if (backend_for(rows.values, {.cpu = true}) == Backend::kCpu) {
     go_down(rows, direction);
     return;
   }
@@ -50,7 +50,7 @@ void Sgd::update(const Rows& rows) {
   if (rows.half.defined()) put_as_bfloat16(rows.half, values);
 }
 
-// In pieces, so that what is rounded is still in the cache.
+// In pieces that stay in the cache until they are rounded to bfloat16.
 void Sgd::go_down(const Rows& rows, const at::Tensor& direction) {
   constexpr std::int64_t kPiece = 1 << 13, kGrain = 1 << 16;
   for (std::int64_t c = 0; c < rows.count; ++c) {

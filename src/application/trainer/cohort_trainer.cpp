@@ -14,7 +14,7 @@
 #include "application/trainer/local_training.h"
 #include "application/trainer/losses.h"
 #include "core/base/error.h"
-#include "core/device/gpu_kernel.h"
+#include "core/device/backend.h"
 #include "core/device/gpu_lanes.h"
 #include "core/device/torch_runtime.h"
 
@@ -122,7 +122,7 @@ std::unique_ptr<ValueStore> CohortTrainer::make_store(Memory memory, std::int64_
 }
 
 bool CohortTrainer::steps_early(const TrainWish& wish, Memory memory) const {
-  if (!pieces_.early_steps || !GpuKernel::works_on(input_.base.values()) || memory == Memory::kRecorded) return false;
+  if (!pieces_.early_steps || !uses_gpu_kernels(input_.base.values()) || memory == Memory::kRecorded) return false;
   if (config_.clip > 0 || config_.accumulate > 1) return false;
   if (wish.proximal != 0 || wish.adjust || !wish.frozen.empty()) return false;
   return config_.optimizer.make(OptimizerInput{std::make_shared<Layout>()})->in_parts(input_.base.values());

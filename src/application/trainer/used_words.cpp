@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/device/gpu_kernel.h"
+#include "core/device/backend.h"
 #include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 
@@ -72,7 +72,7 @@ Params UsedWords::params(const Params& base, const at::Tensor& start, bool halve
   const at::Tensor whole = one_or_each(start);
   check(whole.size(1) == layout_->trainable_size() - part + size_, "the start is of another model");
   Params params = Params::on(layout_, cohort, base);
-  if (GpuKernel::works_on(params.values())) {
+  if (uses_gpu_kernels(params.values())) {
     if (halves) params = params.with_unset_halves();
     gpu_begin_values(params.values(), params.halves(), start, places());
     return params;

@@ -4,7 +4,7 @@
 
 #include "application/trainer/used_words.h"
 #include "core/base/error.h"
-#include "core/device/gpu_kernel.h"
+#include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 #include "core/tensor/flat_math.h"
 
@@ -52,7 +52,7 @@ class BorrowedStart final : public ValueStore {
   }
 
   Changes take_changes() override {
-    if (owned_ || GpuKernel::works_on(params_.values())) return ValueStore::take_changes();
+    if (owned_ || uses_gpu_kernels(params_.values())) return ValueStore::take_changes();
     return subtract_start(params_.values().clone(), start_);
   }
 
@@ -73,7 +73,7 @@ class UsedWordsStore final : public ValueStore {
   }
   at::Tensor take_values() override { return words_.spread(params_.values(), start_); }
   Changes take_changes() override {
-    if (!GpuKernel::works_on(params_.values())) return subtract_start(take_values(), start_);
+    if (!uses_gpu_kernels(params_.values())) return subtract_start(take_values(), start_);
     return gpu_changes(params_.values(), start_, words_.places());
   }
 
@@ -99,7 +99,7 @@ class RecordedStore final : public ValueStore {
   }
   at::Tensor take_values() override { return params_.values().clone(); }
   Changes take_changes() override {
-    if (!GpuKernel::works_on(params_.values())) return subtract_start(take_values(), start_);
+    if (!uses_gpu_kernels(params_.values())) return subtract_start(take_values(), start_);
     return gpu_changes(params_.values(), start_, {});
   }
 
@@ -158,7 +158,7 @@ void ValueStore::retain(std::span<const std::size_t> clients) {
 }
 
 Changes ValueStore::take_changes() {
-  if (GpuKernel::works_on(params_.values())) return gpu_changes(params_.values(), start_, {});
+  if (uses_gpu_kernels(params_.values())) return gpu_changes(params_.values(), start_, {});
   return subtract_start(params_.values(), start_);
 }
 

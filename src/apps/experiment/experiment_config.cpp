@@ -70,6 +70,8 @@ void FederationConfig::describe(ConfigVisitor& visitor) {
                 "serialised: every message becomes bytes and comes back");
   visitor.field("kernels", kernels, {{"fast", Kernels::kFast}, {"plain", Kernels::kPlain}},
                 "plain: LibTorch's operators alone, slower, to compare with");
+  visitor.field("deterministic", deterministic,
+                "on a GPU: the same seed gives the same bits; false: gradients are added in any order");
 }
 
 void CheckpointConfig::describe(ConfigVisitor& visitor) {

@@ -76,6 +76,7 @@ struct FederationConfig {
   std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
   Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
   Kernels kernels = Kernels::kFast;         ///< plain: LibTorch's operators alone, to compare with
+  bool deterministic = true;                ///< on a GPU: same seed, same bits; false: atomic additions in any order
 
   /// The number in cohort_batch; 0: it is none.
   std::size_t batch_given() const;

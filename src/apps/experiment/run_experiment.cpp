@@ -261,6 +261,7 @@ class ExperimentRun {
   LocalFederationInput federation_input(const ClientPool& pool, const Gate& gate) {
     const bool gpu = experiment_.params().device().is_cuda();
     use_fast_kernels(config_.federation.kernels == FederationConfig::Kernels::kFast);
+    use_deterministic(config_.federation.deterministic);
     const MachineShare share = machine_share(config_, gpu, pool.client_bytes());
     LocalFederationInput input;
     input.roster = Roster::of_sizes(pool.sizes());

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/device/kernels.h"
+#include "core/base/fingerprint.h"
 
 #ifdef CHORUS_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -16,21 +16,75 @@
 
 #include <map>
 #include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
 #endif
 
 namespace chorus {
+namespace {
+
+std::vector<const AnyGpuKernel*>& registered_kernels() {
+  static std::vector<const AnyGpuKernel*> kernels;
+  return kernels;
+}
+
+}  // namespace
+
+void KernelChoice::append_to(std::string& text) const {
+  if (word_ != nullptr) {
+    text += word_;
+  } else {
+    fmt::format_to(std::back_inserter(text), "{}", number_);
+  }
+}
+
+KernelFamily::KernelFamily(const KernelSource& source, std::vector<KernelOption> options)
+    : source_(source), options_(std::move(options)) {}
+
+std::string KernelFamily::defines(const std::vector<std::string>& values) const {
+  check(values.size() == options_.size(), fmt::format("{}: one value per option", source_.file));
+  std::string result;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& known = options_[i].values;
+    if (std::find(known.begin(), known.end(), values[i]) == known.end()) {
+      throw InternalError(fmt::format("{} is not compiled with {} = {}", source_.file, options_[i].name, values[i]));
+    }
+    result += fmt::format("#define {} {}\n", options_[i].name, values[i]);
+  }
+  return result;
+}
+
+std::vector<std::string> KernelFamily::variants() const {
+  std::vector<std::vector<std::string>> all{{}};
+  for (const KernelOption& option : options_) {
+    std::vector<std::vector<std::string>> longer;
+    for (const auto& before : all) {
+      for (const std::string& value : option.values) {
+        longer.push_back(before);
+        longer.back().push_back(value);
+      }
+    }
+    all = std::move(longer);
+  }
+  std::vector<std::string> result;
+  for (const auto& values : all) result.push_back(defines(values));
+  return result;
+}
+
+std::string KernelFamily::cache_key(const std::string& defines, const std::string& architecture) const {
+  return fingerprint(source_.text, fingerprint(defines, fingerprint(architecture))).hex();
+}
+
+AnyGpuKernel::~AnyGpuKernel() = default;
+
+const std::vector<const AnyGpuKernel*>& AnyGpuKernel::all() { return registered_kernels(); }
 
 #ifdef CHORUS_HAS_CUDA
 
-struct GpuKernel::Compiled {
-  std::mutex mutex;
-  std::map<int, void*> functions;  // one a device
-};
-
 namespace {
 
-/// The compiler and the driver, from the library through which LibTorch itself reaches them, or where they are
-/// installed. Results are 0 for success.
+/// NVRTC and the driver, from the library through which LibTorch itself reaches them, or from where they are
+/// installed. A result of 0 is success.
 class Nvrtc {
  public:
   static const Nvrtc& get() {
@@ -87,95 +141,125 @@ void succeed(int result, const std::string& what) {
   if (result != 0) throw InternalError(fmt::format("{}: CUDA error {}", what, result));
 }
 
-// Calls of the driver need what a thread's first call of the runtime makes. Allowed while work is recorded, too.
+// The driver needs the context that a thread's first call of the runtime creates. Allowed during a stream capture.
 bool make_context() {
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   return cudaFree(nullptr) == cudaSuccess;
 }
 
-std::string assembly_of(const std::string& name, const std::string& source, int device) {
+std::string architecture_of(int device) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
   const Nvrtc& nvrtc = Nvrtc::get();
   int major = 0, minor = 0;
-  succeed(nvrtc.device_attribute(&major, kMajor, device), "asking for the GPU's kind");
-  succeed(nvrtc.device_attribute(&minor, kMinor, device), "asking for the GPU's kind");
-  const std::string architecture = fmt::format("--gpu-architecture=compute_{}{}", major, minor);
+  succeed(nvrtc.device_attribute(&major, kMajor, device), "reading the GPU's compute capability");
+  succeed(nvrtc.device_attribute(&minor, kMinor, device), "reading the GPU's compute capability");
+  return fmt::format("--gpu-architecture=compute_{}{}", major, minor);
+}
+
+// The kernels of a family compiled with these options, loaded on the current device.
+void* module_of(const KernelFamily& family, const std::string& defines, int device) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::string>, void*> modules;
+  const std::string architecture = architecture_of(device);
+  const std::lock_guard lock(mutex);
+  void*& module = modules[{device, family.cache_key(defines, architecture)}];
+  if (module == nullptr) {
+    const std::string assembly = family.compile(defines, architecture);
+    succeed(Nvrtc::get().load(&module, assembly.c_str()), fmt::format("loading {}", family.source().file));
+  }
+  return module;
+}
+
+}  // namespace
+
+std::string KernelFamily::compile(const std::string& defines, const std::string& architecture) const {
+  const Nvrtc& nvrtc = Nvrtc::get();
+  const std::string text = defines + source_.text;
   const std::vector<const char*> options{architecture.c_str(), "--std=c++17"};
   void* program = nullptr;
-  succeed(nvrtc.create(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr), "compiling " + name);
+  succeed(nvrtc.create(&program, text.c_str(), source_.file, 0, nullptr, nullptr), "compiling a kernel");
   const int result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
   std::size_t size = 0;
   if (result != 0) {
     nvrtc.log_size(program, &size);
     std::string log(size, ' ');
     nvrtc.log(program, log.data());
-    throw InternalError(fmt::format("the GPU kernel {} does not compile: {}", name, log));
+    nvrtc.destroy(&program);
+    throw InternalError(fmt::format("{} does not compile: {}", source_.file, log));
   }
   nvrtc.assembly_size(program, &size);
-  std::string text(size, ' ');
-  nvrtc.assembly(program, text.data());
+  std::string assembly(size, ' ');
+  nvrtc.assembly(program, assembly.data());
   nvrtc.destroy(&program);
-  return text;
+  return assembly;
 }
 
-}  // namespace
+struct AnyGpuKernel::Functions {
+  std::shared_mutex mutex;
+  std::unordered_map<std::string, void*> known;  // by device and options
+};
 
-GpuKernel::GpuKernel(std::string name, std::string source)
-    : name_(std::move(name)),
-      source_(std::move(source)),
-      parameters_(parameters_of(name_, source_)),
-      compiled_(std::make_unique<Compiled>()) {}
+AnyGpuKernel::AnyGpuKernel(const KernelFamily& family, const char* name, std::size_t argument_bytes)
+    : family_(&family), name_(name), argument_bytes_(argument_bytes), functions_(std::make_unique<Functions>()) {
+  registered_kernels().push_back(this);
+}
 
-bool GpuKernel::works_on(const at::Tensor& tensor) { return tensor.is_cuda() && fast_kernels(); }
+void* AnyGpuKernel::function_for(int device, std::initializer_list<KernelChoice> choices) const {
+  thread_local std::string key;  // keeps its memory from launch to launch
+  key.assign(1, static_cast<char>(device));
+  for (const KernelChoice& choice : choices) {
+    key += ' ';
+    choice.append_to(key);
+  }
+  {
+    const std::shared_lock lock(functions_->mutex);
+    const auto found = functions_->known.find(key);
+    if (found != functions_->known.end()) return found->second;
+  }
+  std::vector<std::string> values(choices.size());
+  std::transform(choices.begin(), choices.end(), values.begin(), [](const KernelChoice& choice) {
+    std::string text;
+    choice.append_to(text);
+    return text;
+  });
+  void* module = module_of(*family_, family_->defines(values), device);
+  void* function = nullptr;
+  succeed(Nvrtc::get().find(&function, module, name_), fmt::format("finding the kernel {}", name_));
+  const std::lock_guard lock(functions_->mutex);
+  functions_->known[key] = function;
+  return function;
+}
 
-void GpuKernel::launch_with(const Grid& grid, void** arguments) const {
+void AnyGpuKernel::launch_with(const Grid& grid, const void* arguments,
+                               std::initializer_list<KernelChoice> choices) const {
   if (grid.blocks == 0 || grid.rows == 0) return;
   thread_local const bool ready = make_context();
   check(ready, "CUDA has no context");
-  const int device = c10::cuda::current_device();
-  const Nvrtc& nvrtc = Nvrtc::get();
-  void* function = nullptr;
-  {
-    const std::lock_guard lock(compiled_->mutex);
-    void*& known = compiled_->functions[device];
-    if (known == nullptr) {
-      void* module = nullptr;
-      succeed(nvrtc.load(&module, assembly_of(name_, source_, device).c_str()), "loading the kernel " + name_);
-      succeed(nvrtc.find(&known, module, name_.c_str()), "finding the kernel " + name_);
-    }
-    function = known;
-  }
-  succeed(nvrtc.launch(function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows), 1,
-                       static_cast<unsigned>(grid.threads), 1, 1, 0, c10::cuda::getCurrentCUDAStream().stream(),
-                       arguments, nullptr),
-          "launching the kernel " + name_);
+  void* function = function_for(c10::cuda::current_device(), choices);
+  void* parameters[] = {const_cast<void*>(arguments)};
+  const int result = Nvrtc::get().launch(function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows),
+                                         1, static_cast<unsigned>(grid.threads), 1, 1, 0,
+                                         c10::cuda::getCurrentCUDAStream().stream(), parameters, nullptr);
+  if (result != 0) throw InternalError(fmt::format("launching the kernel {}: CUDA error {}", name_, result));
 }
 
 #else
 
-struct GpuKernel::Compiled {};
+std::string KernelFamily::compile(const std::string&, const std::string&) const {
+  throw InternalError("this program was built without CUDA");
+}
 
-GpuKernel::GpuKernel(std::string name, std::string source)
-    : name_(std::move(name)), source_(std::move(source)), parameters_(parameters_of(name_, source_)) {}
+struct AnyGpuKernel::Functions {};
 
-bool GpuKernel::works_on(const at::Tensor&) { return false; }
+AnyGpuKernel::AnyGpuKernel(const KernelFamily& family, const char* name, std::size_t argument_bytes)
+    : family_(&family), name_(name), argument_bytes_(argument_bytes) {
+  registered_kernels().push_back(this);
+}
 
-void GpuKernel::launch_with(const Grid&, void**) const { throw InternalError("this program was built without CUDA"); }
+void AnyGpuKernel::launch_with(const Grid&, const void*, std::initializer_list<KernelChoice>) const {
+  throw InternalError("this program was built without CUDA");
+}
 
 #endif
-
-GpuKernel::~GpuKernel() = default;
-
-void GpuKernel::check_count(std::size_t given) const {
-  if (given == parameters_) return;
-  throw InternalError(fmt::format("the kernel {} takes {} arguments, not {}", name_, parameters_, given));
-}
-
-std::size_t GpuKernel::parameters_of(const std::string& name, const std::string& source) {
-  const std::size_t begin = source.find(name + "("), end = source.find(')', begin);
-  check(begin != std::string::npos && end != std::string::npos, "the kernel " + name + " is not in its source");
-  const auto text = [&](std::size_t at) { return source.begin() + static_cast<std::ptrdiff_t>(at); };
-  return static_cast<std::size_t>(std::count(text(begin), text(end), ',')) + 1;
-}
 
 }  // namespace chorus

@@ -1,54 +1,120 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace chorus {
 
-/// A kernel for a GPU, from source text that is compiled when it is first launched, by the compiler that LibTorch
-/// brings along (NVRTC). So building Chorus needs no CUDA compiler, and a kernel stands in the source file of the
-/// operator that it speeds up.
-///
-///     const GpuKernel kDouble{"twice", R"(extern "C" __global__ void twice(float* x, long long n) {...})"};
-///     kDouble.launch({.blocks = 10, .threads = 256}, x.data_ptr<float>(), n);
-///
-/// A pointer or a number of 4 or 8 bytes is passed as it is: its type must be the parameter's. Thread-safe.
-class GpuKernel {
+/// The text of a .cu file with everything it includes, which the build embeds (cmake/kernels.cmake) as
+/// `kernels::x` for x.cu. So building Chorus needs no CUDA compiler, and kernels are ordinary source files.
+struct KernelSource {
+  const char* file;  ///< relative to src/
+  const char* text;
+};
+
+/// A macro of a .cu file and the values it is compiled with. Those listed are compiled by a test without a GPU; a
+/// launch with any other is refused.
+struct KernelOption {
+  const char* name;
+  std::vector<std::string> values;
+};
+
+/// A value chosen for a launch: a word such as "float", or a number.
+class KernelChoice {
  public:
-  GpuKernel(std::string name, std::string source);
-  ~GpuKernel();
+  KernelChoice(const char* word) : word_(word) {}
+  KernelChoice(std::int64_t number) : number_(number) {}
+  void append_to(std::string& text) const;
 
-  /// Whether kernels are to be used on this tensor: it lies on a GPU, this program was built with CUDA, and they are
-  /// wanted (kernels.h).
-  static bool works_on(const at::Tensor& tensor);
+ private:
+  const char* word_ = nullptr;
+  std::int64_t number_ = 0;
+};
 
+/// The kernels of one .cu file, compiled when one of them is first launched with given options, by the compiler that
+/// LibTorch brings along (NVRTC). The result is kept under a hash of source, options and architecture.
+class KernelFamily {
+ public:
+  KernelFamily(const KernelSource& source, std::vector<KernelOption> options = {});
+
+  const KernelSource& source() const { return source_; }
+  const std::vector<KernelOption>& options() const { return options_; }
+  /// `#define` lines for every combination of options.
+  std::vector<std::string> variants() const;
+  /// Those of one combination; its values are in the order of the options.
+  std::string defines(const std::vector<std::string>& values) const;
+  /// PTX from NVRTC; an architecture is one of its options, `--gpu-architecture=compute_90`. Needs a build with CUDA.
+  std::string compile(const std::string& defines, const std::string& architecture) const;
+  /// What a compiled source is kept under.
+  std::string cache_key(const std::string& defines, const std::string& architecture) const;
+
+ private:
+  KernelSource source_;
+  std::vector<KernelOption> options_;
+};
+
+/// What GpuKernel<Args> is of every Args.
+class AnyGpuKernel {
+ public:
   struct Grid {
     std::int64_t blocks = 1;
     int threads = 256;
     std::int64_t rows = 1;  ///< blockIdx.y
   };
-  /// On LibTorch's current stream.
-  template <typename... Arguments>
-  void launch(const Grid& grid, Arguments... arguments) const {
-    void* places[] = {static_cast<void*>(&arguments)...};
-    check_count(sizeof...(arguments));
-    launch_with(grid, places);
-  }
+
+  AnyGpuKernel(const AnyGpuKernel&) = delete;
+  AnyGpuKernel& operator=(const AnyGpuKernel&) = delete;
+
+  const char* name() const { return name_; }
+  const KernelFamily& family() const { return *family_; }
+  std::size_t argument_bytes() const { return argument_bytes_; }
+
+  /// Every kernel of this program.
+  static const std::vector<const AnyGpuKernel*>& all();
+
+ protected:
+  AnyGpuKernel(const KernelFamily& family, const char* name, std::size_t argument_bytes);
+  ~AnyGpuKernel();
+
+  void launch_with(const Grid& grid, const void* arguments, std::initializer_list<KernelChoice> choices) const;
 
  private:
-  // CUDA would read beyond the arguments.
-  void check_count(std::size_t given) const;
-  static std::size_t parameters_of(const std::string& name, const std::string& source);
-  void launch_with(const Grid& grid, void** arguments) const;
+  struct Functions;
+  void* function_for(int device, std::initializer_list<KernelChoice> choices) const;
 
-  struct Compiled;
-  std::string name_, source_;
-  std::size_t parameters_;
-  std::unique_ptr<Compiled> compiled_;
+  const KernelFamily* family_;
+  const char* name_;
+  std::size_t argument_bytes_;
+  std::unique_ptr<Functions> functions_;
 };
+
+/// One kernel: `extern "C" __global__ void name(Args)` in the .cu file of its family. Args is a struct in a header that
+/// C++ and the .cu file both include, so a launch is type-checked. Kernels are constants at namespace scope:
+///
+///     const KernelFamily kNorm{kernels::norm_gpu, {{"ELEMENT", {"float", "bf16"}}}};
+///     const GpuKernel<NormArgs> kForward{kNorm, "norm_forward"};
+///     ...
+///     kForward.launch({.blocks = 10}, {.x = x.data_ptr(), .rows = 7}, {"bf16"});   // on LibTorch's current stream
+///
+/// Thread-safe. A launch costs a few microseconds; it can be recorded (gpu_graph.h).
+template <typename Args>
+class GpuKernel : public AnyGpuKernel {
+  static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>);
+
+ public:
+  GpuKernel(const KernelFamily& family, const char* name) : AnyGpuKernel(family, name, sizeof(Args)) {}
+
+  void launch(const Grid& grid, const Args& arguments, std::initializer_list<KernelChoice> choices = {}) const {
+    launch_with(grid, &arguments, choices);
+  }
+};
+
+using GpuGrid = AnyGpuKernel::Grid;
 
 }  // namespace chorus

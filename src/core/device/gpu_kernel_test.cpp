@@ -1,5 +1,6 @@
 #include "core/device/gpu_kernel.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -7,14 +8,28 @@
 namespace chorus {
 namespace {
 
-TEST(GpuKernel, RefusesAnotherNumberOfArguments) {
-  const GpuKernel kernel("twice", "extern \"C\" __global__ void twice(float* x, long long n) {}");
-  try {
-    kernel.launch({}, static_cast<float*>(nullptr));
-    FAIL();
-  } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("takes 2 arguments, not 1"), std::string::npos) << error.what();
-  }
+TEST(KernelFamily, HasAVariantForEveryCombinationOfOptions) {
+  const KernelFamily family({"x.cu", "text"}, {{"ELEMENT", {"float", "bf16"}}, {"GROUPS", {"1", "2"}}});
+  EXPECT_THAT(family.variants(), testing::UnorderedElementsAre("#define ELEMENT float\n#define GROUPS 1\n",
+                                                               "#define ELEMENT float\n#define GROUPS 2\n",
+                                                               "#define ELEMENT bf16\n#define GROUPS 1\n",
+                                                               "#define ELEMENT bf16\n#define GROUPS 2\n"));
+  EXPECT_THAT(KernelFamily({"y.cu", "text"}).variants(), testing::ElementsAre(""));
+}
+
+TEST(KernelFamily, RefusesAValueThatNoTestCompiles) {
+  const KernelFamily family({"x.cu", "text"}, {{"ELEMENT", {"float", "bf16"}}});
+  EXPECT_THROW(family.defines({"double"}), InternalError);
+  EXPECT_THROW(family.defines({}), InternalError);
+}
+
+TEST(KernelFamily, IsCachedByWhatItIsMadeOf) {
+  const KernelFamily family({"x.cu", "text"}), renamed({"y.cu", "text"}), changed({"x.cu", "text "});
+  const std::string key = family.cache_key("#define A 1\n", "compute_90");
+  EXPECT_EQ(key, renamed.cache_key("#define A 1\n", "compute_90"));
+  EXPECT_NE(key, changed.cache_key("#define A 1\n", "compute_90"));
+  EXPECT_NE(key, family.cache_key("#define A 2\n", "compute_90"));
+  EXPECT_NE(key, family.cache_key("#define A 1\n", "compute_80"));
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 
 namespace chorus {
 
-/// Queries, keys and values of an attention, packed rows or the columns of some: [C, T, H].
+/// Queries, keys and values of attention: packed rows [C, T, H], or columns of wider rows.
 struct Attending {
   at::Tensor q, k, v;
 
-  /// Of rows [C, T, 3 H], in their memory.
+  /// Views of rows [C, T, 3 H].
   static Attending parts(const at::Tensor& qkv) {
     const std::int64_t width = qkv.size(2) / 3;
     return {qkv.narrow(2, 0, width), qkv.narrow(2, width, width), qkv.narrow(2, 2 * width, width)};

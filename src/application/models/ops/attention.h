@@ -9,16 +9,18 @@
 
 namespace chorus {
 
-/// What a call of attention needs beside the three projections.
+/// What attention needs besides the three projections.
 struct AttentionSpec {
   std::int64_t heads = 1;
   double scale = 1;      ///< factor of the scores, usually 1/sqrt(head width)
-  bool causal = false;   ///< a token sees itself and what stands before it
+  bool causal = false;   ///< a token sees itself and those before it
   double dropout = 0;    ///< probability, on the weights
   at::Tensor bias = {};  ///< added to the scores: [N or 1, heads, Lq, Lk], or undefined (T5's relative positions)
   /// Keys and values before every sequence, which every token sees: [C, p, H] or [p, H], or undefined. The bias does
   /// not count them.
   at::Tensor prefix_keys = {}, prefix_values = {};
+
+  std::int64_t prefix_length() const { return prefix_keys.defined() ? prefix_keys.size(-2) : 0; }
 };
 
 /// softmax(scale * Q K^T + bias) V within each sequence. q is [C, Tq, H] packed as `queries`, k and v are [C, Tk, H]
@@ -27,31 +29,26 @@ struct AttentionSpec {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                      const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
 
-/// The same of queries, keys and values that one product gave, [C, T, 3 H].
+/// The same for queries, keys and values that one matmul gave, [C, T, 3 H].
 at::Tensor self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec, Dropout& dropout);
 
-/// The same by batched products over padded sequences, for every device and spec.
-at::Tensor padded_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
-                            const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
-
-/// The keys and values a decoder has seen: [N, L, heads, width] each, with the number of valid ones a sequence. Grows
-/// by one token a step.
+/// The keys and values a decoder has seen: [N, L, heads, width] each, and which are valid. Grows by one token per step.
 struct KeyValueCache {
   at::Tensor keys, values;
   at::Tensor attendable;  ///< [N, L] bool
 
-  /// Keeps what packed projections [1, T, H] of a prompt gave.
+  /// From packed projections [1, T, H] of a prompt.
   static KeyValueCache of(const at::Tensor& k, const at::Tensor& v, const Packing& packing, const AttentionSpec& spec);
-  /// A cache of `sequences` that has seen nothing but the prefix, if there is one.
+  /// An empty cache of `sequences`, with the prefix if there is one.
   static KeyValueCache empty(std::int64_t sequences, const at::Tensor& like, const AttentionSpec& spec);
-  /// Appends one token a sequence: k, v are [1, N, H].
+  /// Appends one token per sequence: k, v are [1, N, H].
   void append(const at::Tensor& k, const at::Tensor& v);
-  /// Sequence i continues what sequence rows[i] was.
+  /// Sequence i continues sequence rows[i].
   void reorder(const at::Tensor& rows);
 };
 
-/// One query a sequence, q [1, N, H], against a cache. No dropout: decoding is evaluation. `spec.causal` has no
-/// meaning here. Returns [1, N, H].
+/// One query per sequence, q [1, N, H], against a cache. No dropout: decoding is evaluation. `spec.causal` is ignored.
+/// Returns [1, N, H].
 at::Tensor attend_to_cache(const at::Tensor& q, const KeyValueCache& cache, const AttentionSpec& spec);
 
 }  // namespace chorus

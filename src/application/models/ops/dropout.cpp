@@ -5,11 +5,12 @@
 
 #include <cmath>
 
-#include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/dropout_gpu.h"
+#include "application/models/ops/gpu_arguments.h"
 #include "application/models/ops/mask_hash.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 #include "core/device/torch_runtime.h"
 
 namespace chorus {
@@ -20,13 +21,10 @@ at::Tensor shift_right(const at::Tensor& x, int bits) {
   return x.__rshift__(bits).__and__(low_bits);
 }
 
-bool has_kernels(const at::Tensor& x) {
-  return gpu_rows_can(x) || (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat);
-}
+Backend mask_backend(const at::Tensor& x) { return backend_for(x, {.cpu = is_float(x), .gpu = gpu_rows_fit(x)}); }
 
 // x [C, rows, width] * mask.
-at::Tensor masked_hidden(const at::Tensor& x, const Dropout::Site& site) {
-  if (!x.is_cpu()) return gpu_mask_hidden(x, site);
+at::Tensor mask_hidden_cpu(const at::Tensor& x, const Dropout::Site& site) {
   const at::Tensor from = x.contiguous();
   at::Tensor to = torch::empty_like(from);
   const std::int64_t rows = x.size(1), width = x.size(2);
@@ -42,16 +40,21 @@ at::Tensor masked_hidden(const at::Tensor& x, const Dropout::Site& site) {
   return to;
 }
 
-// The mask is made again for the gradient, never kept.
+// The mask is computed again for the gradient, never kept.
 class MaskHidden : public torch::autograd::Function<MaskHidden> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const Dropout::Site& site) {
     site.save(*context);
-    return masked_hidden(x, site);
+    return masked(x, site);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    return {masked_hidden(gradients[0], Dropout::Site::saved(*context)), at::Tensor()};
+    return {masked(gradients[0], Dropout::Site::saved(*context)), at::Tensor()};
+  }
+
+ private:
+  static at::Tensor masked(const at::Tensor& x, const Dropout::Site& site) {
+    return x.is_cpu() ? mask_hidden_cpu(x, site) : mask_hidden_gpu(x, site);
   }
 };
 
@@ -61,12 +64,12 @@ class MaskWeights : public torch::autograd::Function<MaskWeights> {
                             const at::Tensor& client_of, const at::Tensor& sequence_of) {
     site.save(*context);
     context->save_for_backward({client_of, sequence_of});
-    return gpu_mask_weights(x, site, client_of, sequence_of);
+    return mask_weights_gpu(x, site, client_of, sequence_of);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    return {gpu_mask_weights(gradients[0], Dropout::Site::saved(*context), saved[0], saved[1]), at::Tensor(),
+    return {mask_weights_gpu(gradients[0], Dropout::Site::saved(*context), saved[0], saved[1]), at::Tensor(),
             at::Tensor(), at::Tensor()};
   }
 };
@@ -143,7 +146,7 @@ at::Tensor Dropout::hidden(const at::Tensor& x, double probability) {
   if (site.keys.empty()) return x;
   const std::int64_t clients = x.size(0), rows = x.size(1), stride = (x.size(2) + 3) / 4 * 4;
   check(clients == static_cast<std::int64_t>(seeds_.size()), "dropout needs one seed a client");
-  if (has_kernels(x)) return MaskHidden::apply(x, site);
+  if (mask_backend(x) != Backend::kReference) return MaskHidden::apply(x, site);
   const auto options = x.options().dtype(at::kLong);
   const at::Tensor row_clients = torch::arange(clients, options).repeat_interleave(rows);
   return apply(x, site, row_clients, (torch::arange(rows, options) * stride).repeat({clients}));
@@ -152,7 +155,7 @@ at::Tensor Dropout::hidden(const at::Tensor& x, double probability) {
 at::Tensor Dropout::weights(const at::Tensor& x, double probability, const Packing& packing) {
   const Site site = this->site(probability, x.device());
   if (site.keys.empty()) return x;
-  if (gpu_rows_can(x)) return MaskWeights::apply(x, site, packing.client_of(), packing.sequence_of());
+  if (mask_backend(x) == Backend::kGpu) return MaskWeights::apply(x, site, packing.client_of(), packing.sequence_of());
   const std::int64_t heads = x.size(1), queries = x.size(2);
   const auto options = x.options().dtype(at::kLong);
   const at::Tensor head = torch::arange(heads, options).view({1, heads, 1});

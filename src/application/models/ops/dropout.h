@@ -15,7 +15,7 @@ struct AutogradContext;
 namespace chorus {
 
 /// The random part of a forward pass. Each client has a stream of its own, and an element is dropped or kept by a hash
-/// of (client's seed, number of the call, place of the element): the same client drops the same elements whether it
+/// of (client's seed, number of the call, index of the element): the same client drops the same elements whether it
 /// trains alone or in a cohort, padded or not, on a CPU or a GPU.
 ///
 ///     Dropout off;                                  // evaluation
@@ -28,40 +28,40 @@ class Dropout {
   Dropout() = default;
   explicit Dropout(std::vector<std::uint64_t> client_seeds) : seeds_(std::move(client_seeds)) {}
 
-  /// Of seeds that lie on a GPU already, [C] int64: for kernels there alone.
+  /// From seeds [C] int64 that are on a GPU already; works with GPU kernels only.
   static Dropout on_gpu(const at::Tensor& seeds);
 
-  /// To where masks will be made; otherwise that happens when the first is asked for.
+  /// Copies the seeds to the device where masks will be computed; otherwise the first mask does.
   void send(at::Device device);
 
   bool active() const { return !seeds_.empty(); }
-  /// The seeds where they were sent to; else undefined.
+  /// The seeds on the device they were sent to, or undefined.
   const at::Tensor& seeds_there() const { return seeds_there_; }
 
-  /// One site of the network, for kernels that make its masks themselves.
+  /// One site of the network, for kernels that compute its masks themselves.
   struct Site {
-    std::vector<std::uint64_t> keys;  ///< one a client; empty: nothing is dropped
+    std::vector<std::uint64_t> keys;  ///< one per client; empty: nothing is dropped
     std::uint64_t threshold = 0;
     float scale = 1;
-    // On a GPU keys are made by the kernels: mix(seed of the client, number of the call).
+    // GPU kernels compute the keys: mix(seed of the client, number of the call).
     std::uint64_t call = 0;
-    at::Tensor seeds = {};  ///< [C] int64 there
+    at::Tensor seeds = {};  ///< [C] int64, on the GPU
 
     MaskRow row(std::size_t client, std::uint64_t start) const {
       return keys.empty() ? MaskRow{} : MaskRow{keys[client], start, threshold, scale};
     }
-    /// Where row r of a client, such as `hidden` has, starts; and row q of head h of its sequence s, as in `weights`.
+    /// Where the masks of row r of a client start (`hidden`), and those of query q, head h, sequence s (`weights`).
     static std::uint64_t hidden_start(std::int64_t r, std::int64_t width) {
       return static_cast<std::uint64_t>(r * ((width + 3) / 4 * 4));
     }
     static std::uint64_t weights_start(std::int64_t s, std::int64_t heads, std::int64_t h, std::int64_t q) {
       return static_cast<std::uint64_t>(((s * heads + h) * kLongest + q) * kLongest);
     }
-    /// From a forward pass to its backward pass.
+    /// From the forward pass to the backward pass.
     void save(torch::autograd::AutogradContext& context) const;
     static Site saved(torch::autograd::AutogradContext& context);
   };
-  /// The next site, for kernels on `device`. `hidden` and `weights` each are one, too.
+  /// The next site, for kernels on `device`. A call of `hidden` or `weights` is a site, too.
   Site site(double probability, at::Device device);
 
   /// x [C, rows, width]: row r of a client is its token (or sequence) r.
@@ -70,18 +70,18 @@ class Dropout {
   at::Tensor weights(const at::Tensor& x, double probability, const Packing& packing);
 
  private:
-  // Strides that no sequence outgrows, so that a mask does not depend on how the batch is padded.
+  // A stride longer than any sequence, so that a mask does not depend on how the batch is padded.
   static constexpr std::int64_t kLongest = 1 << 16;
 
   at::Tensor apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients, const at::Tensor& row_starts);
 
   std::vector<std::uint64_t> seeds_;
-  bool known_here_ = true;  // or on the GPU only
-  at::Tensor seeds_there_;  // on the GPU, once asked for
+  bool known_here_ = true;  // whether seeds_ holds the seeds, or only the GPU does
+  at::Tensor seeds_there_;  // on the GPU, once sent
   std::uint64_t calls_ = 0;
 };
 
-/// Masks with tensor operations only, for devices that have no kernel of ours and to test the kernels: [rows, width]
+/// Reference masks by tensor operations, for any device: [rows, width]
 /// floats, 0 where dropped and 1/(1-p) where kept; p is rounded to 1/65536. Element j of a row is decided by 16 bits of
 /// hash(row key, row start + j). `row_keys`, `row_starts` are int64 [rows].
 at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, std::int64_t width,

@@ -7,71 +7,18 @@
 #include <algorithm>
 #include <array>
 
-#include "application/models/ops/gpu_rows.h"
 #include "application/models/ops/gradient_target.h"
+#include "application/models/ops/lookup.h"
 #include "application/models/ops/product.h"
 #include "application/models/ops/residual.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/base/error.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
 
-// One table a client. LibTorch has no such gather whose gradient stays one dense tensor, hence this function.
-class CohortLookup : public torch::autograd::Function<CohortLookup> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tables, const at::Tensor& ids,
-                            std::int64_t padding, const c10::intrusive_ptr<GradientTarget>& target) {
-    context->save_for_backward({ids, tables});
-    GradientTarget::keep(*context, target);
-    context->saved_data["padding"] = padding;
-    // One launch for all clients; on a CPU whole rows are copied faster.
-    if (!tables.is_cpu()) return tables.gather(1, ids.unsqueeze(2).expand({-1, -1, tables.size(2)}));
-    if (tables.size(0) == 1) return tables[0].index_select(0, ids[0]).unsqueeze(0);
-    std::vector<at::Tensor> parts;
-    for (std::int64_t c = 0; c < tables.size(0); ++c) parts.push_back(tables[c].index_select(0, ids[c]));
-    return torch::stack(parts);
-  }
-
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
-                                               torch::autograd::tensor_list outputs) {
-    const auto saved = context->get_saved_variables();
-    const at::NoGradGuard no_grad;
-    const at::Tensor& sums = saved[1].grad();
-    if (!GradientTarget::take_kept(*context, sums)) sums.zero_();
-    add_gradient(outputs[0], saved[0], sums, context->saved_data["padding"].toInt());
-    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
-  }
-
- private:
-  // sums [C, V, H] += rows [C, T, H], where ids [C, T] say
-  static void add_gradient(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& sums,
-                           std::int64_t padding) {
-    if (gpu_rows_can(rows)) {
-      gpu_lookup_gradient(rows, ids, sums, padding);
-    } else if (rows.is_cpu()) {
-      add_rows(rows.contiguous(), ids.contiguous(), sums, padding);
-    } else {
-      const at::Tensor where = ids.unsqueeze(2).expand({-1, -1, rows.size(2)});
-      sums.scatter_add_(1, where, padding < 0 ? rows : rows.masked_fill(ids.eq(padding).unsqueeze(2), 0));
-    }
-  }
-
-  static void add_rows(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& sums, std::int64_t padding) {
-    const std::int64_t tokens = ids.size(1), width = rows.size(2);
-    const auto* id = ids.data_ptr<std::int64_t>();
-    const float* from = rows.data_ptr<float>();
-    for (std::int64_t c = 0; c < ids.size(0); ++c) {
-      float* table = sums[c].data_ptr<float>();
-      for (std::int64_t t = 0; t < tokens; ++t, ++id, from += width) {
-        if (*id != padding) add_row(table + *id * width, from, width);
-      }
-    }
-  }
-};
-
-// A row kernel for each piece of a tensor's numbers.
+// Calls work(begin, count) for pieces of `count` elements, in parallel.
 template <typename Work>
 void for_pieces(std::int64_t count, const Work& work) {
   constexpr std::int64_t kPiece = 4096;
@@ -100,7 +47,7 @@ class GeluRows : public torch::autograd::Function<GeluRows> {
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    // The slopes become the gradients; once, for a graph is gone through once.
+    // The slopes become the gradients in place: a graph is used once.
     const at::Tensor slopes = context->get_saved_variables()[0], up = gradients[0].contiguous();
     const float* dy = up.data_ptr<float>();
     float* slope = slopes.data_ptr<float>();
@@ -180,7 +127,7 @@ Embedding Embedding::add(Layout& layout, const std::string& name, std::int64_t r
 at::Tensor Embedding::operator()(const Params& params, const at::Tensor& ids) const {
   const at::Tensor& value = params[table];
   if (!params.trainable(table)) return torch::embedding(value, ids);
-  return CohortLookup::apply(value, ids, padding, gradient_target(params, table, 1));
+  return look_up(value, ids, padding, gradient_target(params, table, 1));
 }
 
 Norm Norm::add(Layout& layout, const std::string& name, std::int64_t width, double epsilon) {
@@ -198,7 +145,7 @@ at::Tensor Norm::operator()(const Params& params, const at::Tensor& x) const {
     return x * inverse * over_tokens(params, weight);
   }
   const std::int64_t width = x.size(-1);
-  if (!x.is_cpu()) {
+  if (uses_gpu_kernels(x)) {
     if (const at::Tensor y = cohort_norm(params, *this, x); y.defined()) return y;
   }
   const bool shared = params.clients() == 1 || (!params.trainable(weight) && !params.trainable(bias));
@@ -225,7 +172,7 @@ Activation activation_named(const std::string& name) {
 }
 
 at::Tensor gelu(const at::Tensor& x, bool by_tanh) {
-  if (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat) return GeluRows::apply(x, by_tanh);
+  if (backend_for(x, {.cpu = is_float(x)}) == Backend::kCpu) return GeluRows::apply(x, by_tanh);
   return torch::gelu(x, by_tanh ? "tanh" : "none");
 }
 

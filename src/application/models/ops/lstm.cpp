@@ -9,17 +9,17 @@
 
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
 
-/// The order in which one client's tokens are worked on: step after step, in each the sequences that still run, the
-/// longest first.
+/// The order in which one client's tokens are computed: step by step, and in each step the sequences that have not
+/// ended, the longest first.
 struct Order {
-  std::vector<std::int64_t> begins;     // of each step among all tokens; one more: their number
-  std::vector<std::int64_t> rows;       // of each token so ordered, its place among the client's T
-  std::vector<std::int64_t> sequences;  // sorted: which of the client's
+  std::vector<std::int64_t> begins;     // the first token of each step; the last entry is the number of tokens
+  std::vector<std::int64_t> rows;       // the index of each token, in this order, among the client's T
+  std::vector<std::int64_t> sequences;  // the client's sequences, sorted
 
   std::int64_t steps() const { return static_cast<std::int64_t>(begins.size()) - 1; }
   std::int64_t begin(std::int64_t step) const { return begins[static_cast<std::size_t>(step)]; }
@@ -49,10 +49,10 @@ Order order_of(const std::vector<std::int64_t>& lengths, bool backward) {
 
 struct Holder : torch::CustomClassHolder {
   explicit Holder(std::vector<Order> of) : orders(std::move(of)) {}
-  std::vector<Order> orders;  // one a client
+  std::vector<Order> orders;  // one per client
 };
 
-// A parameter of all, or one a client.
+// A parameter of all clients, or one per client.
 const float* of_client(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
   return parameter.data_ptr<float>() + (parameter.dim() > dimensions ? client * parameter.stride(0) : 0);
 }
@@ -113,7 +113,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    // The gates are turned into their gradients below; once, for a graph is gone through once.
+    // The gates become their gradients in place: a graph is used once.
     const at::Tensor &kept = saved[0], &weight = saved[1], &bias = saved[2];
     const auto holder = c10::static_intrusive_pointer_cast<Holder>(context->saved_data["order"].toCapsule());
     const std::int64_t tokens = context->saved_data["tokens"].toInt();
@@ -160,7 +160,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
   }
 
  private:
-  // One client's part of what is kept.
+  // One client's part of the saved tensor.
   struct Parts {
     Parts(const at::Tensor& kept, std::int64_t client, std::int64_t tokens, std::int64_t hidden)
         : gates(kept.data_ptr<float>() + client * kept.stride(0)),
@@ -186,8 +186,9 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
 }  // namespace
 
 bool lstm_can(const Params& params, const LstmSteps& steps, const at::Tensor& projected) {
-  return fast_kernels() && MatrixProduct::possible() && projected.is_cpu() && projected.scalar_type() == at::kFloat &&
-         params.trainable(steps.weight) == params.trainable(steps.bias);
+  const bool fits = MatrixProduct::possible() && is_float(projected) &&
+                    params.trainable(steps.weight) == params.trainable(steps.bias);
+  return backend_for(projected, {.cpu = fits}) == Backend::kCpu;
 }
 
 std::pair<at::Tensor, at::Tensor> lstm(const Params& params, const LstmSteps& steps, const at::Tensor& projected,

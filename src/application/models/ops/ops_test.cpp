@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "application/models/ops/attention.h"
+#include "application/models/ops/attention_reference.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
 #include "application/models/ops/matrix_product.h"
@@ -129,7 +130,7 @@ TEST(Attention, PackedEqualsPaddedWithItsGradients) {
     Dropout first({5, 6, 7}), second({5, 6, 7});
     const at::Tensor valid = queries.token_valid().unsqueeze(2).to(at::kFloat);
     const at::Tensor fast = attention(x[0], x[1], x[2], queries, others, spec, first) * valid;
-    const at::Tensor plain = padded_attention(x[0], x[1], x[2], queries, others, spec, second) * valid;
+    const at::Tensor plain = attention_reference(x[0], x[1], x[2], queries, others, spec, second) * valid;
     EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-6));
     const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::allclose(got[i], wanted[i], 1e-4, 1e-6)) << i;
@@ -316,7 +317,7 @@ TEST(Attention, OnAGpuInBfloat16IsCloseToFloat32) {
       const at::Tensor valid = queries.token_valid().unsqueeze(2).to(at::kFloat);
       const at::Tensor fast = attention(half(0), half(1), half(2), queries, others, spec, first) * valid;
       const at::Tensor plain =
-          padded_attention(inputs.tensors[0], inputs.tensors[1], inputs.tensors[2], queries, others, spec, second) *
+          attention_reference(inputs.tensors[0], inputs.tensors[1], inputs.tensors[2], queries, others, spec, second) *
           valid;
       EXPECT_LT(distance(fast, plain), 1e-2);
       const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);

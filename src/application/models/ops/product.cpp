@@ -6,16 +6,18 @@
 
 #include <algorithm>
 
-#include "application/models/ops/gpu_rows.h"
+#include "application/models/ops/bias_gelu_gpu.h"
+#include "application/models/ops/gpu_arguments.h"
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/layers.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
+#include "application/models/ops/sums_gpu.h"
 #include "core/base/error.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
-// baddbmm of bfloat16 that adds to float32, on a GPU
+// Since 2.8 LibTorch has matmuls of bfloat16 that accumulate into float32 on a GPU.
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
 
 namespace chorus {
@@ -24,20 +26,22 @@ namespace {
 at::Tensor none() { return torch::empty({0}); }
 bool exists(const at::Tensor& x) { return x.numel() > 0; }
 
-// Whether the library that multiplies can be called itself.
+// Whether the matmul library is called directly.
 bool directly(const at::Tensor& x, const at::Tensor& w) {
-  if (!fast_kernels() || !x.is_cpu() || w.stride(-1) != 1 || x.scalar_type() != w.scalar_type()) return false;
-  return x.scalar_type() == at::kFloat ? MatrixProduct::possible() : MatrixProduct::halves_possible();
+  const bool typed = x.scalar_type() == w.scalar_type() &&
+                     (is_float(x) ? MatrixProduct::possible() : MatrixProduct::halves_possible());
+  return backend_for(x, {.cpu = typed && w.stride(-1) == 1}) == Backend::kCpu;
 }
 
-// For LibTorch's products, which would round sums of bfloat16 in this machine's memory: the same numbers as float32.
+// For LibTorch's matmuls, which would round sums of bfloat16 on a CPU: the same values as float32.
 at::Tensor widened(const at::Tensor& x) { return x.is_cpu() ? x.to(at::kFloat) : x; }
 
 at::TensorOptions widened_options(const at::Tensor& x) {
   return x.is_cpu() ? x.options().dtype(at::kFloat) : x.options();
 }
 
-// y [C, T, out] = x [C, T, in] times w [C, out, in] or [out, in], turned, or [C, in, out] or [in, out]; or += it.
+// y [C, T, out] = x [C, T, in] w, or += if `add`. w is [C, out, in] or [out, in] if `turned` (transposed), else [C, in,
+// out] or [in, out].
 void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool turned, bool add) {
   const std::int64_t clients = w.dim() == 3 ? w.size(0) : 1, rows = x.size(0) * x.size(1) / clients;
   const std::int64_t in = x.size(2), out = y.size(2), apart = clients == 1 ? 0 : w.stride(0);
@@ -47,7 +51,7 @@ void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bo
   }
 }
 
-// The same with LibTorch's operators; w is turned by its strides here.
+// The same with LibTorch's operators; w is transposed by its strides here.
 at::Tensor times_by_torch(const at::Tensor& factor, const at::Tensor& weight) {
   const at::Tensor x = widened(factor), w = widened(weight);
   if (w.dim() == 3 && w.size(0) > 1) return torch::bmm(x, w);
@@ -61,7 +65,7 @@ at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool turned) {
   return y;
 }
 
-// b [C, out] or [out] in each of so many rows: [C, rows, out]
+// b [C, out] or [out] repeated: [C, rows, out]
 at::Tensor in_rows(const at::Tensor& b, std::int64_t clients, std::int64_t rows) {
   const std::int64_t width = b.size(-1), apart = b.dim() == 2 ? b.stride(0) : 0;
   const at::Tensor y = torch::empty({clients, rows, width}, b.options().requires_grad(false));
@@ -82,8 +86,8 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
     return y;
   }
   at::Tensor y = times(x, w, turned);
-  if (!gpu_rows_can(y) || y.size(2) % 4 != 0) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
-  gpu_add_bias(y, b);
+  if (backend_for(y, {.gpu = bias_gpu_fits(y)}) != Backend::kGpu) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
+  add_bias_gpu(y, b);
   return y;
 }
 
@@ -121,8 +125,7 @@ void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
-// A thread's columns of a client's rows x [C, T, n], in this machine's memory: work(client, where they begin in a row,
-// how many they are).
+// Calls work(client, first column, columns) for each thread's share of the columns of x [C, T, n], on a CPU.
 template <typename Work>
 void for_columns(const at::Tensor& x, const Work& work) {
   const std::int64_t threads = x.numel() < 65536 || at::in_parallel_region() ? 1 : at::get_num_threads();
@@ -147,12 +150,13 @@ void add_columns(const at::Tensor& sum, const at::Tensor& x) {
 
 // sum [C, n] += the rows of x [C, T, n]
 void add_rows(const at::Tensor& sum, const at::Tensor& x) {
-  if (gpu_rows_can(x)) {
-    gpu_column_sums(x, sum);
-  } else if (fast_kernels() && x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
-    add_columns(sum, x);
-  } else {
-    sum.add_(x.sum(1));
+  switch (backend_for(x, {.cpu = is_float(x) && x.is_contiguous(), .gpu = gpu_rows_fit(x)})) {
+    case Backend::kCpu:
+      return add_columns(sum, x);
+    case Backend::kGpu:
+      return column_sums_gpu(x, sum);
+    case Backend::kReference:
+      sum.add_(x.sum(1));
   }
 }
 
@@ -197,12 +201,12 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
   }
 };
 
-// gelu(x + b) in this machine's memory; the slopes take x's place.
-class BiasGeluRows : public torch::autograd::Function<BiasGeluRows> {
+// gelu(x + b) on a CPU; the slopes replace x.
+class BiasGeluCpu : public torch::autograd::Function<BiasGeluCpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
                             bool by_tanh) {
-    check(x.is_contiguous(), "a product lies end to end");
+    check(x.is_contiguous(), "the result of a matmul is contiguous");
     const bool slopes = x.requires_grad();
     at::Tensor y = torch::empty_like(x);
     const std::int64_t rows = x.size(1), width = x.size(2), apart = bias.dim() == 2 ? bias.stride(0) : 0;
@@ -220,7 +224,7 @@ class BiasGeluRows : public torch::autograd::Function<BiasGeluRows> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    // The slopes become the gradients; once, for a graph is gone through once.
+    // The slopes become the gradients in place: a graph is used once.
     const at::Tensor &dx = saved[0], &bias = saved[1], up = gradients[0].contiguous();
     const at::Tensor sum = bias.requires_grad() ? bias.grad() : at::Tensor();
     const std::int64_t rows = dx.size(1), width = dx.size(2);
@@ -237,20 +241,20 @@ class BiasGeluRows : public torch::autograd::Function<BiasGeluRows> {
 };
 
 // The same on a GPU.
-class BiasGelu : public torch::autograd::Function<BiasGelu> {
+class BiasGeluGpu : public torch::autograd::Function<BiasGeluGpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
                             bool by_tanh) {
     const at::Tensor from = x.contiguous();
     context->save_for_backward({from, bias});
     context->saved_data["by tanh"] = by_tanh;
-    return gpu_bias_gelu(from, exists(bias) ? bias : at::Tensor(), by_tanh);
+    return bias_gelu_gpu(from, exists(bias) ? bias : at::Tensor(), by_tanh);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor& bias = saved[1];
-    const at::Tensor dx = gpu_bias_gelu_gradient(saved[0], exists(bias) ? bias : at::Tensor(), gradients[0],
+    const at::Tensor dx = bias_gelu_gradient_gpu(saved[0], exists(bias) ? bias : at::Tensor(), gradients[0],
                                                  context->saved_data["by tanh"].toBool(),
                                                  bias.requires_grad() ? bias.grad() : at::Tensor());
     return {dx, at::Tensor(), at::Tensor()};
@@ -275,13 +279,12 @@ at::Tensor joined_product(const Params& params, const Affine& first, const at::T
 }
 
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh) {
-  const bool here = fast_kernels() && x.is_cpu();
-  if (!here && (!gpu_rows_can(x) || params.layout()[of.weight].shape[of.transposed ? 1 : 0] % 4 != 0)) {
-    return gelu(product(params, of, x), by_tanh);
-  }
+  const std::int64_t out = params.layout()[of.weight].shape[of.transposed ? 1 : 0];
+  const Backend backend = backend_for(x, {.cpu = true, .gpu = gpu_rows_fit(x) && out % 4 == 0});
+  if (backend == Backend::kReference) return gelu(product(params, of, x), by_tanh);
   const at::Tensor y = product(params, {of.weight, {}, of.transposed}, x);
   const at::Tensor bias = of.bias.exists() ? params[of.bias] : none();
-  return here ? BiasGeluRows::apply(y, bias, by_tanh) : BiasGelu::apply(y, bias, by_tanh);
+  return backend == Backend::kCpu ? BiasGeluCpu::apply(y, bias, by_tanh) : BiasGeluGpu::apply(y, bias, by_tanh);
 }
 
 }  // namespace chorus

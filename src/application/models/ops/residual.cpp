@@ -1,32 +1,18 @@
 #include "application/models/ops/residual.h"
 
-#include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
-#include "application/models/ops/gpu_norm.h"
-#include "application/models/ops/gpu_rows.h"
-#include "application/models/ops/row_kernels.h"
-#include "core/device/kernels.h"
+#include "application/models/ops/norm_cpu.h"
+#include "application/models/ops/norm_gpu.h"
+#include "application/models/ops/sums_gpu.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
 
-// Rows that one thread takes at a time; their gradients of weight and bias are summed on their own, so that the sum
-// does not depend on the number of threads.
-constexpr std::int64_t kBlock = 64;
-
-// A parameter [H] of all, or [C, H].
-struct PerClient {
-  explicit PerClient(const at::Tensor& tensor)
-      : data(tensor.data_ptr<float>()), stride(tensor.dim() == 2 ? tensor.stride(0) : 0) {}
-  const float* of(std::int64_t client) const { return data + client * stride; }
-  const float* data;
-  std::int64_t stride;
-};
-
-// What ResidualNorm, SumThenNorm and CohortNorm share; the last has no x.
+// Shared by ResidualNorm, SumThenNorm and CohortNorm; the last has no x.
 struct NormRows {
-  // `type`: of the result on a GPU. `f_bias` is empty on a CPU. `sum` is written to if defined, on a CPU alone.
+  // `type`: of the result on a GPU. `f_bias` is empty on a CPU. `sum` is written if defined, only on a CPU.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
                             const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             const Dropout::Site& site, double epsilon, at::ScalarType type,
@@ -37,38 +23,17 @@ struct NormRows {
     context->saved_data["type f"] = f.scalar_type();
     context->saved_data["type x"] = (x.defined() ? x : f).scalar_type();
     if (!f.is_cpu()) {
-      const GpuNorm result =
-          gpu_residual_norm({f, f_bias.numel() > 0 ? f_bias : at::Tensor(), x, weight, bias, site, epsilon}, type);
+      const NormGpu result =
+          residual_norm_gpu({f, f_bias.numel() > 0 ? f_bias : at::Tensor(), x, weight, bias, site, epsilon}, type);
       context->save_for_backward({result.normal, result.inverse, weight, bias, f_bias});
       return result.y;
     }
-    const at::Tensor part = f.contiguous(), rest = x.defined() ? x.contiguous() : at::Tensor();
-    const float* others = rest.defined() ? rest.data_ptr<float>() : nullptr;
-    const std::int64_t clients = f.size(0), rows = f.size(1), width = f.size(2);
-    at::Tensor normal = torch::empty_like(part), y = torch::empty_like(part);
-    at::Tensor inverse = torch::empty({clients * rows}, f.options());
-    const PerClient weights(weight), biases(bias);
-    at::parallel_for(
-        0, clients * rows, std::max<std::int64_t>(1, 16384 / width), [&](std::int64_t begin, std::int64_t end) {
-          std::vector<float> scratch(static_cast<std::size_t>(width));
-          for (std::int64_t r = begin; r < end; ++r) {
-            const std::int64_t c = r / rows, at = r * width;
-            const NormRow row{part.data_ptr<float>() + at,
-                              others == nullptr ? nullptr : others + at,
-                              weights.of(c),
-                              biases.of(c),
-                              normal.data_ptr<float>() + at,
-                              y.data_ptr<float>() + at,
-                              sum.defined() ? sum.data_ptr<float>() + at : nullptr};
-            const MaskRow mask = site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r % rows, width));
-            inverse.data_ptr<float>()[r] = residual_norm_row(row, mask, width, epsilon, scratch.data());
-          }
-        });
-    context->save_for_backward({normal, inverse, weight, bias, f_bias});
-    return y;
+    const NormCpu result = residual_norm_cpu({f, x, weight, bias, site, epsilon, sum});
+    context->save_for_backward({result.normal, result.inverse, weight, bias, f_bias});
+    return result.y;
   }
 
-  // The gradients of f and x; those of the parameters are added where they belong. `sum_gradient` may be undefined.
+  // Returns the gradients of f and x; adds those of the parameters. `sum_gradient` may be undefined.
   static std::pair<at::Tensor, at::Tensor> backward(torch::autograd::AutogradContext* context,
                                                     const at::Tensor& gradient, const at::Tensor& sum_gradient = {}) {
     const auto saved = context->get_saved_variables();
@@ -77,57 +42,22 @@ struct NormRows {
     const bool wanted = weight.requires_grad() || f_bias.requires_grad();
     const at::NoGradGuard no_grad;
     if (!normal.is_cpu()) {
-      GpuNormWish wish{.f = {}, .x = {}, .sums = wanted};
+      NormWishGpu wish{.f = {}, .x = {}, .sums = wanted};
       if (context->saved_data["f"].toBool()) wish.f = context->saved_data["type f"].toScalarType();
       if (context->saved_data["x"].toBool()) wish.x = context->saved_data["type x"].toScalarType();
-      const GpuNormGradient result =
-          gpu_residual_norm_gradient(gradient, {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wish);
+      const NormGradientGpu result =
+          residual_norm_gradient_gpu(gradient, {.y = {}, .normal = normal, .inverse = inverse}, weight, site, wish);
       const auto sum_of = [](const at::Tensor& of, bool trains) { return trains ? of.grad() : at::Tensor(); };
       if (wanted) {
-        gpu_fold_sums(result.sums, {sum_of(weight, weight.requires_grad()), sum_of(bias, weight.requires_grad()),
+        fold_sums_gpu(result.sums, {sum_of(weight, weight.requires_grad()), sum_of(bias, weight.requires_grad()),
                                     sum_of(f_bias, f_bias.requires_grad())});
       }
       return {result.df, result.dx};
     }
-    const at::Tensor dy = gradient.contiguous();
-    const at::Tensor dsum = sum_gradient.defined() ? sum_gradient.contiguous() : at::Tensor();
-    const std::int64_t clients = dy.size(0), rows = dy.size(1), width = dy.size(2);
-    const std::int64_t blocks = (rows + kBlock - 1) / kBlock;
-    at::Tensor dx = torch::empty_like(dy);
-    at::Tensor df = site.keys.empty() ? dx : torch::empty_like(dy);
-    at::Tensor sums = wanted ? torch::zeros({2, clients, blocks, width}, dy.options()) : at::Tensor();
-    const PerClient weights(weight);
-    at::parallel_for(0, clients * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> scratch(static_cast<std::size_t>(width));
-      for (std::int64_t block = begin; block < end; ++block) {
-        const std::int64_t c = block / blocks, first = block % blocks * kBlock;
-        float* dweight = wanted ? sums.data_ptr<float>() + block * width : nullptr;
-        float* dbias = wanted ? dweight + clients * blocks * width : nullptr;
-        for (std::int64_t r = first; r < std::min(first + kBlock, rows); ++r) {
-          const std::int64_t at = (c * rows + r) * width;
-          const NormGradRow row{dy.data_ptr<float>() + at,
-                                dsum.defined() ? dsum.data_ptr<float>() + at : nullptr,
-                                normal.data_ptr<float>() + at,
-                                weights.of(c),
-                                inverse.data_ptr<float>()[c * rows + r],
-                                dx.data_ptr<float>() + at,
-                                df.data_ptr<float>() + at,
-                                dweight,
-                                dbias};
-          const MaskRow mask = site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r, width));
-          residual_norm_gradient_row(row, mask, width, scratch.data());
-        }
-      }
-    });
-    if (wanted) {
-      const float* of_block = sums.data_ptr<float>();
-      for (const at::Tensor& total : {weight.grad(), bias.grad()}) {
-        for (std::int64_t block = 0; block < clients * blocks; ++block, of_block += width) {
-          add_row(total.data_ptr<float>() + block / blocks * total.stride(0), of_block, width);
-        }
-      }
-    }
-    return {df, dx};
+    const NormGradientCpu result =
+        residual_norm_gradient_cpu(gradient, sum_gradient, {.y = {}, .normal = normal, .inverse = inverse}, weight,
+                                   site, wanted ? weight.grad() : at::Tensor(), wanted ? bias.grad() : at::Tensor());
+    return {result.df, result.dx};
   }
 };
 
@@ -183,7 +113,7 @@ class CohortNorm : public torch::autograd::Function<CohortNorm> {
 };
 
 bool has_norm_kernels(const at::Tensor& x) {
-  return fast_kernels() && (x.is_cpu() ? x.scalar_type() == at::kFloat : gpu_norm_can(x));
+  return backend_for(x, {.cpu = is_float(x), .gpu = norm_gpu_fits(x)}) != Backend::kReference;
 }
 
 bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {

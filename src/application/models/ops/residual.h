@@ -8,8 +8,8 @@
 
 namespace chorus {
 
-/// norm(dropout(f) + x): what ends a sub-layer of a post-norm network. f and x are [C, T, H]. One pass over memory
-/// there and one back, where there is a kernel for it; else, and for T5's norm, the operators it is made of.
+/// norm(dropout(f) + x): what ends a sub-layer of a post-norm network. f and x are [C, T, H]. With a kernel
+/// one pass over memory forward and one backward; else, and for T5's norm, the operators it is made of.
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
@@ -20,7 +20,7 @@ struct SumAndNorm {
 SumAndNorm sum_then_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
-/// A layer normalisation whose weights are each client's own, by the same kernels; undefined where there are none.
+/// A layer normalisation with weights per client, by the same kernels; undefined where no kernel fits.
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x);
 
 /// How a sub-layer of a post-norm network ends: norm(dropout(f) + x) for f = linear(input), with an adapter where one

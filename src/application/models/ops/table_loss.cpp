@@ -9,13 +9,13 @@
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
 namespace chorus {
 namespace {
 
-// The rows that count, client after client, and one client's part of a tensor.
+// The rows whose labels count, client after client.
 struct CountedRows {
   std::vector<std::int64_t> counts;  // of each client
 
@@ -28,7 +28,7 @@ struct CountedRows {
   }
 };
 
-// Where a client's part of a parameter with so many dimensions begins.
+// The offset of a client's part of a parameter, which has `dimensions` dimensions for one client.
 std::int64_t begin_of(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
   return parameter.dim() > dimensions ? client * parameter.stride(0) : 0;
 }
@@ -101,7 +101,7 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
         if (!add) table.grad()[c].zero_();
         return;
       }
-      // What the slopes lack is made up for where it is least work.
+      // The slopes are not normalised yet; scaling the narrow rows is cheaper than scaling the logits.
       const float factor = up.data_ptr<float>()[c] / static_cast<float>(count);
       const at::Tensor factors = saved[6].narrow(0, begin, count).reciprocal().mul_(factor).unsqueeze(1);
       if (table.requires_grad()) {
@@ -135,7 +135,7 @@ at::Tensor table_loss(const Params& params, const LanguageHead& head, const at::
                       std::int64_t ignored) {
   const at::Tensor& half = params.half(head.table);
   const bool possible = half.defined() ? MatrixProduct::halves_possible() : MatrixProduct::possible();
-  if (!possible || !fast_kernels() || !x.is_cpu() || x.scalar_type() != at::kFloat) return {};
+  if (backend_for(x, {.cpu = possible && is_float(x)}) != Backend::kCpu) return {};
   const at::Tensor none = torch::empty({0});
   return TableLoss::apply(x, params[head.table], head.bias.exists() ? params[head.bias] : none,
                           half.defined() ? half : none, labels, ignored, gradient_target(params, head.table, 1));

@@ -1,15 +1,16 @@
-#pragma once
+#include "application/models/ops/attention_args.h"
+#include "application/models/ops/dropout.cuh"
 
-namespace chorus {
+// Attention in bfloat16 after FlashAttention-2 (Dao 2023): scores stay in registers, tile by tile, and no sequence is
+// padded. A warp has 16 rows of one sequence and head, a block 64; columns pass by in tiles of shared memory.
+//
+// Options: D, the width of a head.
+//
+// Fragments of mma.m16n8k16, for lane = 4 g + t: an A (16 x 16) has rows g and g + 8, columns 2t, 2t + 1 and those + 8;
+// a B (16 x 8) has rows 2t, 2t + 1 and those + 8, column g; an accumulator (16 x 8) has rows g and g + 8, columns 2t,
+// 2t + 1. So the accumulators of two neighbouring tiles of 8 columns are the A of the next matmul.
 
-/// After FlashAttention-2 (Dao, 2023): scores live in registers, tile by tile, and no sequence is padded. A warp has 16
-/// rows of one sequence and head, a block 64; columns pass by in tiles of shared memory. D is a head's width.
-///
-/// Fragments of mma.m16n8k16, for lane = 4 g + t: an A (16 x 16) has rows g and g + 8, columns 2t, 2t + 1 and those +
-/// 8; a B (16 x 8) has rows 2t, 2t + 1 and those + 8, column g; a sum (16 x 8) has rows g and g + 8, columns 2t, 2t
-/// + 1. So the sums of two neighbouring tiles of 8 columns are the A of the next product.
-inline constexpr const char* kGpuAttentionSource = R"(
-#define ROWS 64
+#define ROWS kAttentionRows
 #define QUERIES 32
 #define KEYS 32
 #define STRIDE (D + 8)
@@ -20,9 +21,10 @@ struct Sequence {
   u64 mask_key, mask_group;
 };
 __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 // 2^x; scores are kept in units of log2.
 __device__ inline float power_of_two(float x) {
@@ -31,8 +33,6 @@ __device__ inline float power_of_two(float x) {
   return y;
 }
 #define LOG2E 1.4426950408889634f
-__device__ inline float low_of(u32 both) { return __uint_as_float(both << 16); }
-__device__ inline float high_of(u32 both) { return __uint_as_float(both & 0xFFFF0000u); }
 // Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
 __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 first, u32 count) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -47,8 +47,8 @@ __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 fir
     }
   }
 }
-// Rows [first, first + N) of a matrix on their way into shared memory; beyond `count` they are 0. Fetched before they are
-// needed, so that a tile arrives while another is worked on.
+// Rows [first, first + N) of a matrix on their way into shared memory; beyond `count` they are 0. Fetched early, so
+// that a tile arrives while another is in use.
 template <u32 N>
 struct Tile {
   uint4 parts[N * (D / 8) / 128 + (N * (D / 8) % 128 != 0)];
@@ -69,14 +69,16 @@ struct Tile {
     }
   }
 };
-// The B fragments of two neighbouring 8 x 8 tiles, of a matrix whose rows are columns of B; or (turned) are rows of B.
+// The B fragments of two neighbouring 8 x 8 tiles of a matrix whose rows are columns of B, or (transposed) rows of B.
 __device__ inline void load_pair(u32* b, const u16* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"((u32)__cvta_generic_to_shared(from)));
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"((u32)__cvta_generic_to_shared(from)));
 }
-__device__ inline void load_turned_pair(u32* b, const u16* from) {
+__device__ inline void load_transposed_pair(u32* b, const u16* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"((u32)__cvta_generic_to_shared(from)));
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"((u32)__cvta_generic_to_shared(from)));
 }
 // 16 rows of a tile as A fragments.
 __device__ inline void load_rows(u32 (*a)[4], const u16 (*tile)[STRIDE]) {
@@ -84,21 +86,26 @@ __device__ inline void load_rows(u32 (*a)[4], const u16 (*tile)[STRIDE]) {
 #pragma unroll
   for (u32 i = 0; i < D / 16; ++i) load_pair(a[i], &tile[lane % 16][i * 16 + lane / 16 * 8]);
 }
-// Rows [first, first + N) of a matrix into shared memory, while others are worked on; beyond `count` they are 0.
+// Copies rows [first, first + N) of a matrix into shared memory asynchronously; beyond `count` they are 0.
 template <u32 N>
 __device__ inline void copy_rows(u16 (*tile)[STRIDE], const bf16* x, u64 stride, u32 first, u32 count) {
 #pragma unroll
   for (u32 i = threadIdx.x; i < N * (D / 8); i += 128) {
     u32 row = i / (D / 8), part = i % (D / 8), bytes = first + row < count ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"((u32)__cvta_generic_to_shared(&tile[row][part * 8])),
-                 "l"(x + (u64)(bytes > 0 ? first + row : 0) * stride + part * 8), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((u32)__cvta_generic_to_shared(&tile[row][part * 8])),
+                   "l"(x + (u64)(bytes > 0 ? first + row : 0) * stride + part * 8), "r"(bytes)
+                 : "memory");
   }
 }
 __device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-// Until all but the last so many groups of copies are there.
+// Waits until all but the last LEFT groups of copies have arrived.
 template <u32 LEFT>
-__device__ inline void await_copies() { asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory"); }
-// s [N / 8][4] = rows (A fragments) times the tile's rows.
+__device__ inline void await_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+// s [N / 8][4] = rows (A fragments) times the rows of the tile.
 template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
   u32 lane = threadIdx.x % 32;
@@ -126,7 +133,7 @@ __device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const u1
 #pragma unroll
     for (u32 n = 0; n < D / 8; n += 2) {
       u32 b[4];
-      load_turned_pair(b, &tile[i * 16 + lane % 16][(n + lane / 16) * 8]);
+      load_transposed_pair(b, &tile[i * 16 + lane % 16][(n + lane / 16) * 8]);
       mma(sum[n], a, b[0], b[1]);
       mma(sum[n + 1], a, b[2], b[3]);
     }
@@ -145,7 +152,7 @@ __device__ inline void store_rows(bf16* x, u64 stride, const float (*sum)[4], u3
     for (u32 n = 0; n < D / 8; ++n) to[4 * n] = pair(sum[n][2 * half] * factor, sum[n][2 * half + 1] * factor);
   }
 }
-// Rows of one head become 0.
+// Zeroes rows of one head.
 __device__ inline void clear_rows(bf16* x, u64 stride, u32 rows) {
   for (u32 i = threadIdx.x; i < rows * (D / 8); i += 128)
     *(uint4*)(x + (u64)(i / (D / 8)) * stride + i % (D / 8) * 8) = make_uint4(0, 0, 0, 0);
@@ -158,10 +165,9 @@ __device__ inline float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
-// places [7, N]: of a sequence its client, its number there, the rows of its first query and key, and their counts; then
-// all sequences, the longest first: those that take longest begin first.
-__device__ inline Sequence sequence_of(const long long* places, u64 q_rows, u64 k_rows, const long long* seeds, u64 call,
-                                       u32 heads, u32 threshold) {
+__device__ inline Sequence sequence_of(const AttentionShape& shape, const MaskArgs& mask) {
+  const i64* places = shape.places;
+  u32 heads = shape.heads;
   u32 all = gridDim.x / heads, n = (u32)places[6 * all + blockIdx.x / heads];
   Sequence s;
   s.head = blockIdx.x % heads;
@@ -169,17 +175,17 @@ __device__ inline Sequence sequence_of(const long long* places, u64 q_rows, u64 
   s.k_row = places[3 * all + n];
   s.q_count = (u32)places[4 * all + n];
   s.k_count = (u32)places[5 * all + n];
-  s.q_tail = (u32)((n + 1 < all ? places[2 * all + n + 1] : q_rows) - s.q_row) - s.q_count;
-  s.k_tail = (u32)((n + 1 < all ? places[3 * all + n + 1] : k_rows) - s.k_row) - s.k_count;
-  s.mask_key = threshold > 0 ? key_of(seeds, (u32)places[n], call) : 0;
+  s.q_tail = (u32)((n + 1 < all ? places[2 * all + n + 1] : shape.q_rows) - s.q_row) - s.q_count;
+  s.k_tail = (u32)((n + 1 < all ? places[3 * all + n + 1] : shape.k_rows) - s.k_row) - s.k_count;
+  s.mask_key = mask_key(mask, (u32)places[n]);
   s.mask_group = (((u64)places[all + n] * heads + s.head) << 32) / 4;
   return s;
 }
 __device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
   return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
 }
-// The bits of rows first + g and first + g + 8 for this lane's two columns, 16 each. Two neighbouring lanes need halves of
-// the same hashes: each makes that of one row.
+// The mask bits of rows first + g and first + g + 8 for this lane's two columns, 16 each. Two neighbouring lanes need
+// halves of the same hashes: each computes the hash of one row.
 __device__ inline void row_bits(u32* bits, const Sequence& s, u32 first, u32 key) {
   u32 odd = threadIdx.x % 2, row = first + threadIdx.x % 32 / 4 + 8 * odd;
   u64 both = mask_bits(s, row, key);
@@ -188,7 +194,7 @@ __device__ inline void row_bits(u32* bits, const Sequence& s, u32 first, u32 key
   bits[0] = odd ? other : mine;
   bits[1] = odd ? mine : other;
 }
-// Which of the warp's 16 keys a query, one a lane, keeps: a bit each.
+// Which of the warp's 16 keys each lane's query keeps: one bit per key.
 __device__ inline u32 key_bits(const Sequence& s, u32 query, u32 first, u32 threshold) {
   u32 result = 0;
 #pragma unroll
@@ -204,19 +210,18 @@ __device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
   return query < s.q_count && key < s.k_count && (!causal || key <= query);
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
-attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, bf16* out, float* logs,
-                  const long long* places, u64 q_rows, u64 k_rows, const long long* seeds, u64 call, u32 heads,
-                  u32 causal, float scale, u32 threshold, float keep) {
-  Sequence at = sequence_of(places, q_rows, k_rows, seeds, call, heads, threshold);
+extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(AttentionForwardArgs args) {
+  Sequence at = sequence_of(args.shape, args.mask);
+  u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
+  float scale = args.shape.scale, keep = args.mask.scale;
   u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   if (begin >= at.q_count) return;
   __shared__ __align__(16) u16 key_tile[KEYS][STRIDE], value_tile[KEYS][STRIDE];
-  q += at.q_row * q_stride + at.head * D;
-  k += at.k_row * k_stride + at.head * D;
-  v += at.k_row * k_stride + at.head * D;
-  u64 width = (u64)heads * D;
-  out += at.q_row * width + at.head * D;
+  u64 width = (u64)heads * D, q_stride = args.q_stride, k_stride = args.k_stride;
+  const bf16* q = (const bf16*)args.q + at.q_row * q_stride + at.head * D;
+  const bf16* k = (const bf16*)args.k + at.k_row * k_stride + at.head * D;
+  const bf16* v = (const bf16*)args.v + at.k_row * k_stride + at.head * D;
+  bf16* out = (bf16*)args.out + at.q_row * width + at.head * D;
   if (begin == 0) clear_rows(out + at.q_count * width, width, at.q_tail);
   u32 a[D / 16][4];
   load_rows(a, q, q_stride, first, at.q_count);
@@ -280,12 +285,14 @@ attention_forward(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
     u32 row = first + g + 8 * half;
-    if (row < at.q_count) logs[(at.q_row + row) * heads + at.head] = top[half] * unit + __log2f(total[half]);
+    if (row < at.q_count) {
+      args.logs[(at.q_row + row) * heads + at.head] = top[half] * unit + __log2f(total[half]);
+    }
   }
 }
 
-// The part of the queries' gradient that comes from 64 keys: ds [keys][queries] turned, times the keys. A warp takes 16 of
-// 32 queries and half of the columns, always the same ones, so that nobody else touches its sums.
+// The part of the queries' gradient that comes from 64 keys: ds [keys][queries] transposed, times the keys. A warp
+// takes 16 of 32 queries and half of the columns, always the same ones, so no other warp touches its sums.
 __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*keys)[STRIDE], float* sums, bf16* dq,
                                       u64 sum_stride, u64 dq_stride, u32 column, u32 q_count, bool first, bool last,
                                       float scale) {
@@ -306,7 +313,7 @@ __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*
 #pragma unroll
   for (u32 i = 0; i < ROWS / 16; ++i) {
     u32 a[4];
-    load_turned_pair(a, &ds[i * 16 + lane / 16 * 8 + lane % 8][query + lane / 8 % 2 * 8]);
+    load_transposed_pair(a, &ds[i * 16 + lane / 16 * 8 + lane % 8][query + lane / 8 % 2 * 8]);
 #pragma unroll
     for (u32 n = 0; n < D / 16; ++n) {
       u32 b0, b1, from = (u32)__cvta_generic_to_shared(&keys[i * 16 + lane % 16][begin + n * 8]);
@@ -331,15 +338,12 @@ __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*
   }
 }
 
-// A block takes a whole sequence and head, 64 keys at a time, past which the queries go in tiles of 32. `products` (of a
-// query's output and its gradient) and `sums` (of gradients of queries, as long as there are more keys) are its own
-// memory in between.
-extern "C" __global__ void __launch_bounds__(128, 3)
-attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u64 k_stride, const bf16* out,
-                   const bf16* dout, const float* logs, float* products, float* sums, bf16* dq, u64 dq_stride, bf16* dk,
-                   bf16* dv, u64 dk_stride, const long long* places, u64 q_rows, u64 k_rows, const long long* seeds,
-                   u64 call, u32 heads, u32 causal, float scale, u32 threshold, float keep) {
-  Sequence at = sequence_of(places, q_rows, k_rows, seeds, call, heads, threshold);
+// A block takes a whole sequence and head, 64 keys at a time, past which the queries go in tiles of 32. It keeps the
+// dot products of a query's output and its gradient, and the partial gradients of queries, in global memory of its own.
+extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(AttentionGradientArgs args) {
+  Sequence at = sequence_of(args.shape, args.mask);
+  u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
+  float scale = args.shape.scale, keep = args.mask.scale;
   u32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   __shared__ __align__(16) u16 key_tile[ROWS][STRIDE], value_tile[ROWS][STRIDE];
   __shared__ __align__(16) u16 query_tile[2][QUERIES][STRIDE], dout_tile[2][QUERIES][STRIDE];
@@ -348,16 +352,18 @@ attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u6
   u64 width = (u64)heads * D, place = at.q_row * width + at.head * D, number = at.q_row * heads + at.head;
   float unit = scale * LOG2E;
   if (threshold == 0) keep = 1;
-  q += at.q_row * q_stride + at.head * D;
-  k += at.k_row * k_stride + at.head * D;
-  v += at.k_row * k_stride + at.head * D;
-  out += place, dout += place, sums += place, logs += number, products += number;
-  dq += at.q_row * dq_stride + at.head * D;
-  dk += at.k_row * dk_stride + at.head * D;
-  dv += at.k_row * dk_stride + at.head * D;
-  clear_rows(dq + at.q_count * dq_stride, dq_stride, at.q_tail);
-  clear_rows(dk + at.k_count * dk_stride, dk_stride, at.k_tail);
-  clear_rows(dv + at.k_count * dk_stride, dk_stride, at.k_tail);
+  const bf16* q = (const bf16*)args.q + at.q_row * args.q_stride + at.head * D;
+  const bf16* k = (const bf16*)args.k + at.k_row * args.k_stride + at.head * D;
+  const bf16* v = (const bf16*)args.v + at.k_row * args.k_stride + at.head * D;
+  const bf16 *out = (const bf16*)args.out + place, *dout = (const bf16*)args.dout + place;
+  const float* logs = args.logs + number;
+  float *sums = args.sums + place, *products = args.products + number;
+  bf16* dq = (bf16*)args.dq + at.q_row * args.dq_stride + at.head * D;
+  bf16* dk = (bf16*)args.dk + at.k_row * args.dk_stride + at.head * D;
+  bf16* dv = (bf16*)args.dv + at.k_row * args.dk_stride + at.head * D;
+  clear_rows(dq + at.q_count * args.dq_stride, args.dq_stride, at.q_tail);
+  clear_rows(dk + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
+  clear_rows(dv + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
   // A query's product is the sum of four neighbouring lanes.
   for (u32 row = threadIdx.x / 4; row < (at.q_count + 31) / 32 * 32; row += 32) {
     float product = 0;
@@ -373,23 +379,23 @@ attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u6
   for (u32 begin = 0; begin < at.k_count; begin += ROWS) {
     u32 first = begin + warp * 16, start = causal ? begin : 0, now = 0;
     __syncthreads();
-    copy_rows<ROWS>(key_tile, k, k_stride, begin, at.k_count);
-    copy_rows<ROWS>(value_tile, v, k_stride, begin, at.k_count);
-    copy_rows<QUERIES>(query_tile[0], q, q_stride, start, at.q_count);
+    copy_rows<ROWS>(key_tile, k, args.k_stride, begin, at.k_count);
+    copy_rows<ROWS>(value_tile, v, args.k_stride, begin, at.k_count);
+    copy_rows<QUERIES>(query_tile[0], q, args.q_stride, start, at.q_count);
     copy_rows<QUERIES>(dout_tile[0], dout, width, start, at.q_count);
     end_of_copies();
     float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
     for (u32 column = start; column < at.q_count; column += QUERIES, now ^= 1) {
-      // Everybody is done with the other tiles since the sync after ds.
+      // All warps finished with the other tiles at the barrier after ds.
       if (column + QUERIES < at.q_count) {
-        copy_rows<QUERIES>(query_tile[now ^ 1], q, q_stride, column + QUERIES, at.q_count);
+        copy_rows<QUERIES>(query_tile[now ^ 1], q, args.q_stride, column + QUERIES, at.q_count);
         copy_rows<QUERIES>(dout_tile[now ^ 1], dout, width, column + QUERIES, at.q_count);
       }
       end_of_copies();
-      if (threadIdx.x < QUERIES) {  // a query that is not there has no weights
+      if (threadIdx.x < QUERIES) {  // a query beyond the end has no weights
         u32 query = column + threadIdx.x;
-        of_query[threadIdx.x] = query < at.q_count ? make_float2(logs[query * heads], products[query * heads])
-                                                   : make_float2(3e38f, 0);
+        of_query[threadIdx.x] =
+            query < at.q_count ? make_float2(logs[query * heads], products[query * heads]) : make_float2(3e38f, 0);
       }
       u32 mask = threshold > 0 ? key_bits(at, column + threadIdx.x % 32, first, threshold) : 0xFFFF;
       await_copies<1>();
@@ -408,7 +414,7 @@ attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u6
           float2 query = of_query[place];
 #pragma unroll
           for (u32 e = odd; e < 4; e += 2) {
-            // At most 1: keys that are not there have scores of 0.
+            // At most 1: keys beyond the end have scores of 0.
             float weight = power_of_two(fminf(s[n][e] * unit - query.x, 0));
             if (causal && first + g + 4 * (e - odd) > column + place) weight = 0;
             float factor = kept_keys >> 4 * (e - odd) & 1 ? keep : 0;
@@ -424,12 +430,9 @@ attention_gradient(const bf16* q, u64 q_stride, const bf16* k, const bf16* v, u6
       accumulate<QUERIES>(key_sum, s, query_tile[now]);
       __syncthreads();
       bool last = begin + ROWS >= at.k_count || (causal && begin + ROWS > column);
-      query_gradient(ds_tile, key_tile, sums, dq, width, dq_stride, column, at.q_count, begin == 0, last, scale);
+      query_gradient(ds_tile, key_tile, sums, dq, width, args.dq_stride, column, at.q_count, begin == 0, last, scale);
     }
-    store_rows(dk, dk_stride, key_sum, first, at.k_count, scale, scale);
-    store_rows(dv, dk_stride, value_sum, first, at.k_count, 1, 1);
+    store_rows(dk, args.dk_stride, key_sum, first, at.k_count, scale, scale);
+    store_rows(dv, args.dk_stride, value_sum, first, at.k_count, 1, 1);
   }
 }
-)";
-
-}  // namespace chorus

@@ -1,4 +1,4 @@
-#include "application/models/ops/packed_attention.h"
+#include "application/models/ops/attention_cpu.h"
 
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
@@ -7,7 +7,7 @@
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/row_kernels.h"
 #include "core/base/error.h"
-#include "core/device/kernels.h"
+#include "core/device/backend.h"
 
 namespace chorus {
 namespace {
@@ -17,7 +17,7 @@ struct Place {
   std::int64_t client, sequence;
   std::int64_t query, queries;  // first row in C * Tq, and how many
   std::int64_t key, keys;
-  std::int64_t weights;  // of head 0; head h follows h * queries * keys later
+  std::int64_t weights;  // offset for head 0; head h is h * queries * keys further
 };
 
 struct Shape {
@@ -49,8 +49,7 @@ Shape shape_of(const Packing& queries, const Packing& keys, const AttentionSpec&
   return shape;
 }
 
-// Calls work(place, head, scratch) for each sequence and head; `scratch` has twice as many floats as weights, and
-// three.
+// Calls work(place, head, scratch) for each sequence and head; `scratch` has 2 * queries * keys + 3 floats.
 template <typename Work>
 void for_each_head(const Shape& shape, const Work& work) {
   std::int64_t most = 0;
@@ -73,7 +72,7 @@ void fill_head(const Dropout::Site& site, const Place& place, const Shape& shape
   fill_masks(row(0), place.queries, row(1).start - row(0).start, place.keys, mask);
 }
 
-// Rows of no sequence become 0.
+// Zeroes the rows of no sequence.
 void clear_tails(const at::Tensor& packed, const Packing& packing) {
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t used = 0;
@@ -206,19 +205,19 @@ class PackedSelfAttention : public torch::autograd::Function<PackedSelfAttention
 
 }  // namespace
 
-bool packed_attention_can(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
-  return MatrixProduct::possible() && fast_kernels() && q.is_cpu() && q.scalar_type() == at::kFloat &&
-         !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined();
+bool attention_cpu_fits(const at::Tensor& q, const Packing& keys, const AttentionSpec& spec) {
+  return MatrixProduct::possible() && is_float(q) && !spec.bias.defined() && !spec.prefix_keys.defined() &&
+         !keys.visible().defined();
 }
 
-at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
-                            const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
+at::Tensor attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                         const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
   const auto call = c10::make_intrusive<HeldCall>(Call{queries, keys, spec, site});
   return PackedAttention::apply(q.contiguous(), k.contiguous(), v.contiguous(), call);
 }
 
-at::Tensor packed_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
-                                 const Dropout::Site& site) {
+at::Tensor self_attention_cpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                              const Dropout::Site& site) {
   return PackedSelfAttention::apply(qkv.contiguous(),
                                     c10::make_intrusive<HeldCall>(Call{packing, packing, spec, site}));
 }

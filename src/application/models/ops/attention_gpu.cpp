@@ -1,80 +1,49 @@
-#include "application/models/ops/gpu_attention.h"
+#include "application/models/ops/attention_gpu.h"
 
-#include <fmt/format.h>
 #include <torch/autograd.h>
 
 #include <limits>
-#include <map>
-#include <mutex>
 
 #include "application/models/ops/attending.h"
-#include "application/models/ops/gpu_attention_source.h"
-#include "application/models/ops/gpu_source.h"
-#include "core/base/error.h"
-#include "core/device/gpu_kernel.h"
+#include "application/models/ops/attention_args.h"
+#include "application/models/ops/gpu_arguments.h"
 
 namespace chorus {
+namespace kernels {
+extern const KernelSource attention_gpu;
+}
+
 namespace {
 
-constexpr std::int64_t kRows = 64;  // ROWS
+const KernelFamily kAttentionKernels{kernels::attention_gpu, {{"D", {"16", "32", "48", "64"}}}};
+const GpuKernel<AttentionForwardArgs> kAttentionForward{kAttentionKernels, "attention_forward"};
+const GpuKernel<AttentionGradientArgs> kAttentionGradient{kAttentionKernels, "attention_gradient"};
+
+constexpr int kAttentionThreads = 128;
 
 struct GpuAttentionCall {
-  std::int64_t heads = 1, longest_query = 0, longest_key = 0;
+  std::int64_t heads = 1, longest_query = 0;
   bool causal = false;
   double scale = 1;
   at::Tensor places;  // Packing::places
   Dropout::Site site = {};
 
-  // From a forward pass to its backward pass, but for the places.
+  // From the forward pass to the backward pass, except the places.
   void save(torch::autograd::AutogradContext& context) const {
     site.save(context);
     context.saved_data["heads"] = heads;
     context.saved_data["longest query"] = longest_query;
-    context.saved_data["longest key"] = longest_key;
     context.saved_data["causal"] = causal;
     context.saved_data["scale"] = scale;
   }
   static GpuAttentionCall saved(torch::autograd::AutogradContext& context, const at::Tensor& places) {
     return {.heads = context.saved_data["heads"].toInt(),
             .longest_query = context.saved_data["longest query"].toInt(),
-            .longest_key = context.saved_data["longest key"].toInt(),
             .causal = context.saved_data["causal"].toBool(),
             .scale = context.saved_data["scale"].toDouble(),
             .places = places,
             .site = Dropout::Site::saved(context)};
   }
-};
-constexpr int kWarps = 4;
-
-struct Kernels {
-  explicit Kernels(const std::string& source)
-      : forward("attention_forward", source), gradient("attention_gradient", source) {}
-  GpuKernel forward, gradient;
-};
-
-// Of heads so wide.
-const Kernels& kernels_for(std::int64_t width) {
-  static std::mutex mutex;
-  static std::map<std::int64_t, Kernels> known;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(width);
-  if (found != known.end()) return found->second;
-  const std::string source = fmt::format("{}#define D {}\n{}", kGpuPrelude, width, kGpuAttentionSource);
-  return known.try_emplace(width, source).first->second;
-}
-
-// What both kernels end with.
-struct Rest {
-  explicit Rest(const GpuAttentionCall& call)
-      : places(call.places.data_ptr<std::int64_t>()),
-        seeds(call.site.threshold == 0 ? nullptr : call.site.seeds.data_ptr<std::int64_t>()),
-        heads(static_cast<unsigned>(call.heads)),
-        causal(call.causal ? 1U : 0U),
-        threshold(static_cast<unsigned>(call.site.threshold)),
-        scale(static_cast<float>(call.scale)) {}
-  const std::int64_t *places, *seeds;
-  unsigned heads, causal, threshold;
-  float scale;
 };
 
 // Rows of one matrix: a contiguous tensor, or the columns of one.
@@ -85,20 +54,36 @@ bool rows_fit(const at::Tensor& x) {
 std::int64_t row_count(const at::Tensor& x) { return x.size(0) * x.size(1); }
 at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(); }
 
-// What belongs to no sequence is 0 in `out`.
+// Tokens of no sequence are 0 in `out`.
 struct Attended {
   at::Tensor out, logs;
 };
 
+AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k, const GpuAttentionCall& call) {
+  return {.places = call.places.data_ptr<std::int64_t>(),
+          .q_rows = row_count(q),
+          .k_rows = row_count(k),
+          .heads = static_cast<u32>(call.heads),
+          .causal = call.causal ? 1U : 0U,
+          .scale = static_cast<float>(call.scale)};
+}
+
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
   Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
                   torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat))};
-  const Rest rest(call);
-  const GpuKernel::Grid grid{call.places.size(1) * call.heads, 32 * kWarps, (call.longest_query + kRows - 1) / kRows};
-  kernels_for(q.size(2) / call.heads)
-      .forward.launch(grid, q.data_ptr(), q.stride(1), k.data_ptr(), v.data_ptr(), k.stride(1), result.out.data_ptr(),
-                      result.logs.data_ptr<float>(), rest.places, row_count(q), row_count(k), rest.seeds,
-                      call.site.call, rest.heads, rest.causal, rest.scale, rest.threshold, call.site.scale);
+  kAttentionForward.launch({.blocks = call.places.size(1) * call.heads,
+                            .threads = kAttentionThreads,
+                            .rows = (call.longest_query + kAttentionRows - 1) / kAttentionRows},
+                           {.q = q.data_ptr(),
+                            .k = k.data_ptr(),
+                            .v = v.data_ptr(),
+                            .q_stride = q.stride(1),
+                            .k_stride = k.stride(1),
+                            .out = result.out.data_ptr(),
+                            .logs = result.logs.data_ptr<float>(),
+                            .shape = attention_shape(q, k, call),
+                            .mask = mask_args(call.site)},
+                           {q.size(2) / call.heads});
   return result;
 }
 
@@ -108,14 +93,25 @@ void attend_gradient(const at::Tensor& gradient, const Attending& in, const Atte
   const at::Tensor dout = gradient.to(forward.out.scalar_type()).contiguous();
   const at::Tensor products = torch::empty_like(forward.logs);
   const at::Tensor sums = torch::empty(dout.sizes(), dout.options().dtype(at::kFloat));
-  const Rest rest(call);
-  kernels_for(in.q.size(2) / call.heads)
-      .gradient.launch({call.places.size(1) * call.heads, 32 * kWarps}, in.q.data_ptr(), in.q.stride(1),
-                       in.k.data_ptr(), in.v.data_ptr(), in.k.stride(1), forward.out.data_ptr(), dout.data_ptr(),
-                       forward.logs.data_ptr<float>(), products.data_ptr<float>(), sums.data_ptr<float>(),
-                       to.q.data_ptr(), to.q.stride(1), to.k.data_ptr(), to.v.data_ptr(), to.k.stride(1), rest.places,
-                       row_count(in.q), row_count(in.k), rest.seeds, call.site.call, rest.heads, rest.causal,
-                       rest.scale, rest.threshold, call.site.scale);
+  kAttentionGradient.launch({.blocks = call.places.size(1) * call.heads, .threads = kAttentionThreads},
+                            {.q = in.q.data_ptr(),
+                             .k = in.k.data_ptr(),
+                             .v = in.v.data_ptr(),
+                             .q_stride = in.q.stride(1),
+                             .k_stride = in.k.stride(1),
+                             .out = forward.out.data_ptr(),
+                             .dout = dout.data_ptr(),
+                             .logs = forward.logs.data_ptr<float>(),
+                             .products = products.data_ptr<float>(),
+                             .sums = sums.data_ptr<float>(),
+                             .dq = to.q.data_ptr(),
+                             .dk = to.k.data_ptr(),
+                             .dv = to.v.data_ptr(),
+                             .dq_stride = to.q.stride(1),
+                             .dk_stride = to.k.stride(1),
+                             .shape = attention_shape(in.q, in.k, call),
+                             .mask = mask_args(call.site)},
+                            {in.q.size(2) / call.heads});
 }
 
 class GpuAttention : public torch::autograd::Function<GpuAttention> {
@@ -167,7 +163,6 @@ GpuAttentionCall call_of(const Packing& queries, const Packing& keys, const Atte
                          const Dropout::Site& site) {
   return {.heads = spec.heads,
           .longest_query = queries.longest(),
-          .longest_key = keys.longest(),
           .causal = spec.causal,
           .scale = spec.scale,
           .places = Packing::places(queries, keys),
@@ -176,18 +171,18 @@ GpuAttentionCall call_of(const Packing& queries, const Packing& keys, const Atte
 
 }  // namespace
 
-bool gpu_attention_can(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec) {
-  return GpuKernel::works_on(q) && q.scalar_type() == at::kBFloat16 && width % 16 == 0 && width <= 64 &&
-         !spec.bias.defined() && !spec.prefix_keys.defined() && !keys.visible().defined() &&
-         keys.longest() < (1 << 14) && keys.total_sequences() * spec.heads < std::numeric_limits<std::int32_t>::max();
+bool attention_gpu_fits(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec) {
+  return q.scalar_type() == at::kBFloat16 && width % 16 == 0 && width <= 64 && !spec.bias.defined() &&
+         !spec.prefix_keys.defined() && !keys.visible().defined() && keys.longest() < (1 << 14) &&
+         keys.total_sequences() * spec.heads < std::numeric_limits<std::int32_t>::max();
 }
 
-at::Tensor gpu_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+at::Tensor attention_gpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                          const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site) {
   return GpuAttention::apply(q, k, v, call_of(queries, keys, spec, site));
 }
 
-at::Tensor gpu_self_attention(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+at::Tensor self_attention_gpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
                               const Dropout::Site& site) {
   return GpuSelfAttention::apply(qkv.contiguous(), call_of(packing, packing, spec, site));
 }

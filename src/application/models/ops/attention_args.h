@@ -1,0 +1,42 @@
+#pragma once
+
+#include "application/models/ops/dropout_args.h"
+
+namespace chorus {
+
+/// Rows of queries that one block of the forward kernel takes.
+inline constexpr u32 kAttentionRows = 64;
+
+/// The sequences. places [7, N] (Packing::places): of each sequence its client, its number there, the rows of its first
+/// query and key, and their counts; then all sequences, the longest first, so that long ones start early.
+struct AttentionShape {
+  const i64* places;
+  i64 q_rows, k_rows;  ///< of all clients
+  u32 heads, causal;
+  float scale;
+};
+
+/// Tensors of bfloat16 rows; a stride is between two rows. logs: log2 of each query's sum of exponentials, per head.
+struct AttentionForwardArgs {
+  const void *q, *k, *v;
+  i64 q_stride, k_stride;
+  void* out;
+  float* logs;
+  AttentionShape shape;
+  MaskArgs mask;
+};
+
+struct AttentionGradientArgs {
+  const void *q, *k, *v;
+  i64 q_stride, k_stride;
+  const void *out, *dout;
+  const float* logs;
+  float* products;  ///< scratch, like logs
+  float* sums;      ///< scratch, like out in float32
+  void *dq, *dk, *dv;
+  i64 dq_stride, dk_stride;
+  AttentionShape shape;
+  MaskArgs mask;
+};
+
+}  // namespace chorus

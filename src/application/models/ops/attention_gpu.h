@@ -1,0 +1,20 @@
+#pragma once
+
+#include "application/models/ops/attention.h"
+
+namespace chorus {
+
+/// Attention within packed sequences on a GPU, in bfloat16 with float32 sums and without padding; the same masks as
+/// everywhere.
+
+/// Whether the kernels take this call, with queries like `q` and heads of this width.
+bool attention_gpu_fits(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec);
+
+at::Tensor attention_gpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
+                         const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site);
+
+/// The same with queries, keys and values side by side, qkv [C, T, 3 H]; so their gradient is one tensor, too.
+at::Tensor self_attention_gpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
+                              const Dropout::Site& site);
+
+}  // namespace chorus

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <torch/types.h>
+
+namespace chorus {
+
+/// Biases and GELU on a GPU, for x [C, T, H] and a bias [H], [C, H] or undefined.
+
+/// Whether the kernels take such rows.
+bool bias_gpu_fits(const at::Tensor& x);
+
+/// x += bias, in place.
+void add_bias_gpu(const at::Tensor& x, const at::Tensor& bias);
+/// gelu(x + bias).
+at::Tensor bias_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
+/// The gradient of x; that of the bias [C, H] is added to `bias_gradient` where it is defined.
+at::Tensor bias_gelu_gradient_gpu(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh,
+                                  const at::Tensor& bias_gradient);
+
+}  // namespace chorus

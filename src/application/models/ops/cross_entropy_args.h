@@ -1,0 +1,37 @@
+#pragma once
+
+#include "core/device/kernel_types.h"
+
+namespace chorus {
+
+/// The cross entropy of each row of logits [rows, width] with its label, 0 where that is `ignored`; and the logarithm
+/// of the row's sum of exponentials.
+struct RowLossesArgs {
+  const void* logits;
+  const i64* labels;
+  float *logs, *losses;
+  i64 ignored;
+  u32 width;
+};
+
+/// Their mean over each client's rows whose labels count, and how many do (at least 1).
+struct MeanLossesArgs {
+  const float* losses;
+  const i64* labels;
+  float *loss, *counts;  ///< [C]
+  i64 ignored;
+  u32 rows;  ///< of a client
+};
+
+/// The gradient of the logits from that of the means.
+struct LossGradientArgs {
+  const float* gradient;  ///< [C]
+  const void* logits;
+  const i64* labels;
+  const float *logs, *counts;
+  void* dlogits;
+  i64 ignored;
+  u32 rows, width;
+};
+
+}  // namespace chorus

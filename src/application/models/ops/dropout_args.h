@@ -1,0 +1,32 @@
+#pragma once
+
+#include "core/device/kernel_types.h"
+
+namespace chorus {
+
+/// The dropout masks of one site of the network (dropout.h). Nothing is dropped where the threshold is 0.
+struct MaskArgs {
+  const i64* seeds;  ///< one per client
+  u64 call;
+  u32 threshold;
+  float scale;
+};
+
+/// y = x * mask for x [C, rows, width]; `total` groups of four neighbours.
+struct MaskHiddenArgs {
+  const void* x;
+  void* y;
+  MaskArgs mask;
+  u32 rows, width, total;
+};
+
+/// The same for attention weights x [N, heads, queries, width].
+struct MaskWeightsArgs {
+  const void* x;
+  void* y;
+  MaskArgs mask;
+  const i64 *client_of, *sequence_of;  ///< [N]
+  u32 heads, queries, width, total;
+};
+
+}  // namespace chorus

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+
+#include "application/models/ops/dropout.h"
+
+namespace chorus {
+
+/// On a GPU: norm((f + f_bias) * mask + x) with weight and bias [H] or [C, H]. Activations are float32 or bfloat16.
+struct NormInputGpu {
+  at::Tensor f;
+  at::Tensor f_bias;  ///< [H] or [C, H], or undefined
+  at::Tensor x;       ///< undefined: f alone
+  at::Tensor weight, bias;
+  Dropout::Site site = {};
+  double epsilon = 0;
+};
+struct NormGpu {
+  at::Tensor y, normal;  ///< [C, T, H]
+  at::Tensor inverse;    ///< [C * T] float32
+};
+/// Whether the kernels take rows like these.
+bool norm_gpu_fits(const at::Tensor& f);
+NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type);
+
+struct NormGradientGpu {
+  at::Tensor df, dx;
+  at::Tensor sums;  ///< [3, C, blocks, H]: of weight, bias and f_bias; undefined if not wanted
+};
+/// The types of the wanted gradients; without a type, one is not computed.
+struct NormWishGpu {
+  std::optional<at::ScalarType> f, x;
+  bool sums = false;
+};
+NormGradientGpu residual_norm_gradient_gpu(const at::Tensor& dy, const NormGpu& forward, const at::Tensor& weight,
+                                           const Dropout::Site& site, const NormWishGpu& wish);
+
+}  // namespace chorus

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "application/models/ops/dropout_args.h"
+
+namespace chorus {
+
+/// The sequences whose attention scores [N, heads, queries, width] are normalised, padded; each row of scores is a
+/// query's. All of [N].
+struct SoftmaxShape {
+  const i64 *client_of, *sequence_of, *queries_of, *keys_of;
+  u32 heads, queries, width;
+  u32 rows;  ///< N * heads * queries
+  u32 causal;
+  float scale;
+};
+
+/// weights = softmax(scale * scores) over the keys a query sees, 0 beyond them; masked = weights * mask, written only
+/// where something is dropped.
+struct SoftmaxArgs {
+  const void* scores;
+  void *weights, *masked;
+  SoftmaxShape shape;
+  MaskArgs mask;
+};
+
+/// The gradient of the scores from that of `masked`.
+struct SoftmaxGradientArgs {
+  const void *dmasked, *weights;
+  void* dscores;
+  SoftmaxShape shape;
+  MaskArgs mask;
+};
+
+}  // namespace chorus

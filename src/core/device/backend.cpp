@@ -1,0 +1,27 @@
+#include "core/device/backend.h"
+
+#include "core/device/kernels.h"
+
+namespace chorus {
+namespace {
+
+#ifdef CHORUS_HAS_CUDA
+constexpr bool kHasCuda = true;
+#else
+constexpr bool kHasCuda = false;
+#endif
+
+}  // namespace
+
+Backend backend_for(const at::Tensor& x, Supported supported) {
+  if (!fast_kernels()) return Backend::kReference;
+  if (supported.cpu && x.is_cpu()) return Backend::kCpu;
+  if (kHasCuda && supported.gpu && x.is_cuda()) return Backend::kGpu;
+  return Backend::kReference;
+}
+
+bool is_float(const at::Tensor& x) { return x.scalar_type() == at::kFloat; }
+
+bool is_float_or_half(const at::Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
+
+}  // namespace chorus
