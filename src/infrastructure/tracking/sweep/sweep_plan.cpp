@@ -115,8 +115,12 @@ std::string point_name(const SweepPoint& point) {
 
 std::string point_folder(const SweepPoint& point, std::uint64_t seed) {
   std::string exact, name;
-  for (const auto& [key, value] : point) exact += key + "=" + value + "\n";
   bool lost = false;
+  for (const auto& [key, value] : point) {
+    exact += key + "=" + value + "\n";
+    // A blank becomes '_' like those between settings, and '=' could begin another one.
+    lost = lost || value.find_first_of(" =") != std::string::npos;
+  }
   for (const char c : point_name(point)) {
     const bool plain =
         std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("=._+-").find(c) != std::string_view::npos;

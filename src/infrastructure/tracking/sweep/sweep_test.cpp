@@ -60,6 +60,8 @@ TEST(SweepPlan, CombinesThem) {
 TEST(SweepPlan, FoldersAreSafeAndDiffer) {
   const SweepPoint slash = {{"k", "a/b"}}, other = {{"k", "a:b"}}, dots = {{"k", "../../etc"}};
   EXPECT_NE(point_folder(slash, 1), point_folder(other, 1));
+  EXPECT_NE(point_folder({{"k", "a b"}}, 1), point_folder({{"k", "a_b"}}, 1));
+  EXPECT_NE(point_folder({{"k", "1_l=2"}, {"l", "3"}}, 1), point_folder({{"k", "1"}, {"l", "2_l=3"}}, 1));
   for (const SweepPoint& point :
        {slash, other, dots, SweepPoint{{"k", std::string(500, 'x')}}, SweepPoint{{".", "-"}}}) {
     const std::string name = point_folder(point, 1);
