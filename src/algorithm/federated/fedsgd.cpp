@@ -9,7 +9,8 @@ void FedSgdConfig::describe(ConfigVisitor& visitor) {
 }
 
 RoundResult FedSgd::round(const RoundInput& input) {
-  Collected collected = collect(input, request_with_model(input, "fedsgd/gradient"), {.tensors = {{.name = "gradient"}}});
+  Collected collected =
+      collect(input, request_with_model(input, "fedsgd/gradient"), {.tensors = {{.name = "gradient"}}});
   if (collected.means[0].defined()) input.model.sub_(collected.means[0], config_.learning_rate);
   return std::move(collected.result);
 }

@@ -15,9 +15,9 @@ struct ScaffoldConfig {
 /// steps with learning rates eta_i
 ///     c_k' = c_k - c + (w_t - w_k) / sum_i eta_i
 ///     w_{t+1} = w_t + lr sum_k p_k (w_k - w_t),   c += (1 / N) sum_{k in S} (c_k' - c_k)
-/// (in the paper p_k = 1 / |S|, which is weighting: equal). Every client counts once in c, and only those whose reply was
-/// used keep their c_k', so c stays the mean of all c_k. The estimate c_k' is a gradient only where the client makes
-/// plain gradient steps.
+/// (in the paper p_k = 1 / |S|, which is weighting: equal). Every client counts once in c, and only those whose reply
+/// was used keep their c_k', so c stays the mean of all c_k. The estimate c_k' is a gradient only where the client
+/// makes plain gradient steps.
 class Scaffold : public Algorithm {
  public:
   explicit Scaffold(const ScaffoldConfig& config) : config_(config) {}

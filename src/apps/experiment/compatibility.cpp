@@ -48,7 +48,8 @@ std::string incompatibility(const ExperimentConfig& config) {
         "algorithm: {} asks clients about parts of what trains; set tuning to pfeiffer, houlsby, lora or prefix", name);
   }
   if (algorithm.clock && !config.emulation) {
-    return fmt::format("algorithm: {} measures by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)", name);
+    return fmt::format(
+        "algorithm: {} measures by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)", name);
   }
   if (algorithm.asynchronous && config.emulation && config.emulation->over_selection > 1) {
     return fmt::format("emulation.over_selection: {} does not wait for stragglers, so it has no use; leave it out",

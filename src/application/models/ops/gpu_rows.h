@@ -7,7 +7,7 @@
 namespace chorus {
 
 /// The kernels of row_kernels.h for a GPU: the same masks to the bit, sums in another order. Activations are float32 or
-/// bfloat16 (Params::with_halves), sums float32.
+/// bfloat16 (Params::with_shadow), sums float32.
 
 /// Whether x can be given to them.
 bool gpu_rows_can(const at::Tensor& x);
