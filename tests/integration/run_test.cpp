@@ -364,6 +364,39 @@ TEST_F(RunTest, ALossThatIsNoNumberStopsThatClientOnly) {
   EXPECT_EQ(summary("a").at("rounds"), 2);
 }
 
+TEST_F(RunTest, AClientWhoseTextsAreEmptyFailsAlone) {
+  std::ofstream texts(folder_ / "texts.jsonl");
+  json clients = json::array();
+  for (int client = 0; client < 3; ++client) {
+    std::vector<int> ids;
+    for (int i = 0; i < 8; ++i) {
+      ids.push_back(8 * client + i);
+      texts << json{{"text", client == 1 ? " " : "the team won the match"}}.dump() << '\n';
+    }
+    clients.push_back({{"train", ids}, {"test", json::array()}});
+  }
+  texts.close();
+  std::ofstream(folder_ / "clients.json")
+      << json{{"format", "chorus-partition-1"}, {"partitions", {{"p", {{"info", {}}, {"clients", clients}}}}}};
+  const std::string train = (folder_ / "texts.jsonl").string();
+  ASSERT_EQ(run("a", {"data={format: jsonl, formulation: language_model, train: [" + train + "], empty: keep}",
+                      "task={name: causal_lm, max_length: 32}",
+                      "model.fresh={model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 40}",
+                      "clients={file: " + (folder_ / "clients.json").string() + "}", "algorithm.name=fedavg",
+                      "clients_per_round=3", "rounds=2"}),
+            0)
+      << output_;
+  EXPECT_THAT(read(folder_ / "a" / "metrics.jsonl"), HasSubstr("no rows to train on"));
+  EXPECT_EQ(summary("a").at("rounds"), 2);
+}
+
+TEST_F(RunTest, ASchedulePerRunAndPerRoundAreTheSameForOneRound) {
+  for (const char* span : {"round", "run"}) {
+    ASSERT_EQ(run(span, {std::string("trainer.schedule.span=") + span, "rounds=1"}), 0) << output_;
+  }
+  EXPECT_EQ(weights("run"), weights("round"));
+}
+
 TEST_F(RunTest, AFullDiskKeepsTheLastCheckpoint) {
   ASSERT_EQ(run("whole"), 0) << output_;
   // No file may grow beyond what a checkpoint of this model needs: the first one cannot be written.

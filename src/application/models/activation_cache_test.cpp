@@ -26,7 +26,7 @@ class ActivationCacheTest : public testing::Test {
 
   at::Tensor logits(ActivationCache& cache, Batch batch) const {
     const at::NoGradGuard no_grad;
-    const Params two = Params::cohort_of(loaded_->params, 2, false);
+    const Params two = Params::copies_of(loaded_->params, 2, false);
     cache.fill(*loaded_->model, two, batch);
     Dropout off;
     return loaded_->model->forward(two, batch, off).logits;
@@ -99,7 +99,7 @@ TEST_F(ActivationCacheTest, NothingFrozenNothingCached) {
   const Pretrained all = load_pretrained(CHORUS_SOURCE_DIR "/tests/fixtures/parity/bert-seqcls", options);
   ActivationCache cache({.mode = Mode::kKeep});
   Batch filled = batch();
-  cache.fill(*all.model, Params::cohort_of(all.params, 2, false), filled);
+  cache.fill(*all.model, Params::copies_of(all.params, 2, false), filled);
   EXPECT_FALSE(filled.bottom.defined());
   EXPECT_EQ(frozen_layers(*all.model), 0);
   EXPECT_EQ(frozen_layers(*loaded_->model), 1);

@@ -185,7 +185,7 @@ struct TwoClients {
     all.loss(*model, model->forward(with, all.batch, off).logits, clients).sum().backward();
   }
   at::Tensor gradients(const Params& with) {
-    params.zero_grads();
+    params.writes().zero();
     pass(with);
     return params.grads().clone();
   }
@@ -205,9 +205,9 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
   const at::Tensor expected = two.gradients(two.params);
   for (int i = 0; i < 2; ++i) {
     two.params.grads().fill_(7);
-    two.params.begin_grads();
+    two.params.writes().begin();
     two.pass(two.params);
-    two.params.end_grads();
+    two.params.writes().end();
     TwoClients::expect_equal(two.params.grads(), expected);
   }
 }
@@ -216,23 +216,23 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
 TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
   for (const bool halves : {false, true}) {
     TwoClients two(GetParam());
-    Params params = halves ? two.params.with_halves() : two.params;
+    Params params = halves ? two.params.with_shadow() : two.params;
     const at::Tensor expected = two.gradients(params);
     at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
     params.grads().fill_(7);
-    params.begin_grads(expected.size(1), [&](std::int64_t offset, const at::Tensor& gradient) {
+    params.writes().begin(expected.size(1), [&](std::int64_t offset, const at::Tensor& gradient) {
       const std::int64_t count = gradient.numel() / 2;
       taken.narrow(1, offset, count).copy_(gradient.reshape({2, count}));
       times.narrow(0, offset, count).add_(1);
       for (std::int64_t c = 0; c < 2; ++c) {
         std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
-        if (halves) std::fill_n(params.halves()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
+        if (halves) std::fill_n(params.shadow().values()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
       }
     });
     two.pass(params);
-    params.end_grads();
+    params.writes().end();
     EXPECT_LE(times.max().item<float>(), 1);
-    EXPECT_GE(times.sum().item<double>(), 0.9 * static_cast<double>(two.model->layout().products_size()));
+    EXPECT_GE(times.sum().item<double>(), 0.9 * static_cast<double>(two.model->layout().matmul_size()));
     TwoClients::expect_equal(torch::where(times.gt(0), taken, params.grads()), expected);
   }
 }
@@ -245,14 +245,14 @@ TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   Params params(model->layout(), {.clients = 2, .gradients = true});
   params.initialise(100);
   const auto run = [&](const Params& with) {
-    params.zero_grads();
+    params.writes().zero();
     Dropout dropout({11, 22});
     const at::Tensor loss = all.loss(*model, model->forward(with, all.batch, dropout).logits, clients);
     loss.sum().backward();
     return std::pair(loss.detach(), params.grads().clone());
   };
   const auto [loss, gradients] = run(params);
-  const auto [half_loss, half_gradients] = run(params.with_halves());
+  const auto [half_loss, half_gradients] = run(params.with_shadow());
   EXPECT_EQ(half_loss.scalar_type(), at::kFloat);
   EXPECT_LT((half_loss - loss).abs().max().item<double>(), 0.02 * loss.abs().max().item<double>());
   EXPECT_LT((half_gradients - gradients).norm().item<double>(), 0.1 * gradients.norm().item<double>());

@@ -47,21 +47,21 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
   constexpr std::int64_t kWords = 2503;
   const ParamId table = layout.add("table", {kWords, 24}, Init::normal(0.3));
   const ParamId bias = with_bias ? layout.add("bias", {kWords}, Init::normal(0.5)) : ParamId{};
-  layout.mark_product(table);
+  layout.mark_matmul_weight(table);
   if (frozen) layout.freeze([](const ParamSpec& spec) { return spec.name == "table"; });
   const auto run = [&](bool fused, at::Tensor& dx, at::Tensor& gradients) {
     Params params(layout, {.clients = 3, .gradients = true});
     params.initialise(3);
     torch::manual_seed(5);
     params.values().add_(torch::randn_like(params.values()) * 0.1);
-    if (halves && fused) params = params.with_halves();
+    if (halves && fused) params = params.with_shadow();
     const at::Tensor x = torch::randn({3, 40, 24}).requires_grad_();
     at::Tensor labels = torch::randint(kWords, {3, 40}, at::kLong);
     labels.narrow(1, 5, 9).fill_(kIgnore);
     labels[2].fill_(kIgnore);
     if (written) {
       params.grads().fill_(7);  // what was there before the step
-      params.begin_grads();
+      params.writes().begin();
     }
     at::Tensor loss;
     if (fused) {
@@ -71,7 +71,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
       loss = cross_entropy_reference(with_bias ? logits + over_tokens(params, bias) : logits, labels);
     }
     (loss * torch::tensor({0.5F, 2.0F, 1.0F})).sum().backward();
-    if (written) params.end_grads();
+    if (written) params.writes().end();
     dx = x.grad().clone();
     gradients = params.grads().clone();
     return loss.detach();

@@ -83,7 +83,7 @@ class Comparison {
     if (expected_.starting_with("label.").empty()) return;
     const at::Tensor total = loss(logits);
     if (expected_.has("loss")) report.loss = std::abs(total.item<double>() - expected_.get("loss").item<double>());
-    params.zero_grads();
+    params.writes().zero();
     total.backward();
     compare_gradients(report);
     compare_generation(report);
@@ -185,7 +185,7 @@ class Comparison {
     double worst = 0;
     Dropout off;
     for (std::int64_t step = 0; step < wanted.size(0); ++step) {
-      loaded_.params.zero_grads();
+      loaded_.params.writes().zero();
       const at::Tensor total = loss(loaded_.model->forward(loaded_.params, padded_, off).logits);
       worst = std::max(worst, std::abs(total.item<double>() - wanted[step].item<double>()));
       total.backward();

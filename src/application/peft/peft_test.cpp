@@ -112,7 +112,7 @@ TEST(Peft, ACohortEqualsItsClientsAlone) {
   for (const std::string& folder : transformers()) {
     for (const std::string name : {"lora", "pfeiffer", "houlsby", "prefix"}) {
       const Loaded tuned = load(folder, tuning_of(name).get());
-      Params cohort = Params::cohort_of(tuned.params, 3, true);
+      Params cohort = Params::copies_of(tuned.params, 3, true);
       shake(cohort, 2);
       const Batch batch = batch_of(*tuned.model, 3, 3);
       Dropout off;
@@ -128,8 +128,8 @@ TEST(Peft, ACohortEqualsItsClientsAlone) {
       for (std::int64_t c = 1; c < 3; ++c) total = total + scalar(together, packing, c);
       total.backward();
       for (std::int64_t c = 0; c < 3; ++c) {
-        Params alone = Params::cohort_from(tuned.params, 1, true, cohort.values()[c].detach());
-        alone.zero_grads();
+        Params alone = Params::copies_of_start(tuned.params, 1, true, cohort.values()[c].detach());
+        alone.writes().zero();
         Batch own;
         const auto cut = [&](const at::Tensor& ids, const Packing& all) {
           own.packing = std::make_shared<Packing>(
@@ -181,7 +181,7 @@ TEST(Peft, ForwardGoesOnFromTheBottom) {
   for (const std::string& folder : transformers()) {
     const Loaded plain = load(folder, nullptr);
     Batch batch = batch_of(*plain.model, 2, 6);
-    const Params two = Params::cohort_of(plain.params, 2, false);
+    const Params two = Params::copies_of(plain.params, 2, false);
     const at::Tensor expected = logits_of(*plain.model, two, batch);
     for (int count = 1; count <= plain.model->cuts(); ++count) {
       batch.bottom = plain.model->bottom(two, batch, count);
@@ -244,7 +244,7 @@ TEST(TunedNetwork, AVariantIsAPartOfTheWhole) {
     EXPECT_TRUE(torch::equal(network.take(small, grown), trained));
     EXPECT_EQ((grown != whole).sum().item<std::int64_t>(), trained.size(0));
     if (name == "prefix") continue;
-    Params of_part = Params::cohort_of(part.params, 1, false), of_whole = Params::cohort_of(network.params(), 1, false);
+    Params of_part = Params::copies_of(part.params, 1, false), of_whole = Params::copies_of(network.params(), 1, false);
     of_part.values().copy_(trained.unsqueeze(0));
     of_whole.values().copy_(grown.unsqueeze(0));
     const Batch batch = batch_of(network.model(), 1, 9);

@@ -94,7 +94,7 @@ const TunedNetwork::Made& TunedNetwork::made(const Variant& variant) const {
     }
   }
   at::Tensor places = places_of(model->layout(), params_.layout());
-  Params params = Params::over(model->layout(), frozen);
+  Params params = Params::zeros_over_frozen(model->layout(), frozen);
   params.values().copy_(params_.values().index_select(1, places.to(params_.device())));
   return made_.emplace(wanted, Made{std::move(model), std::move(params), std::move(places)}).first->second;
 }

@@ -266,9 +266,9 @@ class Evaluator {
 // The clients `order` of a cohort as one of their own.
 Params rearranged(const Params& params, const std::vector<std::int64_t>& order) {
   const at::Tensor rows = torch::tensor(order, at::kLong).to(params.device());
-  const Params cohort = Params::cohort_from(params, static_cast<std::int64_t>(order.size()), false,
-                                            params.values().index_select(0, rows));
-  return params.halves().defined() ? cohort.with_halves() : cohort;
+  const Params cohort = Params::copies_of_start(params, static_cast<std::int64_t>(order.size()), false,
+                                                params.values().index_select(0, rows));
+  return params.shadow().exists() ? cohort.with_shadow() : cohort;
 }
 
 std::vector<Evaluation> evaluate_within(std::int64_t budget, const Task& task, const Model& model, const Params& params,

@@ -34,7 +34,7 @@ struct EvaluationSet {
 
 /// Answers the examples and measures the answers: forward passes only, no dropout. Rows are packed into large batches
 /// of similar length, longest first, so that the peak of memory comes first. `params` has C = 1; with bfloat16 shadow
-/// copies (Params::with_halves) the matmuls run in bfloat16.
+/// copies (Params::with_shadow) the matmuls run in bfloat16.
 ///
 /// On a CPU each batch is computed by one thread, several batches side by side; sums go over batches in a fixed order,
 /// so that results do not depend on the number of workers or cores. On a GPU the next batch is collated and the answers

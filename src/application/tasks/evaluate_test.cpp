@@ -141,7 +141,7 @@ TEST_P(Evaluate, DoesNotDependOnThreads) {
 TEST_P(Evaluate, ACohortEqualsItsClientsAlone) {
   const World world(GetParam());
   const std::vector<Params> own{world.params(5), world.params(6), world.params(7), world.params(8)};
-  Params cohort = Params::cohort_of(own[0], 4, false);
+  Params cohort = Params::copies_of(own[0], 4, false);
   for (std::int64_t c = 0; c < 4; ++c) cohort.values()[c].copy_(own[static_cast<std::size_t>(c)].values()[0]);
   // The second client has most examples, the third none.
   const std::vector<EvaluationSet> sets{world.part(0, 4), world.part(4, 15), world.part(0, 0), world.part(16, 8)};
@@ -165,7 +165,7 @@ TEST_P(Evaluate, Bfloat16IsClose) {
   const World world(GetParam());
   const Params params = world.params(9);
   const Scores exact = evaluate(*world.task, *world.model, params, world.set()).scores;
-  const Scores rounded = evaluate(*world.task, *world.model, params.with_halves(), world.set()).scores;
+  const Scores rounded = evaluate(*world.task, *world.model, params.with_shadow(), world.set()).scores;
   EXPECT_NEAR(rounded.at("eval_loss"), exact.at("eval_loss"), 0.03 * exact.at("eval_loss"));
   EXPECT_NE(rounded.at("eval_loss"), exact.at("eval_loss")) << "the shadow copies were not used";
 }
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Tasks, Evaluate,
 TEST(EvaluateBlocks, ACohortEqualsItsClientsAlone) {
   const World world({"causal_lm", Formulation::kLanguageModel}, 10);
   const Params one = world.params(5), other = world.params(6);
-  Params cohort = Params::cohort_of(one, 2, false);
+  Params cohort = Params::copies_of(one, 2, false);
   cohort.values()[1].copy_(other.values()[0]);
   const std::vector<EvaluationSet> sets{world.part(0, 5), world.part(5, 19)};
   const auto together = evaluate_cohort(*world.task, *world.model, cohort, sets, {.batch_tokens = 64});

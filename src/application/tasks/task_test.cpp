@@ -81,7 +81,7 @@ TEST_P(EveryTask, LearnsAndIsMeasured) {
                                task->client_data(train, examples.last(48))};
   Params start(model->layout(), {});
   start.initialise(3);
-  Params params = Params::cohort_of(start, 2, true);
+  Params params = Params::copies_of(start, 2, true);
   AdamW optimizer({}, {.layout = std::make_shared<Layout>(model->layout()), .clients = 2});
   const std::vector<double> rates(2, 4e-3);
   at::Tensor first, last;
@@ -100,7 +100,7 @@ TEST_P(EveryTask, LearnsAndIsMeasured) {
     ASSERT_EQ(loss.dim(), 1);
     ASSERT_EQ(loss.size(0), 2);
     EXPECT_TRUE(batch.counted.gt(0).all().item<bool>());
-    params.zero_grads();
+    params.writes().zero();
     loss.sum().backward();
     optimizer.step(params.values(), params.grads(), rates);
     if (step == 0) first = loss.detach();
@@ -281,7 +281,7 @@ TEST(CausalLm, TheLastTokenIsAskedForButNotRead) {
   const auto model = make_model(tiny::model_config(Head::kCausalLm, *tokenizer), Head::kCausalLm);
   Params start(model->layout(), {});
   start.initialise(17);
-  const Params params = Params::cohort_of(start, 2, false);
+  const Params params = Params::copies_of(start, 2, false);
   Dropout off;
   const at::Tensor expected = cross_entropy(model->forward(params, all, off).logits, labels);
   const at::Tensor loss = task.loss(model->forward(params, batch.batch, off), batch);

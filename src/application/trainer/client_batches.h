@@ -11,7 +11,7 @@
 
 namespace chorus {
 
-/// Whose batches, and what enters their random draws.
+/// Whose batches, and the keys of their random draws.
 struct ClientBatchesInput {
   ClientData data;
   ClientId client = 0;
@@ -19,10 +19,10 @@ struct ClientBatchesInput {
   std::uint64_t seed = 0, round = 0;
 };
 
-/// The batches of one client in the order they are read. Each epoch is a permutation of its rows, cut into batches,
-/// which come in an order that clients share: the longest of one meet the longest of the others. So the batches of a
-/// step are about as long, and a cohort wastes little on the ends of shorter rows. Order and rows are functions of the
-/// client, the round and the epoch alone, whoever else trains.
+/// The batches of one client in the order they are read. Each epoch is a permutation of its rows, cut into batches. The
+/// batches come in an order by length that clients share, so that the batches of one step are about equally long and a
+/// cohort spends little on padding at the ends of shorter rows. Order and rows depend on the client, the round and the
+/// epoch alone, whoever else trains.
 ///
 ///     ClientBatches batches({data, client, 8, seed, round});
 ///     std::span<const std::uint32_t> rows = batches.at(17);      // the 18th batch, of whichever epoch

@@ -65,7 +65,7 @@ void CohortLearner::set_values(const at::Tensor& values) {
   const at::NoGradGuard no_grad;
   const Params& params = training_->store().params();
   params.values().copy_(values.dim() == 1 ? values.unsqueeze(0) : values);
-  if (params.halves().defined()) put_as_bfloat16(params.halves(), params.values());
+  if (params.shadow().exists()) put_as_bfloat16(params.shadow().values(), params.values());
 }
 
 void CohortLearner::retain(std::span<const std::size_t> remaining) { training_->retain(remaining); }

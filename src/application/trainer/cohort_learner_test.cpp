@@ -80,7 +80,7 @@ TEST(CohortLearner, PredictsWhatAnEvaluationAnswers) {
   EXPECT_FALSE(logits.requires_grad());
   const auto examples = world.data.split(Split::kTrain).subspan(69, 11);
   for (std::int64_t c = 0; c < 3; ++c) {
-    const Params mine = Params::cohort_from(world.params, 1, false, learner->values()[c]);
+    const Params mine = Params::copies_of_start(world.params, 1, false, learner->values()[c]);
     const Evaluation evaluation =
         evaluate(*world.task, *world.model, mine, {world.data, world.encoded, examples}, {.predictions = true});
     std::vector<ClientRows> cohort{{world.encoded.get(), world.public_set->rows}};

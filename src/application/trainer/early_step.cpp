@@ -9,7 +9,7 @@ EarlyStep::EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& 
   optimizer.begin_step(input.rates);
 }
 
-Params::Taker EarlyStep::taker() {
+GradientTaker EarlyStep::taker() {
   return [this](std::int64_t offset, const at::Tensor& gradient) {
     const std::int64_t count = gradient.numel() / gradient.size(0);
     taken_.emplace_back(offset, offset + count);
@@ -29,9 +29,9 @@ void EarlyStep::finish(std::int64_t used) {
 }
 
 void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
-  const at::Tensor& halves = params_.halves();
+  const at::Tensor& shadow = params_.shadow().values();
   optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
-                       {.half = halves.defined() ? halves.narrow(1, first, count) : halves, .last = last_});
+                       {.half = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
 }
 
 }  // namespace chorus

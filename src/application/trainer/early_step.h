@@ -10,28 +10,28 @@
 
 namespace chorus {
 
-/// A step of an optimiser that begins while the backward pass goes on: the weights of a product are changed as soon as
-/// their gradients are there, beside the products of the layers below. An optimiser waits for memory and products for
-/// arithmetic, so together they take less time than one after the other; and such gradients need not be kept.
+/// An optimizer step during the backward pass: the weights of a matmul are updated as soon as their gradient is there,
+/// on a low-priority stream beside the matmuls of the layers below. An optimizer is bound by memory and matmuls by
+/// arithmetic, so together they take less time than one after the other; and such gradients need no buffer.
 ///
 ///     EarlyStep step(lanes, optimizer, params, {rates});
-///     params.begin_grads(used, step.taker());
-///     ...                  // there and back
-///     step.finish(used);   // what is left; its end waits for all
+///     params.writes().begin(used, step.taker());
+///     ...                  // forward and backward pass
+///     step.finish(used);   // everything else; the destructor joins the streams
 class EarlyStep {
  public:
   struct Input {
-    std::vector<double> rates;  ///< of each client
+    std::vector<double> rates;  ///< learning rate of each client
     bool last = false;          ///< no step follows
   };
   EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& params, const Input& input);
   EarlyStep(const EarlyStep&) = delete;
   EarlyStep& operator=(const EarlyStep&) = delete;
-  /// What comes then comes after all that was begun.
+  /// Later work comes after all parts of the step.
   ~EarlyStep() { lanes_.join(); }
 
-  Params::Taker taker();
-  /// Changes those of a client's first `used` numbers that were not taken, by the gradients of params.
+  GradientTaker taker();
+  /// Updates those of a client's first `used` elements that were not taken, by the gradients of params.
   void finish(std::int64_t used);
 
  private:

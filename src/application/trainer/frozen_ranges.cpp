@@ -18,14 +18,14 @@ FrozenRanges::FrozenRanges(std::span<const FlatRange> ranges, const Params& para
     if (range.begin == range.end) continue;
     part(params.grads(), range).zero_();
     saved_.push_back({range, part(params.values(), range).clone(),
-                      params.halves().defined() ? part(params.halves(), range).clone() : at::Tensor()});
+                      params.shadow().exists() ? part(params.shadow().values(), range).clone() : at::Tensor()});
   }
 }
 
 void FrozenRanges::restore(const Params& params) const {
   for (const auto& [range, values, shadow] : saved_) {
     part(params.values(), range).copy_(values);
-    if (shadow.defined()) part(params.halves(), range).copy_(shadow);
+    if (shadow.defined()) part(params.shadow().values(), range).copy_(shadow);
   }
 }
 

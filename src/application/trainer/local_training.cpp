@@ -39,7 +39,7 @@ LocalTraining::Record LocalTraining::train(std::int64_t steps, const How& how) {
     for (std::int64_t number = first; number < first + accumulate && plan.readers(number) > 0; ++number) {
       record.losses.push_back(
           run_pass(reader_.take(plan.readers(number), number),
-                   {number == first, used, early ? early->taker() : Params::Taker(), how.lanes, end - 1}));
+                   {number == first, used, early ? early->taker() : GradientTaker(), how.lanes, end - 1}));
     }
     if (early) {
       early->finish(used);
@@ -57,13 +57,13 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
   PassInput input{std::move(reading.batch), input_.config.dropout ? std::move(reading.dropout) : Dropout(),
                   factors(reading.clients, reading.number), pass.begins};
   const at::Tensor losses = store_->run(reading.clients, input, [&](Params& params, PassInput& in) {
-    if (in.begins) params.begin_grads(pass.used, pass.taker);
+    if (in.begins) params.writes().begin(pass.used, pass.taker);
     Dropout dropout = in.dropout;
     const at::Tensor loss =
         input_.trainer.task.loss(input_.trainer.model.forward(params, in.batch.batch, dropout), in.batch);
     if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.lanes);
     torch::autograd::backward({loss}, {in.factors});
-    if (in.begins) params.end_grads();
+    if (in.begins) params.writes().end();
     return loss.detach();
   });
   if (more && store_->records()) reader_.begin(next_clients, next, BatchReader::When::kNow);
@@ -74,11 +74,11 @@ LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) 
   Record record{.rate_sum = std::vector<double>(input_.clients.size(), 0.0)};
   Params& params = store_->active(reading.clients);
   const std::int64_t all = params.values().size(1);
-  params.begin_grads(all);
+  params.writes().begin(all);
   Dropout dropout = input_.config.dropout ? std::move(reading.dropout) : Dropout();
   const at::Tensor losses = loss(input_.trainer.model.forward(params, reading.batch.batch, dropout), reading.batch);
   losses.sum().backward();
-  params.end_grads();
+  params.writes().end();
   finish_step({reading.clients, all, next_rates(reading.clients, record), {}, false});
   record.losses.push_back(losses.detach());
   return record;

@@ -75,7 +75,7 @@ class LocalTraining {
   struct Pass {
     bool begins = true;  // a step: gradients are written, not added to
     std::int64_t used = 0;
-    Params::Taker taker = {};
+    GradientTaker taker = {};
     const GpuLanes* lanes = nullptr;
     std::int64_t last_batch = 0;  // of this call
   };

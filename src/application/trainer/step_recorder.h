@@ -24,7 +24,7 @@ struct PassInput {
   std::vector<std::int64_t> shape() const;
 };
 
-/// The input of a pass in memory that stays, whose numbers those of others of the same shape replace.
+/// The input of a pass in memory that stays; `take` overwrites it with the input of another pass of the same shape.
 class HeldInput {
  public:
   explicit HeldInput(const PassInput& like);
@@ -37,8 +37,8 @@ class HeldInput {
 };
 
 /// Forward and backward passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched
-/// again for every batch of that shape. Recordings know places: so the numbers that train, their gradients and the
-/// batches lie in memory that is kept between rounds.
+/// again for every batch of that shape. A recording holds addresses, so values, gradients and batches lie in memory
+/// that is kept between rounds.
 ///
 ///     std::unique_ptr<StepRecorder> recorder = recorders.lend(base, 10, true);
 ///     Params params = recorder->params().first(10);
@@ -49,14 +49,14 @@ class StepRecorder {
   /// Does a pass: reads `input`, leaves gradients, returns the losses.
   using Pass = std::function<at::Tensor(PassInput& input)>;
 
-  StepRecorder(const Params& base, std::int64_t clients, bool halves);
+  StepRecorder(const Params& base, std::int64_t clients, bool shadow);
 
   const Params& params() const { return params_; }
 
-  /// Does `pass` for the input. The first time that a shape is met as it is, which compiles kernels; then it is
-  /// recorded and from then on launched. What cannot be recorded is done as it is each time.
+  /// Runs `pass` for the input: directly the first time a shape is seen, which compiles kernels; then it is recorded,
+  /// and from then on the recording is launched. A pass that cannot be recorded runs directly each time.
   at::Tensor run(PassInput& input, const Pass& pass);
-  /// Passes that were launched, not done one kernel after the other.
+  /// Passes that were launched from a recording.
   std::int64_t launched() const { return launched_; }
 
  private:
@@ -71,21 +71,21 @@ class StepRecorder {
   std::shared_ptr<GpuGraph::Memory> memory_;
   std::map<std::vector<std::int64_t>, Recording> recordings_;
   std::int64_t recorded_ = 0, launched_ = 0;
-  std::uint32_t version_;  // of the frozen numbers, some of which recordings read from copies
+  std::uint32_t version_;  // of the frozen vector, parts of which recordings read from copies
   friend class StepRecorders;
 };
 
 /// Recorders between their uses. Thread-safe; a recorder serves one cohort at a time.
 class StepRecorders {
  public:
-  /// One for at least so many clients that begin from `base`.
-  std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool halves);
+  /// One for at least so many clients on the frozen vector of `base`, with or without a bfloat16 shadow copy.
+  std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool shadow);
   void take_back(std::unique_ptr<StepRecorder> recorder);
-  /// Gives up those that are not lent, and their memory.
+  /// Frees those that are not lent.
   void forget();
 
-  /// Whether passes of so many numbers that train should be recorded: those of large ones keep a GPU busy without, and
-  /// their memory is better used for more clients.
+  /// Whether passes over so many trainable elements should be recorded: large ones keep a GPU busy anyway, and their
+  /// memory is better used for more clients.
   static bool worth_it(at::Device device, std::int64_t numbers);
 
  private:

@@ -15,14 +15,14 @@ struct TrainerConfig {
   enum class Precision { kFloat32, kTf32, kBFloat16 };
 
   std::int64_t epochs = 1;                    ///< passes over the client's data
-  std::optional<std::int64_t> steps = {};     ///< so many optimiser steps instead of epochs
+  std::optional<std::int64_t> steps = {};     ///< optimizer steps instead of epochs
   std::int64_t batch_size = 8;                ///< rows of a batch
   std::int64_t accumulate = 1;                ///< batches whose gradients are averaged before a step
-  Choice<Optimizers> optimizer{"adamw"};      ///< what makes a step of a gradient
-  double learning_rate = 5e-5;                ///< the highest; the schedule's factor comes on top
+  Choice<Optimizers> optimizer{"adamw"};      ///< turns a gradient into a step
+  double learning_rate = 5e-5;                ///< the highest; multiplied by the schedule's factor
   ScheduleConfig schedule = {};               ///< within a round, or across rounds
-  double clip = 1.0;                          ///< L2 norm a client's gradient may have; 0: any
-  double weight_decay = 0;                    ///< of the optimiser
+  double clip = 1.0;                          ///< largest L2 norm of a client's gradient; 0: no limit
+  double weight_decay = 0;                    ///< of the optimizer
   bool decay_matrices_only = true;            ///< biases and normalisation weights do not decay
   bool dropout = true;                        ///< as the model's configuration says; off: none
   Precision precision = Precision::kFloat32;  ///< of matmuls' factors; sums are float32

@@ -66,15 +66,15 @@ std::int64_t UsedWords::numbers_until(std::int64_t batch) const {
   return std::min(all, (all - unused + kTogether - 1) / kTogether * kTogether);
 }
 
-Params UsedWords::params(const Params& base, const at::Tensor& start, bool halves) const {
+Params UsedWords::params(const Params& base, const at::Tensor& start, bool shadow) const {
   const at::NoGradGuard no_grad;
   const std::int64_t cohort = rows_.size(0), part = rows_.size(1) * width_;
   const at::Tensor whole = one_or_each(start);
   check(whole.size(1) == layout_->trainable_size() - part + size_, "the start is of another model");
-  Params params = Params::on(layout_, cohort, base);
+  Params params = Params::unset_cohort(layout_, cohort, base);
   if (uses_gpu_kernels(params.values())) {
-    if (halves) params = params.with_unset_halves();
-    gpu_begin_values(params.values(), params.halves(), start, places());
+    if (shadow) params = params.with_unset_shadow();
+    gpu_begin_values(params.values(), params.shadow().values(), start, places());
     return params;
   }
   const at::Tensor& values = params.values();
@@ -85,7 +85,7 @@ Params UsedWords::params(const Params& base, const at::Tensor& start, bool halve
     const at::Tensor table = whole[whole.size(0) == 1 ? 0 : c].narrow(0, begin_, size_).view({-1, width_});
     values[c].narrow(0, begin_ + rest, part).view({-1, width_}).copy_(table.index_select(0, rows_[c]));
   }
-  return halves ? params.with_halves() : params;
+  return shadow ? params.with_shadow() : params;
 }
 
 at::Tensor UsedWords::rename(const at::Tensor& ids) const { return names_.narrow(0, 0, ids.size(0)).gather(1, ids); }

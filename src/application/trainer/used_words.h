@@ -15,10 +15,10 @@
 namespace chorus {
 
 /// The rows of the word table that clients have words for. A client's texts use a few thousand of a table's tens of
-/// thousands of rows; the others have no gradient, and an optimiser that changes each number by its own gradient alone
-/// leaves them as they are. So a cohort trains with tables of just the rows in use, each client with its own, and the
-/// words renamed to match: less memory to fill, clip and step over, and the same results. Rows lie in the order in
-/// which batches come to them, at the end of the vector, so that those no batch has come to yet are left out, too.
+/// thousands of rows; the others have no gradient, and an elementwise optimizer leaves them as they are. So each client
+/// trains a table of just the rows it uses, with its token ids renumbered to match: less memory to clear, clip and
+/// update, and the same results. Rows lie at the end of the vector in the order in which batches first use them, so
+/// that those no batch has used yet are left out, too.
 ///
 ///     UsedWords used(model.layout(), *model.words(), batches, device);
 ///     Params params = used.params(base, start, false);      // [C, Pu]
@@ -32,10 +32,10 @@ class UsedWords {
   /// Whether the table could be left out of the layout's arithmetic at all: it trains and its rows are aligned.
   static bool possible(const Layout& layout, const Embedding& words);
 
-  /// How many of a client's first numbers batches 0 to `batch` can have changed.
+  /// How many of a client's first elements batches 0 to `batch` can have changed.
   std::int64_t numbers_until(std::int64_t batch) const;
-  /// Values that begin at `start`, [P] for all or [C, P]; with or without their bfloat16 copies.
-  Params params(const Params& base, const at::Tensor& start, bool halves) const;
+  /// Values that begin at `start`, [P] for all or [C, P]; with or without a bfloat16 shadow copy.
+  Params params(const Params& base, const at::Tensor& start, bool shadow) const;
   /// ids [A, T] of the first A clients, as rows of their tables.
   at::Tensor rename(const at::Tensor& ids) const;
   /// The values [C, P] of the whole, where rows nobody used are those of `start`.

@@ -34,8 +34,8 @@ Changes subtract_start(const at::Tensor& values, const at::Tensor& start) {
 class BorrowedStart final : public ValueStore {
  public:
   explicit BorrowedStart(const Input& input)
-      : ValueStore(Params::cohort_at(input.base, input.clients, input.start), input.start) {
-    if (input.bfloat16) params_ = params_.with_halves();
+      : ValueStore(Params::views_of_start(input.base, input.clients, input.start, true), input.start) {
+    if (input.bfloat16) params_ = params_.with_shadow();
   }
 
   bool owned() const override { return owned_; }
@@ -45,7 +45,7 @@ class BorrowedStart final : public ValueStore {
     check(step.clients == params_.clients(), "all clients make the first step");
     const Params own = params_.with_own_values();
     optimizer.step(own.values(), own.grads(), step.rates, step.scale,
-                   {.before = params_.values(), .half = params_.halves(), .last = step.last});
+                   {.before = params_.values(), .half = params_.shadow().values(), .last = step.last});
     params_ = own;
     forget_active();
     owned_ = true;
@@ -109,7 +109,7 @@ class RecordedStore final : public ValueStore {
         recorders_(recorders),
         recorder_(std::move(recorder)) {
     params_.values().copy_(as_rows(input.start));
-    if (input.bfloat16) put_as_bfloat16(params_.halves(), params_.values());
+    if (input.bfloat16) put_as_bfloat16(params_.shadow().values(), params_.values());
   }
 
   StepRecorders& recorders_;
@@ -119,8 +119,8 @@ class RecordedStore final : public ValueStore {
 }  // namespace
 
 ValueStore::ValueStore(const Input& input)
-    : ValueStore(Params::cohort_from(input.base, input.clients, true, input.start), input.start) {
-  if (input.bfloat16) params_ = params_.with_halves();
+    : ValueStore(Params::copies_of_start(input.base, input.clients, true, input.start), input.start) {
+  if (input.bfloat16) params_ = params_.with_shadow();
 }
 
 Params& ValueStore::active(std::int64_t clients) {
@@ -135,7 +135,7 @@ at::Tensor ValueStore::run(std::int64_t clients, PassInput& input, const Pass& p
 void ValueStore::step(Optimizer& optimizer, const Step& step) {
   const Params& now = active(step.clients);
   optimizer.step(first_elements(now.values(), step.used), first_elements(now.grads(), step.used), step.rates,
-                 step.scale, {.half = first_elements(now.halves(), step.used), .last = step.last});
+                 step.scale, {.half = first_elements(now.shadow().values(), step.used), .last = step.last});
 }
 
 at::Tensor ValueStore::start() const { return as_rows(start_); }
@@ -147,7 +147,7 @@ void ValueStore::retain(std::span<const std::size_t> clients) {
     if (clients[to] == to) continue;
     const auto row = static_cast<std::int64_t>(to), from = static_cast<std::int64_t>(clients[to]);
     params_.values()[row].copy_(params_.values()[from]);
-    if (params_.halves().defined()) params_.halves()[row].copy_(params_.halves()[from]);
+    if (params_.shadow().exists()) params_.shadow().values()[row].copy_(params_.shadow().values()[from]);
   }
   if (start_.dim() == 2) {
     const std::vector<std::int64_t> rows(clients.begin(), clients.end());

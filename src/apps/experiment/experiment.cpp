@@ -248,7 +248,7 @@ std::string Experiment::description() const {
 void Experiment::save_model(const std::filesystem::path& folder, const at::Tensor& values,
                             const Variant& variant) const {
   const TunedNetwork::Part part = network_->part(variant);
-  Params params = Params::cohort_of(part.params, 1, false);
+  Params params = Params::copies_of(part.params, 1, false);
   params.values().copy_(network_->take(variant, values).unsqueeze(0));
   SaveOptions options;
   if (config_.model.tokenizer.empty()) options.like = config_.model.from;

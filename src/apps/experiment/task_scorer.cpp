@@ -20,8 +20,8 @@ std::vector<ClientGroupScores> reports(const std::vector<GroupScores>& groups) {
 
 Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
   const TunedNetwork::Part part = input_.network.part(variant);
-  Params params = Params::cohort_from(part.params, 1, false, input_.network.take(variant, model));
-  if (input_.precision == TrainerConfig::Precision::kBFloat16) params = params.with_halves();
+  Params params = Params::copies_of_start(part.params, 1, false, input_.network.take(variant, model));
+  if (input_.precision == TrainerConfig::Precision::kBFloat16) params = params.with_shadow();
   EvaluateOptions options;
   options.seed = input_.seed;
   options.workers = input_.workers;

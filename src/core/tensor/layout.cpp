@@ -40,14 +40,14 @@ ParamId Layout::append(ParamSpec spec) {
   return {index};
 }
 
-void Layout::mark_product(ParamId id) {
-  specs_.at(static_cast<std::size_t>(id.index)).product = true;
+void Layout::mark_matmul_weight(ParamId id) {
+  StoragePlan::mark(storage_.matmul_weights, id.index);
   place();
 }
 
 void Layout::join(ParamId first, int count) {
   check(first.exists() && first.index + count <= static_cast<int>(specs_.size()), "only what was added can be joined");
-  joints_.push_back({first.index, count});
+  storage_.joints.push_back({first.index, count});
 }
 
 void Layout::alias(std::string name, ParamId id) {
@@ -66,7 +66,7 @@ Layout Layout::with_rows(ParamId id, std::int64_t rows) const {
   check(rows > 0 && spec.shape.size() == 2, "only a table has rows");
   spec.shape[0] = rows;
   spec.count = rows * spec.shape[1];
-  result.last_ = id.index;
+  result.storage_.last = id.index;
   result.place();
   return result;
 }
@@ -79,21 +79,16 @@ std::optional<ParamId> Layout::find(std::string_view name) const {
 }
 
 void Layout::place() {
-  constexpr std::int64_t kAlignment = 16;
   trainable_size_ = frozen_size_ = 0;
-  const auto turn_of = [&](const ParamSpec& spec) {
-    if (last_ >= 0 && &spec == &specs_[static_cast<std::size_t>(last_)]) return 3;
-    if (spec.count % kAlignment != 0) return 2;
-    return spec.product ? 0 : 1;
-  };
-  for (const int turn : {0, 1, 2, 3}) {
-    for (ParamSpec& spec : specs_) {
-      if (turn_of(spec) != turn) continue;
+  for (int group = 0; group < StoragePlan::kGroups; ++group) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      ParamSpec& spec = specs_[i];
+      if (storage_.group(static_cast<int>(i), spec.count) != group) continue;
       std::int64_t& size = spec.trainable ? trainable_size_ : frozen_size_;
       spec.offset = size;
       size += spec.count;
     }
-    if (turn == 0) products_size_ = trainable_size_;
+    if (group == 0) matmul_size_ = trainable_size_;
   }
 }
 

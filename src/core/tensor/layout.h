@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/tensor/storage_plan.h"
+
 namespace chorus {
 
 /// How a parameter that no checkpoint provides is filled.
@@ -40,8 +42,6 @@ struct ParamSpec {
   int layer = kEmbeddingLayer;
   bool trainable = true;
   bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
-  bool product = false;     ///< the weight of a product, which is first to write its gradient (Params::begin_grads)
-  bool head_table = false;  ///< the same, but it lies where it would, too: a word table that a head multiplies with
   bool attached = false;    ///< no part of the plain checkpoint: an adapter, a low-rank factor, a prefix
   std::int64_t count = 0;   ///< product of the shape
   std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
@@ -54,9 +54,8 @@ struct ParamSpec {
 ///     ParamId weight = layout.add("classifier.weight", {labels, hidden}, Init::normal(0.02));
 ///     layout.freeze([](const ParamSpec& p) { return p.layer < 4; });
 ///
-/// All trainable parameters lie in one flat vector of `trainable_size()` numbers, all others in one of
-/// `frozen_size()`. There are no holes. Weights of products come first, and parameters whose size is not a multiple of
-/// 16 last, so that every other one starts at a multiple of 64 bytes.
+/// All trainable parameters lie in one flat vector of `trainable_size()` elements, all others in one of
+/// `frozen_size()`. There are no holes. In which order is decided by a StoragePlan.
 class Layout {
  public:
   ParamId add(std::string name, std::vector<std::int64_t> shape, Init init);
@@ -69,17 +68,13 @@ class Layout {
   /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.
   void alias(std::string name, ParamId id);
 
-  /// Tells that the parameter is the weight of a product.
-  void mark_product(ParamId id);
-  /// Tells that it is the table of a language model's head, whether it is looked up, too, or not.
-  void mark_head_table(ParamId id) { specs_.at(static_cast<std::size_t>(id.index)).head_table = true; }
-  /// `first` and the parameters added right after it, `count` in all and of one shape, may be used as one: see
-  /// Params::joined.
+  /// Hints to the StoragePlan: the parameter is the weight of a matmul; it is the table of a language model's head,
+  /// whether it is looked up, too, or not; `first` and the count - 1 parameters added right after it may be used as
+  /// one.
+  void mark_matmul_weight(ParamId id);
+  void mark_head_table(ParamId id) { StoragePlan::mark(storage_.head_tables, id.index); }
   void join(ParamId first, int count);
-  struct Joint {
-    int first, count;
-  };
-  const std::vector<Joint>& joints() const { return joints_; }
+  const StoragePlan& storage() const { return storage_; }
 
   /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
   void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
@@ -93,8 +88,8 @@ class Layout {
   std::optional<ParamId> find(std::string_view name) const;
   bool is_alias(std::string_view name) const { return aliases_.contains(std::string(name)); }
 
-  /// How much of the trainable vector the weights of products take, at its beginning.
-  std::int64_t products_size() const { return products_size_; }
+  /// How much of the trainable vector the weights of matmuls take, at its beginning.
+  std::int64_t matmul_size() const { return matmul_size_; }
   std::int64_t trainable_size() const { return trainable_size_; }
   std::int64_t frozen_size() const { return frozen_size_; }
   /// Of the names, shapes and offsets of what trains: both ends of a federation must have the same. Never 0.
@@ -107,13 +102,12 @@ class Layout {
   void place();
 
   std::vector<ParamSpec> specs_;
-  std::vector<Joint> joints_;
+  StoragePlan storage_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, int> aliases_;
-  std::int64_t trainable_size_ = 0, products_size_ = 0;
+  std::int64_t trainable_size_ = 0, matmul_size_ = 0;
   std::int64_t frozen_size_ = 0;
   int current_layer_ = kEmbeddingLayer;
-  int last_ = -1;  // the parameter that lies last, wherever it would be; none: -1
 };
 
 }  // namespace chorus

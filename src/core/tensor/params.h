@@ -3,27 +3,27 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
+#include "core/tensor/bfloat16_shadow.h"
+#include "core/tensor/gradient_writes.h"
+#include "core/tensor/joined_views.h"
 #include "core/tensor/layout.h"
 
 namespace chorus {
 
-/// The numbers behind a Layout for a cohort of C clients: one flat buffer `values` [C, P] of what trains, its twin
-/// `grads` [C, P], and one vector `frozen` [F] that all clients share. An optimiser step, an average, a clip or a
+/// The elements behind a Layout for a cohort of C clients: one flat buffer `values` [C, P] of what trains, its twin
+/// `grads` [C, P], and one vector `frozen` [F] that all clients share. An optimizer step, an average, a clip or a
 /// checkpoint is one operation on one of these. What autograd sees are leaf views into them: `params[id]` is
 /// [C, shape...] for a trainable parameter and [shape...] for a frozen one.
 ///
 ///     Params params(model.layout(), {.clients = 3, .gradients = true});
-///     params.zero_grads();
+///     params.writes().zero();
 ///     loss.backward();                                  // accumulates into params.grads()
 ///     params.values().sub_(params.grads(), lr);         // one SGD step of the whole cohort
 ///
-/// Copying a Params copies handles, not numbers. Not thread-safe while a backward pass runs.
+/// Copying a Params copies handles, not elements. Not thread-safe while a backward pass runs.
 class Params {
  public:
   struct Options {
@@ -33,21 +33,24 @@ class Params {
   };
 
   Params(const Layout& layout, const Options& options);
-  /// A cohort that shares the frozen vector of `base` and has values of its own, each client's a copy of base's
-  /// client 0. Same layout, same device.
-  static Params cohort_of(const Params& base, std::int64_t clients, bool gradients);
-  /// The same with values that begin at `start`, [P] for all or [C, P]. Here the gradients are not zeroed yet.
-  static Params cohort_from(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
-
-  /// The same whose values are `start` itself, to be read and not written, [P] for all or [C, P].
-  static Params cohort_at(const Params& base, std::int64_t clients, const at::Tensor& start, bool gradients = true);
-  /// The same layout, gradients and frozen vector with values in another memory, not set yet.
-  Params with_own_values() const;
-
-  /// A cohort whose values and gradients are not set yet, of another layout with the frozen parameters of `base`.
-  static Params on(std::shared_ptr<const Layout> layout, std::int64_t clients, const Params& base);
+  /// Cohorts that share the frozen vector of `base`, its layout and device. Each client's values are a copy of base's
+  /// client 0, with gradients of 0;
+  static Params copies_of(const Params& base, std::int64_t clients, bool gradients);
+  /// or a copy of `start`, [P] for all or [C, P], with gradients not set yet;
+  static Params copies_of_start(const Params& base, std::int64_t clients, bool gradients, const at::Tensor& start);
+  /// or `start` itself, to be read and not written, with gradients not set yet;
+  static Params views_of_start(const Params& base, std::int64_t clients, const at::Tensor& start, bool gradients);
+  /// or not set yet, and so are their gradients; of another layout with the frozen parameters of `base`.
+  static Params unset_cohort(std::shared_ptr<const Layout> layout, std::int64_t clients, const Params& base);
   /// C = 1, values of zero, on a frozen vector that another layout with the same frozen parameters has.
-  static Params over(const Layout& layout, const at::Tensor& frozen);
+  static Params zeros_over_frozen(const Layout& layout, const at::Tensor& frozen);
+
+  /// The same layout, gradients, shadow copy and frozen vector with values in another memory, not set yet.
+  Params with_own_values() const;
+  /// The same with a bfloat16 shadow copy of every parameter, for matmuls in mixed precision.
+  Params with_shadow() const;
+  /// The same, the copy of what trains not set yet.
+  Params with_unset_shadow() const;
 
   std::int64_t clients() const { return values_.size(0); }
   const Layout& layout() const { return *layout_; }
@@ -62,40 +65,15 @@ class Params {
   const at::Tensor& operator[](ParamId id) const { return leaves_[static_cast<std::size_t>(id.index)]; }
   bool trainable(ParamId id) const { return (*layout_)[id].trainable; }
 
-  /// Parameters that Layout::join tells of as one, [C, count * rows, ...] or [count * rows, ...], by the first of them;
-  /// undefined where they do not lie side by side or do not train alike.
-  const at::Tensor& joined(ParamId first) const;
-  const at::Tensor& half_joined(ParamId first) const;
+  /// Joined parameters as one, by the first of them (JoinedViews); undefined where there is no such view.
+  const at::Tensor& joined(ParamId first) const { return joined_[first]; }
 
-  void zero_grads();
-  /// The same before a backward pass, after which end_grads is called: the weights of products (and heads) are not
-  /// filled with zeros, for the first product to add to them writes them (`written`); what none wrote is filled at the
-  /// end. Nor is what lies beyond the first `used` numbers of a client, which nobody adds to.
-  /// A `taker` gets the gradients of products' weights as soon as they are there, those of each client's numbers from
-  /// `offset` on, [C, ...], instead of grads(), and may change these values at once: nothing reads them any more. They
-  /// are bfloat16 where a GPU's products are. A weight that several products have is left to grads().
-  using Taker = std::function<void(std::int64_t offset, const at::Tensor& gradient)>;
-  void begin_grads(std::int64_t used, Taker taker = {});
-  void begin_grads() { begin_grads(grads_.size(1)); }
-  void end_grads();
+  /// What a backward pass has written; null without gradients. `writes` is for those who know that there are some.
+  const c10::intrusive_ptr<GradientWrites>& shared_writes() const { return writes_; }
+  GradientWrites& writes() const { return *writes_; }
 
-  /// What is known of the gradients of products' weights. Shared with the functions of a backward pass.
-  struct Written : c10::intrusive_ptr_target {
-    std::vector<std::uint8_t> parameters;  ///< not 0: holds something, or was taken
-    std::vector<std::uint8_t> uses;        ///< products of this pass
-    Taker taker;
-  };
-  const c10::intrusive_ptr<Written>& written() const { return written_; }
-
-  /// The same with a bfloat16 copy of every parameter beside it, for products (mixed precision). Whoever changes the
-  /// values brings halves() up to date.
-  Params with_halves() const;
-  /// The same, not set yet.
-  Params with_unset_halves() const;
-  /// [C, P]; undefined when made without.
-  const at::Tensor& halves() const { return halves_; }
-  /// As params[id], without autograd; undefined when made without halves.
-  const at::Tensor& half(ParamId id) const;
+  /// Empty when made without.
+  const Bfloat16Shadow& shadow() const { return shadow_; }
 
   /// One client alone: a Params with C = 1 on the same memory.
   Params client(std::int64_t index) const;
@@ -112,24 +90,12 @@ class Params {
 
  private:
   // Views of frozen parameters, by index, and of joined ones; shared by all with the same layout and vector.
-  struct FrozenLeaves {
-    std::vector<at::Tensor> single;
-    std::unordered_map<int, at::Tensor> joined;
-  };
-  // The bfloat16 copy of a frozen vector, made when first asked for and shared by all who share the vector.
-  struct FrozenHalf {
-    std::mutex mutex;
-    at::Tensor numbers;
-    std::uint32_t version = 0;  ///< of the vector it was copied from
-    std::shared_ptr<const FrozenLeaves> leaves;
-    std::shared_ptr<const Layout> layout;  ///< of the leaves
-  };
-  static std::shared_ptr<const FrozenLeaves> frozen_leaves(const Layout& layout, const at::Tensor& frozen);
+  using FrozenViews = FrozenShadow::Views;
+  static std::shared_ptr<const FrozenViews> frozen_views(const Layout& layout, const at::Tensor& frozen);
 
   Params(std::shared_ptr<const Layout> layout, at::Tensor values, at::Tensor grads, at::Tensor frozen,
-         std::shared_ptr<FrozenHalf> frozen_half, std::shared_ptr<const FrozenLeaves> frozen_leaves);
+         std::shared_ptr<FrozenShadow> frozen_shadow, std::shared_ptr<const FrozenViews> frozen_views);
   void make_leaves();
-  void take_halves(const at::Tensor& halves);
   Params rows(std::int64_t begin, std::int64_t count) const;
 
   std::shared_ptr<const Layout> layout_;
@@ -137,12 +103,11 @@ class Params {
   at::Tensor grads_;
   at::Tensor frozen_;
   std::vector<at::Tensor> leaves_;
-  c10::intrusive_ptr<Written> written_;
-  std::shared_ptr<FrozenHalf> frozen_half_;
-  std::shared_ptr<const FrozenLeaves> frozen_leaves_, half_frozen_leaves_;
-  at::Tensor halves_;
-  std::vector<at::Tensor> half_leaves_;
-  std::unordered_map<int, at::Tensor> joined_, half_joined_;
+  JoinedViews joined_;
+  c10::intrusive_ptr<GradientWrites> writes_;
+  Bfloat16Shadow shadow_;
+  std::shared_ptr<FrozenShadow> frozen_shadow_;
+  std::shared_ptr<const FrozenViews> frozen_views_;
 };
 
 }  // namespace chorus

@@ -5,7 +5,7 @@
 namespace chorus {
 
 bool GradientTarget::take(const at::Tensor& gradient) const {
-  const auto begin = written->parameters.begin() + first, end = begin + count;
+  const auto begin = writes->written.begin() + first, end = begin + count;
   const auto known = std::count(begin, end, std::uint8_t{1});
   if (known != 0 && known != count) {
     const std::int64_t dimension = gradient.dim() - 2, rows = gradient.size(dimension) / count;
@@ -33,25 +33,25 @@ bool GradientTarget::take_kept(torch::autograd::AutogradContext& context, const 
 }
 
 bool GradientTarget::given() const {
-  if (!written->taker) return false;
+  if (!writes->taker) return false;
   const auto once = [this](const std::vector<std::uint8_t>& of, std::uint8_t number) {
     return std::all_of(of.begin() + first, of.begin() + first + count, [&](auto n) { return n == number; });
   };
-  return once(written->uses, 1) && once(written->parameters, 0);
+  return once(writes->uses, 1) && once(writes->written, 0);
 }
 
 void GradientTarget::give(const at::Tensor& gradient) const {
-  std::fill_n(written->parameters.begin() + first, count, std::uint8_t{1});
-  written->taker(offset, gradient);
+  std::fill_n(writes->written.begin() + first, count, std::uint8_t{1});
+  writes->taker(offset, gradient);
 }
 
 c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count) {
-  if (!params.trainable(first) || !params.written()) return {};
+  if (!params.trainable(first) || !params.shared_writes()) return {};
   for (int i = first.index; i < first.index + count; ++i) {
-    std::uint8_t& uses = params.written()->uses[static_cast<std::size_t>(i)];
+    std::uint8_t& uses = params.writes().uses[static_cast<std::size_t>(i)];
     if (uses < 2) ++uses;
   }
-  return c10::make_intrusive<GradientTarget>(params.written(), first.index, count, params.layout()[first].offset);
+  return c10::make_intrusive<GradientTarget>(params.shared_writes(), first.index, count, params.layout()[first].offset);
 }
 
 }  // namespace chorus

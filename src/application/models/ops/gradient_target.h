@@ -8,10 +8,10 @@
 namespace chorus {
 
 /// Where a product writes the gradient of its weight, or of several that are one: among those of a Params, of which
-/// some hold something already (Params::written). Kept by the functions of a backward pass.
+/// some hold something already (GradientWrites). Kept by the functions of a backward pass.
 struct GradientTarget : torch::CustomClassHolder {
-  GradientTarget(c10::intrusive_ptr<Params::Written> of, int begin, int number, std::int64_t place)
-      : written(std::move(of)), first(begin), count(number), offset(place) {}
+  GradientTarget(c10::intrusive_ptr<GradientWrites> of, int begin, int number, std::int64_t place)
+      : writes(std::move(of)), first(begin), count(number), offset(place) {}
 
   /// Whether the gradient holds something to add to; it does from now on. Where only some parts do, the others are
   /// filled.
@@ -28,7 +28,7 @@ struct GradientTarget : torch::CustomClassHolder {
   /// Null when none was.
   static c10::intrusive_ptr<GradientTarget> kept(torch::autograd::AutogradContext& context);
 
-  c10::intrusive_ptr<Params::Written> written;
+  c10::intrusive_ptr<GradientWrites> writes;
   int first, count;
   std::int64_t offset;  // of a client's numbers
 };

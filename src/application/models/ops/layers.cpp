@@ -66,7 +66,7 @@ Linear Linear::add(Layout& layout, const std::string& name, const Shape& shape, 
                                               : std::vector<std::int64_t>{shape.out, shape.in},
                              init);
   if (shape.with_bias) result.bias = layout.add(name + ".bias", {shape.out}, Init::zeros());
-  layout.mark_product(result.weight);
+  layout.mark_matmul_weight(result.weight);
   return result;
 }
 
@@ -80,7 +80,7 @@ std::vector<Linear> Linear::add_joined(Layout& layout, const std::vector<std::st
   for (std::size_t i = 0; i < names.size(); ++i) {
     all[i].bias = layout.add(names[i] + ".bias", {shape.out}, Init::zeros());
   }
-  for (const Linear& linear : all) layout.mark_product(linear.weight);
+  for (const Linear& linear : all) layout.mark_matmul_weight(linear.weight);
   layout.join(all[0].weight, static_cast<int>(names.size()));
   layout.join(all[0].bias, static_cast<int>(names.size()));
   return all;
@@ -90,7 +90,7 @@ Linear Linear::attach(Layout& layout, const std::string& name, const Shape& shap
   Linear result;
   result.weight = layout.attach(name + ".weight", {shape.out, shape.in}, init);
   if (shape.with_bias) result.bias = layout.attach(name + ".bias", {shape.out}, Init::zeros());
-  layout.mark_product(result.weight);
+  layout.mark_matmul_weight(result.weight);
   return result;
 }
 
@@ -108,7 +108,7 @@ at::Tensor Linear::with_update(const Params& params, const at::Tensor& x, const 
 }
 
 at::Tensor for_products(const Params& params, const at::Tensor& x) {
-  return params.halves().defined() && x.is_cuda() ? x.to(at::kBFloat16) : x;
+  return params.shadow().exists() && x.is_cuda() ? x.to(at::kBFloat16) : x;
 }
 
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x) {

@@ -202,7 +202,7 @@ void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool f
   Params params(layout, {.clients = clients, .gradients = true, .device = device});
   params.values().copy_(torch::randn(params.values().sizes()) * 0.5);
   params.frozen().copy_(torch::randn(params.frozen().sizes()) * 0.5);
-  if (halves) params = params.with_halves();
+  if (halves) params = params.with_shadow();
   Inputs inputs = Inputs::random({{clients, 70, 32}}, device);
   const at::Tensor x = inputs.tensors[0];
   for (const ParamId id : {up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias}) {
@@ -256,9 +256,9 @@ TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
                        weights = torch::randn({clients, 20, 96}).to(device);
       const auto gradients_of = [&](const std::function<at::Tensor()>& result) {
         params.grads().fill_(NAN);  // what is not written is seen
-        params.begin_grads();
+        params.writes().begin();
         (result() * weights).sum().backward();
-        params.end_grads();
+        params.writes().end();
         return params.grads().clone();
       };
       const auto each = [&] { return torch::cat({parts[0](params, x), parts[1](params, x), parts[2](params, x)}, -1); };
@@ -423,9 +423,9 @@ TEST(Embedding, WritesAHeadsTableWhereItComesFirst) {
   layout.mark_head_table(words.table);
   Params params(layout, {.clients = 1, .gradients = true});
   params.grads().fill_(7);
-  params.begin_grads();
+  params.writes().begin();
   words(params, torch::tensor({{1, 4, 1}}, at::kLong)).sum().backward();
-  params.end_grads();
+  params.writes().end();
   at::Tensor wanted = torch::zeros({9, 5});
   wanted[1].fill_(2);
   wanted[4].fill_(1);

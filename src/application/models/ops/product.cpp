@@ -264,7 +264,7 @@ class BiasGeluGpu : public torch::autograd::Function<BiasGeluGpu> {
 }  // namespace
 
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) {
-  const at::Tensor& half = params.half(of.weight);
+  const at::Tensor& half = params.shadow()[of.weight];
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
                               half.defined() ? half : none(), of.transposed, gradient_target(params, of.weight, 1));
 }
@@ -272,7 +272,7 @@ at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) 
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
   const at::Tensor &weight = params.joined(first.weight), &bias = params.joined(first.bias);
   if (!weight.defined() || !bias.defined() || first.transposed) return {};
-  const at::Tensor& half = params.half_joined(first.weight);
+  const at::Tensor& half = params.shadow().joined(first.weight);
   const auto count = static_cast<int>(weight.size(-2) / params.layout()[first.weight].shape[0]);
   return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false,
                               gradient_target(params, first.weight, count));

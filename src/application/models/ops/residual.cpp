@@ -121,7 +121,7 @@ bool kernels_fit(const Params& params, const Norm& norm, const at::Tensor& x) {
 }
 
 at::ScalarType result_type(const Params& params) {
-  return params.halves().defined() && params.device().is_cuda() ? at::kBFloat16 : at::kFloat;
+  return params.shadow().exists() && params.device().is_cuda() ? at::kBFloat16 : at::kFloat;
 }
 
 // norm(dropout(f + f_bias) + x), f_bias empty on a CPU.

@@ -133,7 +133,7 @@ class TableLoss : public torch::autograd::Function<TableLoss> {
 
 at::Tensor table_loss(const Params& params, const LanguageHead& head, const at::Tensor& x, const at::Tensor& labels,
                       std::int64_t ignored) {
-  const at::Tensor& half = params.half(head.table);
+  const at::Tensor& half = params.shadow()[head.table];
   const bool possible = half.defined() ? MatrixProduct::halves_possible() : MatrixProduct::possible();
   if (backend_for(x, {.cpu = possible && is_float(x)}) != Backend::kCpu) return {};
   const at::Tensor none = torch::empty({0});

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <unordered_map>
+
+#include "core/tensor/layout.h"
+
+namespace chorus {
+
+/// Parameters that a StoragePlan joins (the query, key and value weights of an attention layer) as one view,
+/// [C, count * rows, ...] or [count * rows, ...]: one matmul instead of several. A joint has no view where its
+/// parameters do not lie side by side or do not train alike.
+class JoinedViews {
+ public:
+  JoinedViews() = default;
+  /// Adds the joints whose parameters train or are frozen, as `trainable` says; `view` makes a view of such a spec.
+  void add(const Layout& layout, bool trainable, const std::function<at::Tensor(const ParamSpec&)>& view);
+
+  /// By the first parameter of the joint; undefined where there is none.
+  const at::Tensor& operator[](ParamId first) const;
+
+ private:
+  std::unordered_map<int, at::Tensor> views_;
+};
+
+}  // namespace chorus
