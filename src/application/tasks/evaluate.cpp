@@ -24,9 +24,7 @@ constexpr std::int64_t kCpuTokens = 4096, kGpuTokens = 65536, kFewestTokens = 10
 // Logits over a vocabulary take 4 bytes x tokens x vocabulary: 256 MiB, 2 GiB on a GPU.
 constexpr std::int64_t kCpuLogits = std::int64_t{1} << 26, kGpuLogits = std::int64_t{1} << 29;
 
-bool over_vocabulary(Head head) {
-  return head == Head::kCausalLm || head == Head::kMaskedLm || head == Head::kSeq2Seq;
-}
+bool over_vocabulary(Head head) { return head == Head::kCausalLm || head == Head::kMaskedLm || head == Head::kSeq2Seq; }
 
 std::int64_t token_budget(const Task& task, const Model& model, bool gpu, std::int64_t wanted) {
   const std::int64_t budget = wanted > 0 ? wanted : gpu ? kGpuTokens : kCpuTokens;
@@ -149,8 +147,8 @@ class Evaluator {
   };
 
   std::size_t readers(std::size_t number) const {
-    return static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(),
-                                                  [&](const ClientAnswers* client) { return client->batches() > number; }));
+    return static_cast<std::size_t>(std::count_if(
+        clients_.begin(), clients_.end(), [&](const ClientAnswers* client) { return client->batches() > number; }));
   }
   CollateOptions collating(at::Device device) const { return {.seed = options_.seed, .device = device}; }
 
@@ -197,7 +195,7 @@ class Evaluator {
       const std::int64_t count = batch.labels.defined() ? batch.labels.size(1) : batch.batch.packing->tokens();
       const Output output{running.output.logits.narrow(0, client, 1).narrow(1, 0, count), {}};
       clients_[c]->answer(running.number,
-                         task_.predict(model_, params_.client(client), output, batch, clients_[c]->data()));
+                          task_.predict(model_, params_.client(client), output, batch, clients_[c]->data()));
     }
   }
 
@@ -209,7 +207,8 @@ class Evaluator {
       try {
         const TorchThreads one(1);
         const at::NoGradGuard no_grad;
-        for (std::size_t number = next++; number < sums_.size(); number = next++) finish(start(number, collate(number)));
+        for (std::size_t number = next++; number < sums_.size(); number = next++)
+          finish(start(number, collate(number)));
       } catch (...) {
         next = sums_.size();
         const std::lock_guard lock(mutex);
@@ -272,9 +271,8 @@ Params rearranged(const Params& params, const std::vector<std::int64_t>& order) 
   return params.halves().defined() ? cohort.with_halves() : cohort;
 }
 
-std::vector<Evaluation> evaluate_within(std::int64_t budget, const Task& task, const Model& model,
-                                        const Params& params, std::span<const EvaluationSet> sets,
-                                        const EvaluateOptions& options) {
+std::vector<Evaluation> evaluate_within(std::int64_t budget, const Task& task, const Model& model, const Params& params,
+                                        std::span<const EvaluationSet> sets, const EvaluateOptions& options) {
   std::vector<ClientAnswers> clients;
   const std::int64_t share = std::max<std::int64_t>(budget / params.clients(), 1);
   for (const EvaluationSet& set : sets) clients.emplace_back(task, set, share);

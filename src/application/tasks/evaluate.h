@@ -32,8 +32,8 @@ struct EvaluationSet {
   std::span<const std::uint32_t> examples;
 };
 
-/// Answers the examples and measures the answers: forward passes only, no dropout. Rows are packed into large batches of
-/// similar length, longest first, so that the peak of memory comes first. `params` has C = 1; with bfloat16 shadow
+/// Answers the examples and measures the answers: forward passes only, no dropout. Rows are packed into large batches
+/// of similar length, longest first, so that the peak of memory comes first. `params` has C = 1; with bfloat16 shadow
 /// copies (Params::with_halves) the matmuls run in bfloat16.
 ///
 /// On a CPU each batch is computed by one thread, several batches side by side; sums go over batches in a fixed order,

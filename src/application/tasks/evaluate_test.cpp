@@ -22,7 +22,8 @@ void PrintTo(const EvaluatedTask& value, std::ostream* out) { *out << value.task
 
 /// Data, task and network of a case; the network is random.
 struct EvaluatedWorld {
-  explicit EvaluatedWorld(const EvaluatedTask& c, std::int64_t block_length = 0) : data(tiny::dataset(c.formulation, 16, 24)) {
+  explicit EvaluatedWorld(const EvaluatedTask& c, std::int64_t block_length = 0)
+      : data(tiny::dataset(c.formulation, 16, 24)) {
     const auto tokenizer = tiny::tokenizer(data);
     TaskInput input = TaskInput::of(data, tokenizer);
     const Head head = make(c.task, input, block_length)->head();

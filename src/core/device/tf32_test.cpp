@@ -13,9 +13,7 @@ TEST(Tf32Matmuls, AreAllowedWithinTheScopeOnly) {
     EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
     const Tf32Matmuls on(true);
     EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
-    {
-      const Tf32Matmuls within(true);
-    }
+    { const Tf32Matmuls within(true); }
     EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
   }
   EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
