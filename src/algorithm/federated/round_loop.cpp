@@ -204,12 +204,9 @@ class RoundLoop {
   }
 
   // Scores of single classes ("f1/sport") are for the summary, not for every line of the log.
-  Scores overall(const Scores& scores) const {
-    Scores result = scores;
-    std::erase_if(result, [&](const auto& entry) {
-      return entry.first.find('/') != std::string::npos && entry.first != config_.metric;
-    });
-    return result;
+  static Scores overall(Scores scores) {
+    std::erase_if(scores, [](const auto& entry) { return entry.first.find('/') != std::string::npos; });
+    return scores;
   }
 
   void record(const std::string& split, const Scores& scores) {

@@ -20,7 +20,7 @@ namespace chorus {
 namespace {
 
 // On a CPU a batch's activations should stay in the cache, and there should be batches for all cores; a GPU wants work.
-constexpr std::int64_t kCpuTokens = 2048, kGpuTokens = 65536, kFewestTokens = 1024;
+constexpr std::int64_t kCpuTokens = 4096, kGpuTokens = 65536, kFewestTokens = 1024;
 // Logits over a vocabulary take 4 bytes x tokens x vocabulary: 256 MiB, 2 GiB on a GPU.
 constexpr std::int64_t kCpuLogits = std::int64_t{1} << 26, kGpuLogits = std::int64_t{1} << 29;
 

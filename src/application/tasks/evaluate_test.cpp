@@ -13,16 +13,17 @@
 namespace chorus {
 namespace {
 
-struct EvaluationCase {
+struct EvaluatedTask {
   std::string task;
   Formulation formulation;
 };
 
-void PrintTo(const EvaluationCase& value, std::ostream* out) { *out << value.task; }
+void PrintTo(const EvaluatedTask& value, std::ostream* out) { *out << value.task; }
 
 /// Data, task and network of a case; the network is random.
-struct World {
-  explicit World(const EvaluationCase& c, std::int64_t block_length = 0) : data(tiny::dataset(c.formulation, 16, 24)) {
+struct EvaluatedWorld {
+  explicit EvaluatedWorld(const EvaluatedTask& c, std::int64_t block_length = 0)
+      : data(tiny::dataset(c.formulation, 16, 24)) {
     const auto tokenizer = tiny::tokenizer(data);
     TaskInput input = TaskInput::of(data, tokenizer);
     const Head head = make(c.task, input, block_length)->head();
@@ -90,7 +91,7 @@ struct World {
   std::shared_ptr<const EncodedDataset> test;
 };
 
-void expect_near(const Scores& actual, const Scores& expected, double tolerance) {
+void expect_near_scores(const Scores& actual, const Scores& expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (const auto& [name, value] : expected) {
     ASSERT_TRUE(actual.contains(name)) << name;
@@ -103,7 +104,7 @@ void expect_near(const Scores& actual, const Scores& expected, double tolerance)
 }
 
 /// Bit for bit.
-void expect_same(const Scores& actual, const Scores& expected) {
+void expect_same_scores(const Scores& actual, const Scores& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (const auto& [name, value] : expected) {
     EXPECT_TRUE(actual.at(name) == value || (std::isnan(value) && std::isnan(actual.at(name))))
@@ -111,21 +112,21 @@ void expect_same(const Scores& actual, const Scores& expected) {
   }
 }
 
-class Evaluate : public testing::TestWithParam<EvaluationCase> {};
+class Evaluate : public testing::TestWithParam<EvaluatedTask> {};
 
 TEST_P(Evaluate, EqualsOneExampleAtATimeWhateverTheBatch) {
-  const World world(GetParam());
+  const EvaluatedWorld world(GetParam());
   const Params params = world.params(3);
   const Scores expected = world.one_by_one(params);
   EXPECT_GT(expected.at("examples"), 10);
   for (const std::int64_t tokens : {0, 1, 64, 300}) {
     const Evaluation result = evaluate(*world.task, *world.model, params, world.set(), {.batch_tokens = tokens});
-    expect_near(result.scores, expected, 1e-6);
+    expect_near_scores(result.scores, expected, 1e-6);
   }
 }
 
 TEST_P(Evaluate, DoesNotDependOnThreads) {
-  const World world(GetParam());
+  const EvaluatedWorld world(GetParam());
   const Params params = world.params(4);
   const auto scores = [&](int workers) {
     return evaluate(*world.task, *world.model, params, world.set(), {.batch_tokens = 64, .workers = workers}).scores;
@@ -133,13 +134,13 @@ TEST_P(Evaluate, DoesNotDependOnThreads) {
   const Scores expected = scores(1);
   for (const int count : {1, 2, 4}) {
     const TorchThreads threads(count);
-    for (const int workers : {0, 1, 2, 4}) expect_same(scores(workers), expected);
+    for (const int workers : {0, 1, 2, 4}) expect_same_scores(scores(workers), expected);
     EXPECT_EQ(at::get_num_threads(), count) << "the caller's threads are left alone";
   }
 }
 
 TEST_P(Evaluate, ACohortEqualsItsClientsAlone) {
-  const World world(GetParam());
+  const EvaluatedWorld world(GetParam());
   const std::vector<Params> own{world.params(5), world.params(6), world.params(7), world.params(8)};
   Params cohort = Params::copies_of(own[0], 4, false);
   for (std::int64_t c = 0; c < 4; ++c) cohort.values()[c].copy_(own[static_cast<std::size_t>(c)].values()[0]);
@@ -150,7 +151,7 @@ TEST_P(Evaluate, ACohortEqualsItsClientsAlone) {
   ASSERT_EQ(together.size(), 4U);
   for (std::size_t c = 0; c < 4; ++c) {
     const Evaluation alone = evaluate(*world.task, *world.model, own[c], sets[c], {.predictions = true});
-    expect_near(together[c].scores, alone.scores, 1e-5);
+    expect_near_scores(together[c].scores, alone.scores, 1e-5);
     ASSERT_EQ(together[c].predictions.size(), alone.predictions.size());
     for (std::size_t i = 0; i < alone.predictions.size(); ++i) {
       EXPECT_EQ(together[c].predictions[i].example, alone.predictions[i].example);
@@ -162,7 +163,7 @@ TEST_P(Evaluate, ACohortEqualsItsClientsAlone) {
 }
 
 TEST_P(Evaluate, Bfloat16IsClose) {
-  const World world(GetParam());
+  const EvaluatedWorld world(GetParam());
   const Params params = world.params(9);
   const Scores exact = evaluate(*world.task, *world.model, params, world.set()).scores;
   const Scores rounded = evaluate(*world.task, *world.model, params.with_shadow(), world.set()).scores;
@@ -171,25 +172,25 @@ TEST_P(Evaluate, Bfloat16IsClose) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, Evaluate,
-                         testing::Values(EvaluationCase{"text_classification", Formulation::kTextClassification},
-                                         EvaluationCase{"pair_classification", Formulation::kPairClassification},
-                                         EvaluationCase{"pair_regression", Formulation::kPairRegression},
-                                         EvaluationCase{"seq_tagging", Formulation::kSequenceTagging},
-                                         EvaluationCase{"span_extraction", Formulation::kSpanExtraction},
-                                         EvaluationCase{"seq2seq", Formulation::kSeq2Seq},
-                                         EvaluationCase{"causal_lm", Formulation::kLanguageModel},
-                                         EvaluationCase{"masked_lm", Formulation::kLanguageModel}),
+                         testing::Values(EvaluatedTask{"text_classification", Formulation::kTextClassification},
+                                         EvaluatedTask{"pair_classification", Formulation::kPairClassification},
+                                         EvaluatedTask{"pair_regression", Formulation::kPairRegression},
+                                         EvaluatedTask{"seq_tagging", Formulation::kSequenceTagging},
+                                         EvaluatedTask{"span_extraction", Formulation::kSpanExtraction},
+                                         EvaluatedTask{"seq2seq", Formulation::kSeq2Seq},
+                                         EvaluatedTask{"causal_lm", Formulation::kLanguageModel},
+                                         EvaluatedTask{"masked_lm", Formulation::kLanguageModel}),
                          [](const auto& test) { return test.param.task; });
 
 TEST(EvaluateBlocks, ACohortEqualsItsClientsAlone) {
-  const World world({"causal_lm", Formulation::kLanguageModel}, 10);
+  const EvaluatedWorld world({"causal_lm", Formulation::kLanguageModel}, 10);
   const Params one = world.params(5), other = world.params(6);
   Params cohort = Params::copies_of(one, 2, false);
   cohort.values()[1].copy_(other.values()[0]);
   const std::vector<EvaluationSet> sets{world.part(0, 5), world.part(5, 19)};
   const auto together = evaluate_cohort(*world.task, *world.model, cohort, sets, {.batch_tokens = 64});
-  expect_near(together[0].scores, evaluate(*world.task, *world.model, one, sets[0]).scores, 1e-5);
-  expect_near(together[1].scores, evaluate(*world.task, *world.model, other, sets[1]).scores, 1e-5);
+  expect_near_scores(together[0].scores, evaluate(*world.task, *world.model, one, sets[0]).scores, 1e-5);
+  expect_near_scores(together[1].scores, evaluate(*world.task, *world.model, other, sets[1]).scores, 1e-5);
 }
 
 }  // namespace
