@@ -127,7 +127,7 @@ TEST(EligibleClients, HaveDataAndCanBeReached) {
     EXPECT_THROW((void)eligible_clients({.sizes = wrong}), InternalError);
   }
   EXPECT_THAT(message_of<ConfigError>([&] { check_count({.sizes = sizes, .count = 4}, 3, "clients with data"); }),
-              HasSubstr("there are 3 clients with data (of 4 clients in all)"));
+              HasSubstr("there are 3 clients with data (of 4 clients in total)"));
   EXPECT_THROW(check_count({.sizes = sizes, .count = 0}, 3, ""), ConfigError);
   check_count({.sizes = sizes, .count = 3}, 3, "");
 }

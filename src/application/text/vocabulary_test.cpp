@@ -104,7 +104,7 @@ TEST(VocabFiles, ReadsOneTokenPerLine) {
   EXPECT_THAT(read_vocab_txt("[PAD]\nthe\r\n##s\n", "v"), ElementsAre("[PAD]", "the", "##s"));
   EXPECT_THAT(read_vocab_txt("a\n\nb", "v"), ElementsAre("a", "", "b")) << "an empty line is an id without a token";
   EXPECT_THAT(read_vocab_txt(" a \n", "v"), ElementsAre(" a "));
-  EXPECT_THAT(message_of<DataError>([] { (void)read_vocab_txt("", "vocab.txt"); }), HasSubstr("vocab.txt is empty"));
+  EXPECT_THAT(message_of<DataError>([] { (void)read_vocab_txt("", "vocab.txt"); }), HasSubstr("vocab.txt: is empty"));
   EXPECT_THAT(message_of<DataError>([] { (void)read_vocab_txt("a\n\xff\n", "vocab.txt"); }),
               AllOf(HasSubstr("vocab.txt:2"), HasSubstr("UTF-8")));
 }
@@ -115,9 +115,9 @@ TEST(VocabFiles, ReadsAndRefusesJson) {
                                                      {"{}", "empty"},
                                                      {R"({"a": "0"})", "not a number"},
                                                      {R"({"a": 1.5})", "not a number"},
-                                                     {R"({"a": -1})", "cannot be right"},
-                                                     {R"({"a": 4194304})", "cannot be right"},
-                                                     {R"({"a": 99999999999})", "cannot be right"},
+                                                     {R"({"a": -1})", "invalid id"},
+                                                     {R"({"a": 4194304})", "invalid id"},
+                                                     {R"({"a": 99999999999})", "invalid id"},
                                                      {R"({"a": 0)", "v.json"}};
   for (const auto& [text, what] : bad) {
     EXPECT_THAT(message_of<DataError>([&, t = text] { (void)read_vocab_json(t, "v.json"); }), HasSubstr(what)) << text;
@@ -132,7 +132,7 @@ TEST(VocabFiles, ReadsAndRefusesMerges) {
     EXPECT_THAT(std::vector({merges[1].left, merges[1].right, merges[1].result}), ElementsAre(2, 3, 4));
   }
   EXPECT_TRUE(read_merges("", tokens, "m").empty());
-  const std::pair<const char*, const char*> bad[] = {{"a b\n\nab c", "m:2: an empty line"},
+  const std::pair<const char*, const char*> bad[] = {{"a b\n\nab c", "m:2: empty line"},
                                                      {"#version: 0.2\na", "m:2: a merge is two tokens"},
                                                      {"a b c", "m:1: a merge is two tokens"},
                                                      {"a b\na x", "m:2: the merge names 'x'"},

@@ -81,7 +81,7 @@ TEST(Log, WritesWholeLinesOfItsLevelAndMakesThemHarmless) {
   const std::string lines = testing::internal::GetCapturedStderr();
   set_log_level(before);
   EXPECT_THAT(lines, MatchesRegex("[0-9][0-9]:[0-9][0-9]:[0-9][0-9] \\[area\\] 3 files.*\n"
-                                  "[0-9][0-9]:[0-9][0-9]:[0-9][0-9] \\[area\\] warning: line break\n"));
+                                  "[0-9][0-9]:[0-9][0-9]:[0-9][0-9] \\[area\\] warning: line\n    break\n"));
   EXPECT_THAT(lines, AllOf(Not(HasSubstr("shown")), Not(HasSubstr("\x1b")), Not(HasSubstr("silent"))));
 }
 

@@ -93,7 +93,8 @@ BandwidthTrace BandwidthTrace::read(const std::filesystem::path& path) {
 
 double BandwidthTrace::transfer(double bytes, double start) const {
   double left = bytes / 1e6;
-  const double whole = std::floor(left / megabytes_);
+  // One period at least is walked: the last byte of a whole one may move before a stretch in which nothing does.
+  const double whole = std::max(0.0, std::ceil(left / megabytes_) - 1);
   left -= whole * megabytes_;
   double seconds = whole * period();
   double at = std::fmod(start, period());
