@@ -74,7 +74,10 @@ TEST_F(RemoteFederationTest, StampsRequestsAndAcceptsReplies) {
   EXPECT_EQ(accepted.number, cohort.number);
   EXPECT_EQ(accepted.slot, 1U);
   EXPECT_TRUE(replies.next()->ok());
+  // The last reply is followed by the question whether the first one's state is kept.
+  peer.end->send(encode_frame(SyncFrame{cohort.number}));
   EXPECT_FALSE(replies.next().has_value());
+  EXPECT_EQ(peer.expect<SyncFrame>().number, cohort.number);
 }
 
 TEST_F(RemoteFederationTest, RepliesNobodyAskedForAreDropped) {

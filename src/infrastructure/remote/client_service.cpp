@@ -47,6 +47,10 @@ bool ClientService::handle(Frame frame) {
     cancelled_ = std::max(cancelled_, cancel->number);
     return true;
   }
+  if (std::holds_alternative<SyncFrame>(frame)) {
+    if (!transport_.send(encode_frame(frame))) broken_ = true;
+    return true;
+  }
   if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
     clients_.end_session(end->session);
     return true;
@@ -76,7 +80,8 @@ void ClientService::handle_control() {
       return;
     }
     const bool now =
-        std::holds_alternative<AcceptFrame>(frame.value()) || std::holds_alternative<CancelFrame>(frame.value());
+        std::holds_alternative<AcceptFrame>(frame.value()) || std::holds_alternative<CancelFrame>(frame.value()) ||
+                     std::holds_alternative<SyncFrame>(frame.value());
     if (now) {
       handle(std::move(frame).value());
     } else {

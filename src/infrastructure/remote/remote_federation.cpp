@@ -70,6 +70,7 @@ struct RemoteFederation::Shared {
   struct Seen {
     std::optional<ReplyFrame> reply = {};
     std::optional<PeerId> lost = {};
+    std::optional<std::uint64_t> synced = {};
   };
   Seen handle(TransportEvent event) {
     Seen seen;
@@ -85,6 +86,8 @@ struct RemoteFederation::Shared {
     } else if (frame.ok() && std::holds_alternative<ReplyFrame>(frame.value())) {
       seen.reply = std::get<ReplyFrame>(std::move(frame).value());
       seen.reply->reply.bytes_up = event.frame.size();
+    } else if (frame.ok() && std::holds_alternative<SyncFrame>(frame.value())) {
+      seen.synced = std::get<SyncFrame>(frame.value()).number;
     } else {
       Log("remote").warning("a peer is dropped: {}",
                             frame.ok() ? "it sent what only a server may send" : frame.failure().message);
@@ -161,7 +164,10 @@ class RemoteFederation::Asking {
       }
       if (auto event = shared_->input.transport.receive(patience)) handle(std::move(*event));
     }
-    if (ready_.empty()) return std::nullopt;
+    if (ready_.empty()) {
+      wait_for_accepted();
+      return std::nullopt;
+    }
     Reply reply = std::move(ready_.front());
     ready_.pop_front();
     reply.bytes_down = bytes_down_[reply.slot];
@@ -180,9 +186,23 @@ class RemoteFederation::Asking {
     return reply;
   }
 
+  /// After the last reply: clients have kept the state of those that were accepted, so that what follows (a checkpoint,
+  /// the next request) finds it.
+  void wait_for_accepted() {
+    for (const PeerId peer : *accepted_) {
+      if (shared_->send(peer, SyncFrame{number_})) syncing_.insert(peer);
+    }
+    accepted_->clear();
+    while (!syncing_.empty()) {
+      if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
+      if (auto event = shared_->input.transport.receive(kPollSeconds)) handle(std::move(*event));
+    }
+  }
+
   void handle(TransportEvent event) {
     const PeerId peer = event.peer;
     Shared::Seen seen = shared_->handle(std::move(event));
+    if (seen.lost || seen.synced == number_) syncing_.erase(peer);
     if (seen.lost) {
       for (auto entry = waiting_.begin(); entry != waiting_.end();) {
         if (entry->second != peer) {
@@ -204,7 +224,9 @@ class RemoteFederation::Asking {
     if (reply.ok()) {
       ++used_;
       const AcceptFrame accept{number_, reply.slot};
-      reply.on_accept = [shared = shared_, peer, accept] { shared->send(peer, accept); };
+      reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept] {
+        if (shared->send(peer, accept)) accepted->insert(peer);
+      };
     }
     ready_.push_back(std::move(reply));
   }
@@ -230,6 +252,8 @@ class RemoteFederation::Asking {
   std::vector<std::uint64_t> bytes_down_;  // per slot
   std::map<std::size_t, PeerId> waiting_;  // slots that have not replied
   std::deque<Reply> ready_;
+  std::shared_ptr<std::set<PeerId>> accepted_ = std::make_shared<std::set<PeerId>>();  // whose replies were
+  std::set<PeerId> syncing_;  // who has not said yet that it has kept its state
 };
 
 RemoteFederation::RemoteFederation(const RemoteFederationInput& input) : shared_(std::make_shared<Shared>(input)) {}

@@ -130,6 +130,7 @@ struct Writer {
     out.mutable_accept()->set_slot(frame.slot);
   }
   void operator()(const CancelFrame& frame) const { out.mutable_cancel()->set_number(frame.number); }
+  void operator()(const SyncFrame& frame) const { out.mutable_sync()->set_number(frame.number); }
   void operator()(const EndSessionFrame& frame) const { out.mutable_end_session()->set_session(frame.session); }
 };
 
@@ -217,6 +218,8 @@ Result<Frame> decode_frame(std::string_view bytes) {
       return Frame(CancelFrame{in.cancel().number()});
     case wire::Frame::kEndSession:
       return Frame(EndSessionFrame{in.end_session().session()});
+    case wire::Frame::kSync:
+      return Frame(SyncFrame{in.sync().number()});
     case wire::Frame::WHAT_NOT_SET:
       break;
   }

@@ -43,11 +43,15 @@ struct AcceptFrame {
 struct CancelFrame {
   std::uint64_t number = 0;
 };
+/// Sent back by the client once everything before it has been handled.
+struct SyncFrame {
+  std::uint64_t number = 0;
+};
 struct EndSessionFrame {
   std::uint64_t session = 0;
 };
 using Frame =
-    std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame>;
+    std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame, SyncFrame>;
 
 /// WorldError when it is over 2 GiB.
 std::string encode_frame(const Frame& frame);

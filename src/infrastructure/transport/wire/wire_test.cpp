@@ -78,6 +78,7 @@ TEST(Wire, EveryFrameComesBackBitForBit) {
   EXPECT_EQ(there_and_back(AcceptFrame{5, 6}).slot, 6U);
   EXPECT_EQ(there_and_back(CancelFrame{5}).number, 5U);
   EXPECT_EQ(there_and_back(EndSessionFrame{11}).session, 11U);
+  EXPECT_EQ(there_and_back(SyncFrame{12}).number, 12U);
 }
 
 TEST(Wire, RefusesWhatDoesNotFit) {
