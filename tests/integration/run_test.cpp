@@ -373,8 +373,8 @@ TEST_F(RunTest, AClientWhoseTextsAreEmptyFailsAlone) {
     clients.push_back({{"train", ids}, {"test", json::array()}});
   }
   texts.close();
-  std::ofstream(folder_ / "clients.json")
-      << json{{"format", "chorus-partition-1"}, {"partitions", {{"p", {{"info", {}}, {"clients", clients}}}}}};
+  std::ofstream(folder_ / "clients.json") << json{
+      {"format", "chorus-partition-1"}, {"partitions", {{"p", {{"info", json::object()}, {"clients", clients}}}}}};
   const std::string train = (folder_ / "texts.jsonl").string();
   ASSERT_EQ(run("a", {"data={format: jsonl, formulation: language_model, train: [" + train + "], empty: keep}",
                       "task={name: causal_lm, max_length: 32}",

@@ -123,13 +123,13 @@ class PoolBench final : public Workbench {
     std::vector<Message> answers(ids_.size());
     if (on == TestOn::kShared) {
       if (input_.shared_test.empty()) return answers;
-      const Message same = to_message(score(params, input_.shared_test, false).metric->totals());
+      const Message same = answer_of(*score(params, input_.shared_test, false).metric);
       std::fill(answers.begin(), answers.end(), same);
       return answers;
     }
     if (!rearranged()) return evaluate_together(params);
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      if (!own_test(i).empty()) answers[i] = to_message(score(params, own_test(i), false).metric->totals());
+      if (!own_test(i).empty()) answers[i] = answer_of(*score(params, own_test(i), false).metric);
     }
     return answers;
   }

@@ -13,8 +13,8 @@ struct Affine {
   bool transposed = false;  ///< W is stored as [in, out]
 };
 
-/// With a bfloat16 shadow copy in bfloat16, sums in float32; the result is bfloat16 on a GPU and float32 on a CPU. The gradients of
-/// weight and bias are added to Params::grads() where they arise, without a copy between.
+/// With a bfloat16 shadow copy in bfloat16, sums in float32; the result is bfloat16 on a GPU and float32 on a CPU. The
+/// gradients of weight and bias are added to Params::grads() where they arise, without a copy between.
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x);
 
 /// The products of several weights that are one (Layout::join), by the first weight and bias: [C, T, count * out].
