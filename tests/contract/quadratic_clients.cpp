@@ -94,7 +94,8 @@ class Bench final : public Workbench {
   const Layout& layout() const override { return layout_; }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);
-    if (!loaded_[i]) states_[i] = world_.states[ids_[i]];
+    const auto stored = world_.states.find(ids_[i]);
+    if (!loaded_[i] && stored != world_.states.end()) states_[i] = stored->second;
     loaded_[i] = true;
     return states_[i];
   }

@@ -131,7 +131,12 @@ class Comparison {
     if (loaded_.model->head() != Head::kSequenceClassification && mask_.defined()) {
       wanted = wanted.flatten(0, 1).index_select(0, mask_.flatten().nonzero().squeeze(1));
     }
-    return largest_difference(logits.reshape(wanted.sizes()), wanted);
+    if (loaded_.model->head() == Head::kSequenceClassification) {
+      return largest_difference(logits.reshape(wanted.sizes()), wanted);
+    }
+    // A GPU's packing may end in rows that nobody reads.
+    const at::Tensor rows = wanted.reshape({-1, wanted.size(-1)});
+    return largest_difference(logits.reshape({-1, wanted.size(-1)}).narrow(0, 0, rows.size(0)), rows);
   }
 
   at::Tensor loss(const at::Tensor& logits) const {
