@@ -121,7 +121,8 @@ TEST_P(Evaluate, EqualsOneExampleAtATimeWhateverTheBatch) {
   EXPECT_GT(expected.at("examples"), 10);
   for (const std::int64_t tokens : {0, 1, 64, 300}) {
     const Evaluation result = evaluate(*world.task, *world.model, params, world.set(), {.batch_tokens = tokens});
-    expect_near_scores(result.scores, expected, 1e-6);
+    // Perplexities of random networks are large: they magnify the rounding of a loss.
+    expect_near_scores(result.scores, expected, 1e-5);
   }
 }
 
