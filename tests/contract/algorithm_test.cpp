@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "algorithm/federated/fedlora.h"
 #include "core/config/config.h"
 #include "core/ports/link.h"
 #include "tests/contract/quadratic_clients.h"
@@ -273,6 +274,106 @@ TEST(Algorithms, EqualTheNumbersOfAnotherImplementation) {
         EXPECT_NEAR(run.model[p].item<double>(), expected[static_cast<std::size_t>(p)].get<double>(), 2e-6) << name;
       }
     }
+  }
+}
+
+TEST(Algorithms, ReplicatesWithOtherSeedsDrawAnew) {
+  std::vector<Client> clients;
+  for (int k = 0; k < 12; ++k) clients.push_back({.curvature = 0.3 + 0.1 * k, .target = k - 6.0, .examples = 5});
+  for (const auto& [name, options] :
+       std::vector<std::pair<std::string, std::string>>{{"fedbuff", "{buffer: 2, concurrency: 3}"}, {"adafl", "{}"}}) {
+    Trial first(name, clients, options), same(name, clients, options), other(name, clients, options);
+    first.seed = same.seed = 1;
+    other.seed = 2;
+    for (int round = 0; round < 3; ++round) {
+      first.step();
+      same.step();
+      other.step();
+    }
+    EXPECT_TRUE(torch::equal(first.model, same.model)) << name;
+    EXPECT_FALSE(torch::equal(first.model, other.model)) << name;
+  }
+  FedLora fedlora({.ranks = {2, 4, 8}});
+  int different = 0;
+  for (ClientId client = 0; client < 50; ++client) {
+    different += fedlora.rank_of(1, client, 8) != fedlora.rank_of(2, client, 8) ? 1 : 0;
+  }
+  EXPECT_GT(different, 20);
+}
+
+/// Changes what clients say on its way.
+class Tampered : public Federation {
+ public:
+  Tampered(Federation& inner, std::function<void(Reply&)> change) : inner_(inner), change_(std::move(change)) {}
+  const Roster& roster() const override { return inner_.roster(); }
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
+  Traffic traffic() const override { return inner_.traffic(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    return Replies([this, replies] {
+      std::optional<Reply> reply = replies->next();
+      if (reply) change_(*reply);
+      return reply;
+    });
+  }
+
+ private:
+  Federation& inner_;
+  std::function<void(Reply&)> change_;
+};
+
+TEST(Algorithms, ClientsThatSayNonsenseAreLeftOut) {
+  const auto run = [](const std::string& name, Weighting weighting, std::vector<ClientId> order,
+                      const std::function<void(Reply&)>& change) {
+    World world{.clients = three_clients()};
+    LocalFederation local(quadratic::federation_input(world));
+    Tampered federation(local, change);
+    const auto mean = Aggregations::make("mean");
+    std::vector<Member> cohort;
+    for (const ClientId id : order) cohort.push_back({id, 1});
+    at::Tensor model = beginning();
+    RoundInput input{federation, *mean, cohort, model, 1, 10, 0, weighting};
+    const RoundResult result = Algorithms::make(name)->round(input);
+    EXPECT_EQ(result.failed.size(), order.size() - 2) << name;
+    return model;
+  };
+  const auto lie = [](const char* number, std::optional<double> value) {
+    return [=](Reply& reply) {
+      if (reply.client != 1) return;
+      reply.body.numbers.erase(number);
+      if (value) reply.body.numbers[number] = *value;
+    };
+  };
+  const auto honest = [](Reply&) {};
+  for (const std::optional<double> value :
+       std::vector<std::optional<double>>{std::nan(""), HUGE_VAL, -1.0, 0.0, std::nullopt}) {
+    EXPECT_TRUE(torch::equal(run("fednova", Weighting::kExamples, {0, 1, 2}, lie("reach", value)),
+                             run("fednova", Weighting::kExamples, {0, 2}, honest)));
+    EXPECT_TRUE(torch::equal(run("fedavg", Weighting::kExamples, {0, 1, 2}, lie("examples", value)),
+                             run("fedavg", Weighting::kExamples, {0, 2}, honest)));
+    if (!value) continue;  // without batches the examples count
+    EXPECT_TRUE(torch::equal(run("fedavg", Weighting::kBatches, {0, 1, 2}, lie("batches", value)),
+                             run("fedavg", Weighting::kBatches, {0, 2}, honest)));
+  }
+}
+
+TEST(Algorithms, ScaffoldsControlStaysTheMeanOfItsClientsWhenSomeAreLeftOut) {
+  Trial run("scaffold", three_clients());
+  for (int round = 0; round < 4; ++round) {
+    World& world = run.world;
+    LocalFederation local(quadratic::federation_input(world));
+    // One reply gets lost each round, after its client has trained.
+    Tampered federation(local, [&](Reply& reply) {
+      if (reply.client == run.round % 3) reply.failure = "lost";
+    });
+    const auto mean = Aggregations::make("mean");
+    const std::vector<Member> cohort{{0, 1}, {1, 1}, {2, 1}};
+    run.algorithm->round({federation, *mean, cohort, run.model, ++run.round, 10});
+    at::Tensor sum = torch::zeros({4});
+    for (const auto& entry : world.states) {
+      if (entry.second.contains("scaffold.control")) sum += entry.second.at("scaffold.control");
+    }
+    EXPECT_TRUE(torch::allclose(run.algorithm->state().at("control"), sum / 3, 1e-5, 1e-5)) << round;
   }
 }
 

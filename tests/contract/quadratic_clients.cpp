@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/config/registry.h"
-
 #include "core/base/error.h"
+#include "core/config/registry.h"
 
 namespace chorus::quadratic {
 namespace {

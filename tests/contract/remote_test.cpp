@@ -1,11 +1,10 @@
 // A server whose peers misbehave: every frame is spoken by hand, over the in-process transport.
-#include "infrastructure/remote/remote_federation.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include "core/base/error.h"
+#include "infrastructure/remote/remote_federation.h"
 #include "infrastructure/transport/inproc/inproc.h"
 #include "infrastructure/transport/wire/wire.h"
 
@@ -86,12 +85,12 @@ TEST_F(RemoteFederationTest, RepliesNobodyAskedForAreDropped) {
   Replies replies = federation_.ask(both_, {.procedure = "train", .round = 1});
   const std::uint64_t number = honest.asked().number;
   (void)liar.asked();
-  liar.reply(number, 0, 0, 666);        // another one's reply
-  liar.reply(number, 1, 0, 666);        // in another one's slot
-  liar.reply(number, 1, 99, 666);       // in no slot
-  liar.reply(number + 1, 1, 1, 666);    // to a request that was never made
+  liar.reply(number, 0, 0, 666);      // another one's reply
+  liar.reply(number, 1, 0, 666);      // in another one's slot
+  liar.reply(number, 1, 99, 666);     // in no slot
+  liar.reply(number + 1, 1, 1, 666);  // to a request that was never made
   liar.reply(number, 1, 1, 2);
-  liar.reply(number, 1, 1, 666);        // twice
+  liar.reply(number, 1, 1, 666);  // twice
   honest.reply(number, 0, 0, 1);
   std::map<ClientId, double> values;
   while (auto reply = replies.next()) {

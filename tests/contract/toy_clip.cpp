@@ -40,8 +40,8 @@ class Mask : public Filter {
   void unmask(std::span<std::byte> bytes, const FilterContext& context) const override { mask(bytes, context); }
 };
 
-const Registration<Filters, ClipConfig> kClip{
-    "toy_clip", "clips to a norm", [](const ClipConfig& config) { return std::make_unique<Clip>(config); }};
+const Registration<Filters, ClipConfig> kClip{"toy_clip", "clips to a norm",
+                                              [](const ClipConfig& config) { return std::make_unique<Clip>(config); }};
 const Registration<Filters> kMask{"toy_mask", "masks bytes by a key", [] { return std::make_unique<Mask>(); }};
 
 }  // namespace

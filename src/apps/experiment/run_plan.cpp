@@ -258,6 +258,7 @@ class Planner {
       context.seed = seed;
       context.round = static_cast<std::uint64_t>(round);
       context.seconds = clock;
+      context.count = std::max<std::size_t>(1, std::min(context.count, selector->most(context)));
       context.losses = [](std::span<const ClientId> some) { return std::vector<double>(some.size(), 0.0); };
       std::vector<ClientId> cohort = traits.pooled ? std::vector<ClientId>{0} : selector->select(context);
       std::sort(cohort.begin(), cohort.end());

@@ -79,8 +79,8 @@ void ClientService::handle_control() {
       broken_ = true;
       return;
     }
-    const bool now =
-        std::holds_alternative<AcceptFrame>(frame.value()) || std::holds_alternative<CancelFrame>(frame.value()) ||
+    const bool now = std::holds_alternative<AcceptFrame>(frame.value()) ||
+                     std::holds_alternative<CancelFrame>(frame.value()) ||
                      std::holds_alternative<SyncFrame>(frame.value());
     if (now) {
       handle(std::move(frame).value());

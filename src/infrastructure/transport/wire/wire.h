@@ -50,8 +50,8 @@ struct SyncFrame {
 struct EndSessionFrame {
   std::uint64_t session = 0;
 };
-using Frame =
-    std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame, SyncFrame>;
+using Frame = std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame,
+                           SyncFrame>;
 
 /// WorldError when it is over 2 GiB.
 std::string encode_frame(const Frame& frame);
