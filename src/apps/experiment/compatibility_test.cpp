@@ -18,7 +18,8 @@ const Registration<Aggregations> kHiddenSum{
     "test_hidden_sum", "for tests", [] { return std::make_unique<HiddenSum>(); }, {.shows_updates = false}};
 
 std::string mistake_in(const std::string& more) {
-  const std::string yaml = "kind: experiment\ntask: text_classification\nmodel: {from: somewhere}\n" + more;
+  const std::string yaml =
+      "kind: experiment\ntask: text_classification\nmodel: {from: somewhere}\ndata: {train: [x.jsonl]}\n" + more;
   try {
     ConfigDocument::parse(yaml, "test.yaml").load<ExperimentConfig>();
     return "";
