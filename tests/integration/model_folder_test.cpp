@@ -43,7 +43,8 @@ class ModelFolder : public testing::Test {
     for (const char* split : {"train", "test"}) {
       const Outcome made =
           run_chorus("data make -f " + formulation + " -n " + (split == std::string("train") ? "64" : "48") +
-                     (formulation == "text_classification" ? " --labels 4" : "") + " --split " + split + " -o " + path(std::string(split) + ".jsonl") + " 2>&1");
+                     (formulation == "text_classification" ? " --labels 4" : "") + " --split " + split + " -o " +
+                     path(std::string(split) + ".jsonl") + " 2>&1");
       EXPECT_EQ(made.status, 0) << made.output;
     }
     std::ofstream(folder_ / "run.yaml") << "kind: experiment\nname: folder\nseed: 5\ndata: {train: ["

@@ -11,8 +11,14 @@ namespace chorus {
 namespace {
 
 const Registration<Models> kBart{
-    "bart", "BART encoder-decoder (Lewis et al., 2020)",
-    [](const ModelConfig& config, Head head) { return std::make_unique<Bart>(config, head); }};
+    "bart", "BART encoder-decoder (Lewis et al., 2020)", [] {
+      return std::make_unique<ModelFamily>(
+          ModelFamily{.make = [](const ModelConfig& config, Head head) { return std::make_unique<Bart>(config, head); },
+                      .class_prefix = "Bart",
+                      .heads = {Head::kSeq2Seq},
+                      .body_prefix = "model.",
+                      .lora_targets = {"q_proj", "v_proj"}});
+    }};
 
 constexpr std::int64_t kPositionOffset = 2;  // rows 0 and 1 of the position table are never read
 constexpr double kEpsilon = 1e-5;

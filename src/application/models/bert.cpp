@@ -12,17 +12,31 @@
 namespace chorus {
 namespace {
 
-const Registration<Models> kBert{"bert", "BERT encoder (Devlin et al., 2019)",
-                                 [](const ModelConfig& config, Head head) {
-                                   return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kBert);
+using Kind = BertFamily::Kind;
+
+std::unique_ptr<ModelFamily> family(Kind kind, const std::string& class_prefix, const std::string& body_prefix,
+                                    const std::vector<std::string>& lora_targets) {
+  return std::make_unique<ModelFamily>(ModelFamily{
+      .make = [kind](const ModelConfig& config, Head head) { return std::make_unique<BertFamily>(config, head, kind); },
+      .class_prefix = class_prefix,
+      .heads = {Head::kNone, Head::kSequenceClassification, Head::kTokenClassification, Head::kQuestionAnswering,
+                Head::kMaskedLm},
+      .takes_modules = true,
+      .body_prefix = body_prefix,
+      .lora_targets = lora_targets,
+      .constants = {"position_ids"},
+      .old_endings = {{".gamma", ".weight"}, {".beta", ".bias"}}});
+}
+
+const Registration<Models> kBert{"bert", "BERT encoder (Devlin et al., 2019)", [] {
+                                   return family(Kind::kBert, "Bert", "bert.", {"query", "value"});
                                  }};
-const Registration<Models> kRoberta{"roberta", "RoBERTa encoder (Liu et al., 2019)",
-                                    [](const ModelConfig& config, Head head) {
-                                      return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kRoberta);
+const Registration<Models> kRoberta{"roberta", "RoBERTa encoder (Liu et al., 2019)", [] {
+                                      return family(Kind::kRoberta, "Roberta", "roberta.", {"query", "value"});
                                     }};
 const Registration<Models> kDistilbert{
-    "distilbert", "DistilBERT encoder (Sanh et al., 2019)", [](const ModelConfig& config, Head head) {
-      return std::make_unique<BertFamily>(config, head, BertFamily::Kind::kDistilBert);
+    "distilbert", "DistilBERT encoder (Sanh et al., 2019)", [] {
+      return family(Kind::kDistilBert, "DistilBert", "distilbert.", {"q_lin", "v_lin"});
     }};
 
 // Names of one layer's parts, by kind.
@@ -132,55 +146,51 @@ void BertFamily::add_head() {
   const auto dense = [&](const std::string& name, std::int64_t out) {
     return Linear::add(layout_, name, {width_, out}, normal);
   };
-  switch (head_) {
-    case Head::kNone:
-      // Hugging Face's bare BertModel has a pooler; it is loaded and kept, nothing here reads it.
-      if (kind_ != Kind::kDistilBert) pooler_ = dense(prefix_ + "pooler.dense", width_);
-      return;
-    case Head::kSequenceClassification:
-      if (kind_ == Kind::kBert) pooler_ = dense("bert.pooler.dense", width_);
-      if (kind_ == Kind::kDistilBert) pooler_ = dense("pre_classifier", width_);
-      if (kind_ == Kind::kRoberta) pooler_ = dense("classifier.dense", width_);
-      classifier_ = dense(kind_ == Kind::kRoberta ? "classifier.out_proj" : "classifier", labels_);
-      return;
-    case Head::kTokenClassification:
-      classifier_ = dense("classifier", labels_);
-      return;
-    case Head::kQuestionAnswering:
-      classifier_ = dense("qa_outputs", 2);
-      return;
-    case Head::kMaskedLm: {
-      const bool tied = config_.flag("tie_word_embeddings", true);
-      const std::string transform = kind_ == Kind::kBert      ? "cls.predictions.transform.dense"
-                                    : kind_ == Kind::kRoberta ? "lm_head.dense"
-                                                              : "vocab_transform";
-      const std::string norm = kind_ == Kind::kBert      ? "cls.predictions.transform.LayerNorm"
-                               : kind_ == Kind::kRoberta ? "lm_head.layer_norm"
-                                                         : "vocab_layer_norm";
-      const std::string decoder = kind_ == Kind::kBert      ? "cls.predictions.decoder"
-                                  : kind_ == Kind::kRoberta ? "lm_head.decoder"
-                                                            : "vocab_projector";
-      const std::string bias = kind_ == Kind::kBert      ? "cls.predictions.bias"
-                               : kind_ == Kind::kRoberta ? "lm_head.bias"
-                                                         : "vocab_projector.bias";
-      transform_ = dense(transform, width_);
-      transform_norm_ = Norm::add(layout_, norm, width_, epsilon_);
-      lm_bias_ = layout_.add(bias, {vocabulary_}, Init::zeros());
-      if (kind_ != Kind::kDistilBert) layout_.alias(decoder + ".bias", lm_bias_);
-      if (tied) {
-        lm_table_ = words_.table;
-        layout_.alias(decoder + ".weight", lm_table_);
-      } else {
-        lm_table_ = layout_.add(decoder + ".weight", {vocabulary_, width_}, normal);
-      }
-      layout_.mark_head_table(lm_table_);
-      return;
-    }
-    case Head::kCausalLm:
-    case Head::kSeq2Seq:
-      break;
+  if (add_module(deviation_)) return;
+  if (head_ == Head::kNone) {
+    // Hugging Face's bare BertModel has a pooler; it is loaded and kept, nothing here reads it.
+    if (kind_ != Kind::kDistilBert) pooler_ = dense(prefix_ + "pooler.dense", width_);
+    return;
   }
-  throw ConfigError(fmt::format("{} models have no {} head", config_.model_type(), name_of(head_)));
+  if (head_ == Head::kMaskedLm) return add_language_head();
+  std::string answer = "classifier";
+  if (head_ == Head::kSequenceClassification) {
+    if (kind_ == Kind::kBert) pooler_ = dense("bert.pooler.dense", width_);
+    if (kind_ == Kind::kDistilBert) pooler_ = dense("pre_classifier", width_);
+    if (kind_ == Kind::kRoberta) pooler_ = dense("classifier.dense", width_);
+    if (kind_ == Kind::kRoberta) answer = "classifier.out_proj";
+  }
+  const bool spans = head_ == Head::kQuestionAnswering;
+  classifier_ = dense(spans ? "qa_outputs" : answer, spans ? 2 : labels_);
+  mark_answer(classifier_);
+}
+
+void BertFamily::add_language_head() {
+  const Init normal = Init::normal(deviation_);
+  const bool tied = config_.flag("tie_word_embeddings", true);
+  const std::string transform = kind_ == Kind::kBert      ? "cls.predictions.transform.dense"
+                                : kind_ == Kind::kRoberta ? "lm_head.dense"
+                                                          : "vocab_transform";
+  const std::string norm = kind_ == Kind::kBert      ? "cls.predictions.transform.LayerNorm"
+                           : kind_ == Kind::kRoberta ? "lm_head.layer_norm"
+                                                     : "vocab_layer_norm";
+  const std::string decoder = kind_ == Kind::kBert      ? "cls.predictions.decoder"
+                              : kind_ == Kind::kRoberta ? "lm_head.decoder"
+                                                        : "vocab_projector";
+  const std::string bias = kind_ == Kind::kBert      ? "cls.predictions.bias"
+                           : kind_ == Kind::kRoberta ? "lm_head.bias"
+                                                     : "vocab_projector.bias";
+  transform_ = Linear::add(layout_, transform, {width_, width_}, normal);
+  transform_norm_ = Norm::add(layout_, norm, width_, epsilon_);
+  lm_bias_ = layout_.add(bias, {vocabulary_}, Init::zeros());
+  if (kind_ != Kind::kDistilBert) layout_.alias(decoder + ".bias", lm_bias_);
+  if (tied) {
+    lm_table_ = words_.table;
+    layout_.alias(decoder + ".weight", lm_table_);
+  } else {
+    lm_table_ = layout_.add(decoder + ".weight", {vocabulary_, width_}, normal);
+  }
+  layout_.mark_head_table(lm_table_);
 }
 
 Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
@@ -239,27 +249,23 @@ at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at
 
 Output BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
                               Dropout& dropout) const {
-  switch (head_) {
-    case Head::kNone:
-      return {{}, hidden};
-    case Head::kSequenceClassification: {
-      at::Tensor pooled = Packing::pick(hidden, batch.packing->first_token());
-      if (kind_ == Kind::kRoberta) pooled = dropout.hidden(pooled, head_dropout_);
-      pooled = pooler_(params, pooled);
-      pooled = kind_ == Kind::kDistilBert ? torch::relu(pooled) : torch::tanh(pooled);
-      return {classifier_(params, dropout.hidden(pooled, head_dropout_)), hidden};
-    }
-    case Head::kTokenClassification:
-      return {classifier_(params, dropout.hidden(hidden, head_dropout_)), hidden};
-    case Head::kQuestionAnswering:
-      return {classifier_(params, kind_ == Kind::kDistilBert ? dropout.hidden(hidden, head_dropout_) : hidden), hidden};
-    default: {
-      at::Tensor x = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
-      x = transform_norm_(params,
-                          activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, params, transform_, x));
-      return language_output(params, {lm_table_, lm_bias_}, batch, x, hidden);
-    }
+  if (module_) return module_->apply(params, batch, hidden, dropout);
+  if (head_ == Head::kNone) return {{}, hidden};
+  if (head_ == Head::kSequenceClassification) {
+    at::Tensor pooled = Packing::pick(hidden, batch.packing->first_token());
+    if (kind_ == Kind::kRoberta) pooled = dropout.hidden(pooled, head_dropout_);
+    pooled = pooler_(params, pooled);
+    pooled = kind_ == Kind::kDistilBert ? torch::relu(pooled) : torch::tanh(pooled);
+    return {classifier_(params, dropout.hidden(pooled, head_dropout_)), hidden};
   }
+  if (head_ == Head::kTokenClassification) return {classifier_(params, dropout.hidden(hidden, head_dropout_)), hidden};
+  if (head_ == Head::kQuestionAnswering) {
+    return {classifier_(params, kind_ == Kind::kDistilBert ? dropout.hidden(hidden, head_dropout_) : hidden), hidden};
+  }
+  at::Tensor x = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
+  x = transform_norm_(params,
+                      activate(kind_ == Kind::kRoberta ? Activation::kGelu : activation_, params, transform_, x));
+  return language_output(params, {lm_table_, lm_bias_}, batch, x, hidden);
 }
 
 }  // namespace chorus

@@ -28,6 +28,7 @@ class BertFamily : public Model {
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return max_length_; }
   std::int64_t vocabulary() const override { return vocabulary_; }
+  std::int64_t width() const override { return width_; }
 
  private:
   struct Layer {
@@ -40,6 +41,7 @@ class BertFamily : public Model {
   void add_embeddings();
   void add_layers();
   void add_head();
+  void add_language_head();
   std::string layer_name(std::size_t layer) const;
   at::Tensor embed(const Params& params, const Batch& batch, Dropout& dropout) const;
   at::Tensor apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,

@@ -88,25 +88,24 @@ struct Prepared {
   Batch batch;
   at::Tensor loss(const Model& model, const at::Tensor& logits, const std::vector<ClientData>& cohort) const {
     const Packing& packing = *batch.packing;
-    switch (model.head()) {
-      case Head::kSequenceClassification: {
-        const at::Tensor labels = chorus::per_sequence(column(cohort, &ClientData::labels), packing, kIgnore);
-        if (logits.size(-1) == 1) return squared_error(logits, labels.to(at::kFloat), packing.sequence_valid());
-        return cross_entropy(logits, labels);
-      }
-      case Head::kQuestionAnswering:
-        return span_loss(logits, chorus::per_sequence(column(cohort, &ClientData::starts), packing, kIgnore),
-                         chorus::per_sequence(column(cohort, &ClientData::ends), packing, kIgnore), packing);
-      case Head::kCausalLm: {
-        const at::Tensor ids = batch.ids.masked_fill(packing.token_valid().logical_not(), kIgnore);
-        return cross_entropy(logits, next_token(ids, packing));
-      }
-      case Head::kSeq2Seq:
-        return cross_entropy(logits,
-                             pack_rows(column(cohort, &ClientData::target_labels), *batch.target_packing, kIgnore));
-      default:
-        return cross_entropy(logits, pack_rows(column(cohort, &ClientData::token_labels), packing, kIgnore));
+    if (model.head() == Head::kSequenceClassification) {
+      const at::Tensor labels = chorus::per_sequence(column(cohort, &ClientData::labels), packing, kIgnore);
+      if (logits.size(-1) == 1) return squared_error(logits, labels.to(at::kFloat), packing.sequence_valid());
+      return cross_entropy(logits, labels);
     }
+    if (model.head() == Head::kQuestionAnswering) {
+      return span_loss(logits, chorus::per_sequence(column(cohort, &ClientData::starts), packing, kIgnore),
+                       chorus::per_sequence(column(cohort, &ClientData::ends), packing, kIgnore), packing);
+    }
+    if (model.head() == Head::kCausalLm) {
+      const at::Tensor ids = batch.ids.masked_fill(packing.token_valid().logical_not(), kIgnore);
+      return cross_entropy(logits, next_token(ids, packing));
+    }
+    if (model.head() == Head::kSeq2Seq) {
+      return cross_entropy(logits,
+                           pack_rows(column(cohort, &ClientData::target_labels), *batch.target_packing, kIgnore));
+    }
+    return cross_entropy(logits, pack_rows(column(cohort, &ClientData::token_labels), packing, kIgnore));
   }
 };
 

@@ -8,7 +8,8 @@ namespace chorus {
 at::Tensor mean_embeddings(const Model& model, const Params& params, const std::vector<TokenRow>& sequences,
                            bool normalise) {
   check(params.clients() == 1, "embedding works on one client at a time");
-  if (model.head() == Head::kSeq2Seq) {
+  const auto* generative = dynamic_cast<const GenerativeModel*>(&model);
+  if (generative != nullptr && generative->has_encoder()) {
     throw ConfigError("sentence vectors come from an encoder or a causal model; an encoder-decoder gives none");
   }
   const at::NoGradGuard no_grad;

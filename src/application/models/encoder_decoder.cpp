@@ -8,9 +8,6 @@
 namespace chorus {
 
 EncoderDecoder::EncoderDecoder(const ModelConfig& config, Head head) : GenerativeModel(config, head) {
-  if (head != Head::kSeq2Seq) {
-    throw ConfigError(fmt::format("{} models have no {} head", config.model_type(), name_of(head)));
-  }
   const auto start = config.token("decoder_start_token_id");
   if (!start) throw DataError(fmt::format("{}: the key 'decoder_start_token_id' is missing", config.origin()));
   start_token_ = *start;

@@ -13,8 +13,18 @@ namespace chorus {
 namespace {
 
 const Registration<Models> kGpt2{
-    "gpt2", "GPT-2 causal language model (Radford et al., 2019)",
-    [](const ModelConfig& config, Head head) { return std::make_unique<Gpt2>(config, head); }};
+    "gpt2", "GPT-2 causal language model (Radford et al., 2019)", [] {
+      return std::make_unique<ModelFamily>(
+          ModelFamily{.make = [](const ModelConfig& config, Head head) { return std::make_unique<Gpt2>(config, head); },
+                      .class_prefix = "GPT2",
+                      .heads = {Head::kNone, Head::kCausalLm},
+                      .takes_modules = true,
+                      .body_prefix = "transformer.",
+                      .lora_targets = {"c_attn"},
+                      .transposed = true,
+                      .class_endings = {{Head::kCausalLm, "LMHeadModel"}},
+                      .constants = {"attn.bias", "attn.masked_bias"}});
+    }};
 
 }  // namespace
 
@@ -28,9 +38,6 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
       residual_dropout_(config.probability("resid_pdrop", 0.1)),
       attention_dropout_(config.probability("attn_pdrop", 0.1)),
       activation_(activation_named(config.text("activation_function", "gelu_new"))) {
-  if (head != Head::kCausalLm && head != Head::kNone) {
-    throw ConfigError(fmt::format("gpt2 models have no {} head", name_of(head)));
-  }
   if (width_ % heads_ != 0) {
     throw DataError(fmt::format("{}: n_embd {} is not a multiple of n_head {}", config.origin(), width_, heads_));
   }
@@ -62,6 +69,7 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
   layout_.begin_layer(kHeadLayer);
   final_norm_ = Norm::add(layout_, "transformer.ln_f", width_, epsilon);
   lm_table_ = words_.table;
+  add_module(deviation);
   if (head == Head::kCausalLm) {
     if (config.flag("tie_word_embeddings", true)) {
       layout_.alias("lm_head.weight", words_.table);
@@ -143,6 +151,7 @@ Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout)
                            ? batch.bottom
                            : dropout.hidden(embed(params, batch.ids, packing.positions()), embedding_dropout_);
   const at::Tensor hidden = finish(params, x, static_cast<std::size_t>(batch.bottom_layers), mixer, dropout);
+  if (module_) return module_->apply(params, batch, hidden, dropout);
   if (head_ != Head::kCausalLm) return {{}, hidden};
   const at::Tensor rows = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
   return language_output(params, {lm_table_}, batch, rows, hidden);

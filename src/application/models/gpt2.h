@@ -25,6 +25,7 @@ class Gpt2 : public GenerativeModel {
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return positions_; }
   std::int64_t vocabulary() const override { return vocabulary_; }
+  std::int64_t width() const override { return width_; }
 
  private:
   struct Layer {

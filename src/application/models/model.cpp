@@ -5,7 +5,6 @@
 #include "application/models/loss.h"
 #include "application/models/ops/layers.h"
 #include "core/base/error.h"
-#include "core/config/registry.h"
 
 namespace chorus {
 
@@ -20,6 +19,24 @@ void DecodeState::reorder(const at::Tensor& rows) {
 
 at::Tensor Model::bottom(const Params&, const Batch&, int) const {
   throw InternalError(config_.model_type() + " models cannot be cut between two layers");
+}
+
+bool Model::is_answer(const ParamSpec& spec) const {
+  const auto id = layout_.find(spec.name);
+  return id && answers_.contains(id->index);
+}
+
+bool Model::add_module(double deviation) {
+  if (head_->module == nullptr) return false;
+  const auto before = static_cast<int>(layout_.specs().size());
+  module_ = head_->module({layout_, config_, width(), deviation});
+  for (int i = before; i < static_cast<int>(layout_.specs().size()); ++i) answers_.insert(i);
+  return true;
+}
+
+void Model::mark_answer(const Linear& layer) {
+  answers_.insert(layer.weight.index);
+  if (layer.bias.exists()) answers_.insert(layer.bias.index);
 }
 
 Output language_output(const Params& params, const LanguageHead& head, const Batch& batch, const at::Tensor& rows,
@@ -39,30 +56,24 @@ AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix
   return spec;
 }
 
-namespace {
-
-void check_type(const ModelConfig& config) {
-  const std::string& type = config.model_type();
-  if (type.empty()) throw DataError(fmt::format("{}: the key 'model_type' is missing", config.origin()));
-  const std::string mistake = RegistryIndex::global().mistake(Model::kKind, type);
-  if (!mistake.empty()) throw DataError(fmt::format("{}: {}", config.origin(), mistake));
-}
-
-}  // namespace
-
 std::unique_ptr<Model> make_model(const ModelConfig& config, Head head) {
-  check_type(config);
-  return Models::make(config.model_type(), config, head);
+  const ModelFamily family = family_of(config);
+  if (!family.has(head)) {
+    throw ConfigError(fmt::format("{} models have no {} head", config.model_type(), name_of(head)));
+  }
+  return family.make(config, head);
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config) {
-  check_type(config);
+  const ModelFamily family = family_of(config);
   if (const std::optional<Head> head = config.head()) return make_model(config, *head);
-  throw DataError(
-      fmt::format("{}: 'architectures' {}; Chorus has the heads ForSequenceClassification, ForTokenClassification, "
-                  "ForQuestionAnswering, ForMaskedLM, ForCausalLM, ForConditionalGeneration and the bare Model: choose "
-                  "one (--head)",
-                  config.origin(), config.has("architectures") ? "names " + config.architecture() : "is missing"));
+  std::vector<std::string> known;
+  for (const Head head : all_heads()) {
+    if (family.has(head)) known.push_back(family.class_name(head));
+  }
+  throw DataError(fmt::format("{}: 'architectures' {}; Chorus has {}: choose a head (--head)", config.origin(),
+                              config.has("architectures") ? "names " + config.architecture() : "is missing",
+                              fmt::join(known, ", ")));
 }
 
 }  // namespace chorus

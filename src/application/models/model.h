@@ -3,16 +3,17 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "application/models/model_config.h"
+#include "application/models/model_family.h"
 #include "application/models/ops/attachments.h"
 #include "application/models/ops/attention.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/packing.h"
 #include "application/models/ops/table_loss.h"
-#include "core/config/registry.h"
 #include "core/tensor/layout.h"
 #include "core/tensor/params.h"
 
@@ -42,23 +43,21 @@ struct Batch {
 
 struct Output {
   /// [C, B, labels] for sequence classification; [C, T, labels] for token classification; [C, T, 2] (start, end) for
-  /// question answering; [C, T or M, V] for language models (of the target where there is one). Undefined for
-  /// Head::kNone.
+  /// question answering; [C, T or M, V] for language models (of the target where there is one); as it likes for a
+  /// head with a module of its own. Undefined for Head::kNone.
   at::Tensor logits;
   at::Tensor hidden;     ///< [C, T, H] the last hidden states (of the decoder where there is one)
   at::Tensor loss = {};  ///< [C] the cross entropy of Batch::answers, where there are no logits
 };
 
-/// A network: a Layout and a pure function of (params, batch, dropout). Holds no numbers. Immutable but for
-/// `layout().freeze`, which is called before Params are made.
+/// A network: a Layout and a pure function of (params, batch, dropout). Holds no values. Immutable but for
+/// `layout().freeze`, which is called before Params are made. What a whole family has in common stands in ModelFamily.
 ///
 ///     auto model = make_model(config, Head::kSequenceClassification);
 ///     Params params(model->layout(), {.clients = 8, .gradients = true});
 ///     at::Tensor logits = model->forward(params, batch, dropout).logits;
 class Model {
  public:
-  static constexpr std::string_view kKind = "model";
-
   explicit Model(ModelConfig config, Head head) : config_(std::move(config)), head_(head) {}
   virtual ~Model() = default;
 
@@ -82,6 +81,12 @@ class Model {
   /// The longest sequence the model can read, or 0 when there is no limit.
   virtual std::int64_t max_length() const = 0;
   virtual std::int64_t vocabulary() const = 0;
+  /// H, the width of the hidden states.
+  virtual std::int64_t width() const = 0;
+
+  /// Whether a parameter belongs to the last layer of a classifier or of a head with a module: what adapters train
+  /// besides themselves. False for everything in a language model.
+  bool is_answer(const ParamSpec& spec) const;
 
   const Layout& layout() const { return layout_; }
   Layout& layout() { return layout_; }
@@ -89,13 +94,19 @@ class Model {
   Head head() const { return head_; }
 
  protected:
+  /// Gives the network the head's own module. False: the head has none, and the family builds it.
+  bool add_module(double deviation);
+  /// Marks a layer of the head that `is_answer` is true for.
+  void mark_answer(const Linear& layer);
+
   Layout layout_;
   ModelConfig config_;
   Head head_;
-};
+  std::unique_ptr<const HeadModule> module_;  // null: the family computes the head
 
-/// The architectures, by Hugging Face's model_type. Adding one is a pair of files and a Registration in its source.
-using Models = Registry<Model, const ModelConfig&, Head>;
+ private:
+  std::set<int> answers_;  // parameters by their index in the layout
+};
 
 /// What a decoder remembers between two tokens.
 struct DecodeState {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -16,35 +15,6 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestConfig = 64 << 20;
 
-constexpr std::array<std::pair<Head, const char*>, 7> kHeadNames{
-    {{Head::kNone, "none"},
-     {Head::kSequenceClassification, "sequence_classification"},
-     {Head::kTokenClassification, "token_classification"},
-     {Head::kQuestionAnswering, "question_answering"},
-     {Head::kMaskedLm, "masked_lm"},
-     {Head::kCausalLm, "causal_lm"},
-     {Head::kSeq2Seq, "seq2seq"}}};
-
-// How Hugging Face's class names end. GPT2LMHeadModel is its older style.
-constexpr std::array<std::pair<const char*, Head>, 8> kClassEndings{
-    {{"ForSequenceClassification", Head::kSequenceClassification},
-     {"ForTokenClassification", Head::kTokenClassification},
-     {"ForQuestionAnswering", Head::kQuestionAnswering},
-     {"ForMaskedLM", Head::kMaskedLm},
-     {"ForCausalLM", Head::kCausalLm},
-     {"LMHeadModel", Head::kCausalLm},
-     {"ForConditionalGeneration", Head::kSeq2Seq},
-     {"Model", Head::kNone}}};
-
-constexpr std::array<std::pair<const char*, const char*>, 8> kClassPrefixes{{{"bert", "Bert"},
-                                                                             {"distilbert", "DistilBert"},
-                                                                             {"roberta", "Roberta"},
-                                                                             {"gpt2", "GPT2"},
-                                                                             {"bart", "Bart"},
-                                                                             {"t5", "T5"},
-                                                                             {"bilstm", "BiLstm"},
-                                                                             {"lstm", "Lstm"}}};
-
 [[noreturn]] void wrong(const std::string& origin, const std::string& key, const Json& value, const char* allowed) {
   std::string shown = value.dump();
   if (shown.size() > 40) shown = shown.substr(0, 40) + "...";
@@ -52,22 +22,6 @@ constexpr std::array<std::pair<const char*, const char*>, 8> kClassPrefixes{{{"b
 }
 
 }  // namespace
-
-const char* name_of(Head head) {
-  for (const auto& [value, name] : kHeadNames) {
-    if (value == head) return name;
-  }
-  throw InternalError("a head without a name");
-}
-
-Head head_named(const std::string& name) {
-  std::string known;
-  for (const auto& [value, text] : kHeadNames) {
-    if (name == text) return value;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
-  }
-  throw ConfigError(fmt::format("there is no head '{}'; the heads are {}", name, known));
-}
 
 ModelConfig ModelConfig::read(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) {
@@ -105,10 +59,15 @@ std::string ModelConfig::architecture() const {
 
 std::optional<Head> ModelConfig::head() const {
   const std::string name = architecture();
-  for (const auto& [ending, head] : kClassEndings) {
-    if (name.ends_with(ending)) return head;
+  if (name.ends_with("LMHeadModel")) return Head::kCausalLm;  // Hugging Face's older style
+  // The longest ending: "BertModel" is a bare model, "BertForXModel" would be another.
+  std::optional<Head> found;
+  for (const Head head : all_heads()) {
+    const std::string_view ending = head->class_ending;
+    if (name.ends_with(ending) && (!found || ending.size() > std::string_view((*found)->class_ending).size()))
+      found = head;
   }
-  return std::nullopt;
+  return found;
 }
 
 bool ModelConfig::has(const std::string& key) const {
@@ -212,23 +171,9 @@ void ModelConfig::inherit(const ModelConfig& other) {
   json_ = std::move(json);
 }
 
-void ModelConfig::set_architecture(Head head) {
-  std::string name;
-  for (const auto& [type, prefix] : kClassPrefixes) {
-    if (model_type_ == type) name = prefix;
-  }
-  check(!name.empty(), "a model type without a class name");
-  if (head == Head::kCausalLm && model_type_ == "gpt2") {
-    name += "LMHeadModel";
-  } else {
-    for (const auto& [ending, value] : kClassEndings) {
-      if (value != head) continue;
-      name += ending;
-      break;
-    }
-  }
+void ModelConfig::set_architecture(const std::string& class_name) {
   auto json = std::make_shared<Json>(*json_);
-  (*json)["architectures"] = Json::array({name});
+  (*json)["architectures"] = Json::array({class_name});
   json_ = std::move(json);
 }
 

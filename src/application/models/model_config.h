@@ -8,25 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "application/models/head.h"
+
 namespace chorus {
 
-/// What a network answers.
-enum class Head {
-  kNone,                    ///< hidden states only
-  kSequenceClassification,  ///< one answer a sequence; with one label: regression
-  kTokenClassification,
-  kQuestionAnswering,
-  kMaskedLm,
-  kCausalLm,
-  kSeq2Seq  ///< conditional generation
-};
-
-const char* name_of(Head head);
-/// By the names of `name_of`: "sequence_classification", "masked_lm", ... ConfigError that lists them otherwise.
-Head head_named(const std::string& name);
-
-/// A Hugging Face config.json: typed, checked access to its numbers, every other key kept so that it can be written
-/// back. Each getter throws DataError naming file, key, value and what is allowed.
+/// A Hugging Face config.json: typed, checked access to its values. Every other key is kept and written back. Each
+/// getter throws DataError naming file, key, value and what is allowed.
 class ModelConfig {
  public:
   static ModelConfig read(const std::filesystem::path& file);
@@ -58,8 +45,8 @@ class ModelConfig {
   void set_text(const std::string& key, const std::string& value);
   /// Puts one of `other`'s keys into this one, where this one lacks it (generation_config.json over config.json).
   void inherit(const ModelConfig& other);
-  /// Sets "architectures" to Hugging Face's class name for this type and head.
-  void set_architecture(Head head);
+  /// Sets "architectures" to this class name (ModelFamily::class_name).
+  void set_architecture(const std::string& class_name);
 
   std::string dump() const;
   const std::string& origin() const { return origin_; }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <set>
 
 #include "core/base/error.h"
@@ -27,34 +27,23 @@ std::string counted(std::size_t count) { return fmt::format("{} tensor{}", count
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// Constants that older versions of transformers saved with the weights.
-bool is_constant(const std::string& name) {
-  return name.ends_with("position_ids") || name.ends_with("attn.bias") || name.ends_with("attn.masked_bias");
+bool is_constant(const ModelFamily& family, const std::string& name) {
+  return std::any_of(family.constants.begin(), family.constants.end(),
+                     [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
 // The layout's parameter that a checkpoint's name means. Bare models are saved without the prefix that the same model
-// under a head has, and old BERTs call the two halves of a layer norm gamma and beta.
-std::optional<ParamId> resolve(const Layout& layout, const std::string& prefix, std::string name) {
-  for (const auto& [old_ending, ending] : {std::pair{".gamma", ".weight"}, std::pair{".beta", ".bias"}}) {
-    if (name.ends_with(old_ending)) name = name.substr(0, name.size() - std::string(old_ending).size()) + ending;
+// under a head has.
+std::optional<ParamId> resolve(const Layout& layout, const ModelFamily& family, std::string name) {
+  for (const auto& [old_ending, ending] : family.old_endings) {
+    if (name.ends_with(old_ending)) name = name.substr(0, name.size() - old_ending.size()) + ending;
   }
+  const std::string& prefix = family.body_prefix;
   if (const auto id = layout.find(name)) return id;
   if (prefix.empty()) return std::nullopt;
   if (const auto id = layout.find(prefix + name)) return id;
   if (name.starts_with(prefix)) return layout.find(name.substr(prefix.size()));
   return std::nullopt;
-}
-
-std::string class_prefix(const std::string& type) {
-  static const std::array<std::pair<const char*, const char*>, 5> kPrefixes{{{"bert", "bert."},
-                                                                             {"roberta", "roberta."},
-                                                                             {"distilbert", "distilbert."},
-                                                                             {"gpt2", "transformer."},
-                                                                             {"bart", "model."}}};
-  for (const auto& [known, prefix] : kPrefixes) {
-    if (type == known) return prefix;
-  }
-  return "";
 }
 
 struct Match {
@@ -66,14 +55,14 @@ struct Match {
 Match match(const Model& model, const TensorSource& source, bool other_head) {
   Match result;
   const Layout& layout = model.layout();
-  const std::string prefix = class_prefix(model.config().model_type());
+  const ModelFamily family = family_of(model.config());
   std::set<int> seen;
   for (const std::string& name : source.names()) {
-    const auto id = resolve(layout, prefix, name);
+    const auto id = resolve(layout, family, name);
     const bool foreign =
         id && other_head && layout[*id].layer == kHeadLayer && source.find(name)->shape != layout[*id].shape;
     if (!id || foreign) {
-      if (!is_constant(name)) result.unused.push_back(name);
+      if (!is_constant(family, name)) result.unused.push_back(name);
     } else if (seen.insert(id->index).second) {
       result.found.emplace_back(*id, name);
     }
@@ -177,7 +166,7 @@ void save_pretrained(const fs::path& folder, const Model& model, const Params& p
   if (failure) throw DataError(fmt::format("{}: cannot be made: {}", folder.string(), failure.message()));
 
   ModelConfig config = model.config();
-  config.set_architecture(model.head());
+  config.set_architecture(family_of(config).class_name(model.head()));
   config.set_text("dtype", options.dtype == at::kHalf       ? "float16"
                            : options.dtype == at::kBFloat16 ? "bfloat16"
                                                             : "float32");

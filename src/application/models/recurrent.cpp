@@ -12,12 +12,22 @@
 namespace chorus {
 namespace {
 
+std::unique_ptr<ModelFamily> recurrent_family(bool bidirectional, const std::string& class_prefix,
+                                              const std::vector<Head>& heads) {
+  return std::make_unique<ModelFamily>(ModelFamily{
+      .make = [bidirectional](const ModelConfig& config,
+                              Head head) { return std::make_unique<Recurrent>(config, head, bidirectional); },
+      .class_prefix = class_prefix,
+      .heads = heads,
+      .takes_modules = true});
+}
+
 const Registration<Models> kBilstm{
-    "bilstm", "bidirectional LSTM for classification and tagging",
-    [](const ModelConfig& config, Head head) { return std::make_unique<Recurrent>(config, head, true); }};
-const Registration<Models> kLstm{"lstm", "LSTM causal language model", [](const ModelConfig& config, Head head) {
-                                   return std::make_unique<Recurrent>(config, head, false);
-                                 }};
+    "bilstm", "bidirectional LSTM for classification and tagging", [] {
+      return recurrent_family(true, "BiLstm", {Head::kSequenceClassification, Head::kTokenClassification});
+    }};
+const Registration<Models> kLstm{"lstm", "LSTM causal language model",
+                                 [] { return recurrent_family(false, "Lstm", {Head::kCausalLm}); }};
 
 // One step of every sequence: the gates of the input [C, B, 4h] are known, those of the state are added here.
 std::int64_t shortest_of(const Packing& packing) {
@@ -47,10 +57,6 @@ Recurrent::Recurrent(const ModelConfig& config, Head head, bool bidirectional)
       hidden_(config.integer("hidden_size", 256)),
       bidirectional_(bidirectional),
       dropout_(config.probability("dropout", 0)) {
-  const bool fits = bidirectional ? head == Head::kSequenceClassification || head == Head::kTokenClassification
-                                  : head == Head::kCausalLm;
-  if (!fits) throw ConfigError(fmt::format("{} models have no {} head", config.model_type(), name_of(head)));
-
   words_ = Embedding::add(layout_, "embedding", vocabulary_, width_, Init::uniform(0.1));
   words_.padding = config.token("pad_token_id").value_or(-1);
   const std::int64_t count = config.integer("num_layers", 1);
@@ -64,6 +70,7 @@ Recurrent::Recurrent(const ModelConfig& config, Head head, bool bidirectional)
   }
   layout_.begin_layer(kHeadLayer);
   const double bound = 1 / std::sqrt(static_cast<double>(directions * hidden_));
+  if (add_module(bound)) return;
   if (head == Head::kCausalLm && config.flag("tie_word_embeddings", false)) {
     if (hidden_ != width_) {
       throw DataError(fmt::format("{}: tied embeddings need hidden_size {} to equal embedding_size {}", config.origin(),
@@ -77,6 +84,7 @@ Recurrent::Recurrent(const ModelConfig& config, Head head, bool bidirectional)
   const std::int64_t out = head == Head::kCausalLm ? vocabulary_ : static_cast<std::int64_t>(config.labels().size());
   output_ = Linear::add(layout_, head == Head::kCausalLm ? "output" : "classifier", {directions * hidden_, out},
                         Init::uniform(bound));
+  if (head != Head::kCausalLm) mark_answer(output_);
 }
 
 Recurrent::Direction Recurrent::add_direction(std::int64_t layer, std::int64_t in, bool backward) {
@@ -148,6 +156,7 @@ Output Recurrent::forward(const Params& params, const Batch& batch, Dropout& dro
     }
     x = outputs.size() == 1 ? outputs[0] : torch::cat(outputs, -1);
   }
+  if (module_) return module_->apply(params, batch, dropout.hidden(x, dropout_), dropout);
   at::Tensor answer = x;
   if (head_ == Head::kSequenceClassification) answer = torch::cat(ends, -1);
   if (head_ == Head::kCausalLm && batch.wanted.defined()) answer = Packing::pick(x, batch.wanted);

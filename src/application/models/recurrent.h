@@ -25,6 +25,7 @@ class Recurrent : public GenerativeModel {
   int layers() const override { return static_cast<int>(layers_.size()); }
   std::int64_t max_length() const override { return 0; }
   std::int64_t vocabulary() const override { return vocabulary_; }
+  std::int64_t width() const override { return bidirectional_ ? 2 * hidden_ : hidden_; }
 
  private:
   struct Direction {

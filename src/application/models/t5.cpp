@@ -9,8 +9,14 @@
 namespace chorus {
 namespace {
 
-const Registration<Models> kT5{"t5", "T5 encoder-decoder, also version 1.1 (Raffel et al., 2020)",
-                               [](const ModelConfig& config, Head head) { return std::make_unique<T5>(config, head); }};
+const Registration<Models> kT5{
+    "t5", "T5 encoder-decoder, also version 1.1 (Raffel et al., 2020)", [] {
+      return std::make_unique<ModelFamily>(
+          ModelFamily{.make = [](const ModelConfig& config, Head head) { return std::make_unique<T5>(config, head); },
+                      .class_prefix = "T5",
+                      .heads = {Head::kSeq2Seq},
+                      .lora_targets = {"q", "v"}});
+    }};
 
 }  // namespace
 

@@ -20,6 +20,7 @@ class T5 : public EncoderDecoder {
   int layers() const override { return static_cast<int>(encoder_.layers.size() + decoder_.layers.size()); }
   std::int64_t max_length() const override { return 0; }
   std::int64_t vocabulary() const override { return vocabulary_; }
+  std::int64_t width() const override { return width_; }
 
  protected:
   at::Tensor encode(const Params& params, const Batch& batch, Dropout& dropout) const override;

@@ -128,10 +128,10 @@ class Comparison {
     const Batch packed = batch(true);
     const at::Tensor logits = loaded_.model->forward(loaded_.params, packed, off).logits.cpu();
     at::Tensor wanted = expected_logits();
-    if (loaded_.model->head() != Head::kSequenceClassification && mask_.defined()) {
+    if (!loaded_.model->head()->per_sequence && mask_.defined()) {
       wanted = wanted.flatten(0, 1).index_select(0, mask_.flatten().nonzero().squeeze(1));
     }
-    if (loaded_.model->head() == Head::kSequenceClassification) {
+    if (loaded_.model->head()->per_sequence) {
       return largest_difference(logits.reshape(wanted.sizes()), wanted);
     }
     // A GPU's packing may end in rows that nobody reads.
@@ -141,21 +141,18 @@ class Comparison {
 
   at::Tensor loss(const at::Tensor& logits) const {
     const auto label = [&](const char* name) { return expected_.get(name).to(device_); };
-    switch (loaded_.model->head()) {
-      case Head::kSequenceClassification:
-        if (logits.size(-1) == 1) {
-          return squared_error(logits, label("label.labels").view({1, -1}), padded_.packing->sequence_valid()).sum();
-        }
-        return cross_entropy(logits, label("label.labels").view({1, -1})).sum();
-      case Head::kQuestionAnswering:
-        return span_loss(logits, label("label.start_positions").view({1, -1}),
-                         label("label.end_positions").view({1, -1}), *padded_.packing)
-            .sum();
-      case Head::kCausalLm:
-        return cross_entropy(logits, next_token(label("label.labels").reshape({1, -1}), *padded_.packing)).sum();
-      default:
-        return cross_entropy(logits, label("label.labels").reshape({1, -1})).sum();
+    if (expected_.has("label.start_positions")) {
+      return span_loss(logits, label("label.start_positions").view({1, -1}), label("label.end_positions").view({1, -1}),
+                       *padded_.packing)
+          .sum();
     }
+    const Head head = loaded_.model->head();
+    const at::Tensor labels = label("label.labels").reshape({1, -1});
+    if (head->per_sequence && logits.size(-1) == 1) {
+      return squared_error(logits, labels, padded_.packing->sequence_valid()).sum();
+    }
+    // Hugging Face shifts the labels of a causal language model itself.
+    return cross_entropy(logits, head == Head::kCausalLm ? next_token(labels, *padded_.packing) : labels).sum();
   }
 
   void compare_gradients(ParityReport& report) const {

@@ -27,27 +27,11 @@ constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr std::string_view kModulePrefix = "base_model.model.";
 constexpr const char* kLabels = "chorus.labels";  // metadata of the weights: PEFT has no place for label names
 
-json task_type(Head head) {
-  switch (head) {
-    case Head::kSequenceClassification:
-      return "SEQ_CLS";
-    case Head::kTokenClassification:
-      return "TOKEN_CLS";
-    case Head::kQuestionAnswering:
-      return "QUESTION_ANS";
-    case Head::kCausalLm:
-      return "CAUSAL_LM";
-    case Head::kSeq2Seq:
-      return "SEQ_2_SEQ_LM";
-    default:
-      return nullptr;
-  }
-}
-
-// "bert.pooler.dense.weight" belongs to the module "pooler", "classifier.out_proj.bias" to "classifier".
-std::string head_module(const std::string& name) {
-  if (name.find("pooler.") != std::string::npos) return "pooler";
-  return name.substr(0, name.find('.'));
+// The module of a head's parameter: "bert.pooler.dense.weight" belongs to "pooler", "classifier.out_proj.bias" to
+// "classifier".
+std::string head_module(const ModelFamily& family, const std::string& name) {
+  const std::string own = name.starts_with(family.body_prefix) ? name.substr(family.body_prefix.size()) : name;
+  return own.substr(0, own.find('.'));
 }
 
 bool travels(const ParamSpec& spec, const AdapterSave& what) {
@@ -135,9 +119,8 @@ std::unique_ptr<Tuning> lora_of(const OrderedJson& config, const fs::path& folde
 // The head that adapter_config.json names; nullopt: the network's own.
 std::optional<Head> head_of(const fs::path& folder) {
   const auto type = value_of<std::string>(read_config(folder), "task_type", "", folder);
-  for (const Head head : {Head::kSequenceClassification, Head::kTokenClassification, Head::kQuestionAnswering,
-                          Head::kCausalLm, Head::kSeq2Seq}) {
-    if (task_type(head) == type) return head;
+  for (const Head head : all_heads()) {
+    if (!type.empty() && head->peft_task == type) return head;
   }
   return std::nullopt;
 }
@@ -174,7 +157,9 @@ void save_adapter(const fs::path& folder, const AdapterSave& what) {
   if (failure) throw DataError(fmt::format("{}: cannot be made: {}", folder.string(), failure.message()));
   json config = json::parse(what.tuning.settings_json(what.model, what.variant));
   config["base_model_name_or_path"] = what.base;
-  config["task_type"] = task_type(what.model.head());
+  const Head head = what.model.head();
+  const ModelFamily family = family_of(what.model.config());
+  config["task_type"] = *head->peft_task != 0 ? json(head->peft_task) : json(nullptr);
   config["inference_mode"] = true;
   std::set<std::string> modules;
   std::vector<NamedTensor> tensors;
@@ -183,13 +168,14 @@ void save_adapter(const fs::path& folder, const AdapterSave& what) {
   for (std::size_t i = 0; i < layout.specs().size(); ++i) {
     const ParamSpec& spec = layout.specs()[i];
     if (!travels(spec, what)) continue;
-    if (!spec.attached) modules.insert(head_module(spec.name));
+    if (!spec.attached) modules.insert(head_module(family, spec.name));
     tensors.emplace_back(std::string(kModulePrefix) + spec.name,
                          what.params.tensor(ParamId{static_cast<int>(i)}).cpu());
   }
   config["modules_to_save"] = modules.empty() ? json(nullptr) : json(modules);
   std::map<std::string, std::string> metadata{{"format", "pt"}};
-  metadata[kLabels] = json(what.model.config().labels()).dump(-1, ' ', false, json::error_handler_t::replace);
+  if (head->labelled)
+    metadata[kLabels] = json(what.model.config().labels()).dump(-1, ' ', false, json::error_handler_t::replace);
   write_safetensors(folder / kWeights, tensors, metadata);
   write_file(folder / kConfig, config.dump(2) + "\n");
 }
@@ -289,6 +275,7 @@ PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuni
     const ParamId id{static_cast<int>(i)};
     result.tensor(id).copy_(params.tensor(*model.layout().find(plain->layout()[id].name)));
   }
+  const bool transposed = family_of(model.config()).transposed;
   constexpr std::string_view kA = ".lora_A.weight";
   for (const ParamSpec& spec : model.layout().specs()) {
     if (!spec.attached || !spec.name.ends_with(kA)) continue;
@@ -297,8 +284,7 @@ PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuni
     const at::Tensor b = params.tensor(*model.layout().find(module + ".lora_B.weight"));
     const at::Tensor weight = result.tensor(*plain->layout().find(module + ".weight"));
     const at::Tensor update = torch::mm(b, a) * tuning.scale(module);
-    // GPT-2 stores its weights [in, out].
-    weight.add_(model.config().model_type() == "gpt2" ? update.t() : update);
+    weight.add_(transposed ? update.t() : update);
   }
   return {std::move(plain), std::move(result)};
 }

@@ -51,14 +51,6 @@ void LoraConfig::describe(ConfigVisitor& visitor) {
   describe_head_part(visitor, head);
 }
 
-std::vector<std::string> usual_targets(const std::string& model_type) {
-  if (model_type == "distilbert") return {"q_lin", "v_lin"};
-  if (model_type == "gpt2") return {"c_attn"};
-  if (model_type == "bart") return {"q_proj", "v_proj"};
-  if (model_type == "t5") return {"q", "v"};
-  return {"query", "value"};
-}
-
 std::int64_t LoraTuning::rank_of(const std::string& module) const {
   return exception_of(config_.rank_pattern, module).value_or(config_.rank);
 }
@@ -80,7 +72,7 @@ void LoraTuning::attach(Model& model, const Variant& variant) const {
     throw ConfigError(fmt::format("tuning.rank: rank {} is asked for, but the run has at most {}", rank, config_.rank));
   }
   const std::vector<std::string> targets =
-      config_.targets.empty() ? usual_targets(model.config().model_type()) : config_.targets;
+      config_.targets.empty() ? family_of(model.config()).lora_targets : config_.targets;
   Layout& layout = model.layout();
   std::set<std::string> known;
   std::vector<std::size_t> matches(targets.size(), 0);
@@ -117,15 +109,15 @@ void LoraTuning::attach(Model& model, const Variant& variant) const {
 }
 
 std::string LoraTuning::settings_json(const Model& model, const Variant& variant) const {
-  const std::string& type = model.config().model_type();
+  const ModelFamily family = family_of(model.config());
   nlohmann::json json{{"peft_type", "LORA"},
                       {"r", variant.width},
                       {"lora_alpha", scale("") * (config_.rslora ? std::sqrt(variant.width) : variant.width)},
                       {"use_rslora", config_.rslora},
                       {"lora_dropout", 0.0},
                       {"bias", "none"},
-                      {"fan_in_fan_out", type == "gpt2"},
-                      {"target_modules", config_.targets.empty() ? usual_targets(type) : config_.targets}};
+                      {"fan_in_fan_out", family.transposed},
+                      {"target_modules", config_.targets.empty() ? family.lora_targets : config_.targets}};
   if (variant.depth < model.layers()) {
     for (int layer = model.layers() - variant.depth; layer < model.layers(); ++layer) {
       json["layers_to_transform"].push_back(layer);

@@ -13,7 +13,7 @@ namespace chorus {
 struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 16;
-  std::vector<std::string> targets = {};   ///< ends of module names ("query", "value"); empty: the usual ones
+  std::vector<std::string> targets = {};   ///< ends of module names ("query"); empty: the model family's
   std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
   bool freeze_a = false;
   bool rslora = false;
@@ -40,8 +40,5 @@ class LoraTuning : public Tuning {
 
   LoraConfig config_;
 };
-
-/// The modules LoRA is attached to by default: query and value projections, as PEFT's own default.
-std::vector<std::string> usual_targets(const std::string& model_type);
 
 }  // namespace chorus

@@ -14,18 +14,7 @@ void describe_head_part(ConfigVisitor& visitor, HeadPart& part) {
 
 bool trains_in_head(const ParamSpec& spec, const Model& model, HeadPart part) {
   if (spec.layer != kHeadLayer || part == HeadPart::kNone) return false;
-  if (part == HeadPart::kAll) return true;
-  switch (model.head()) {
-    case Head::kSequenceClassification:
-    case Head::kTokenClassification:
-    case Head::kQuestionAnswering: {
-      const std::string& name = spec.name;
-      return !name.starts_with("classifier.dense.") &&
-             (name.starts_with("classifier.") || name.starts_with("qa_outputs."));
-    }
-    default:
-      return false;
-  }
+  return part == HeadPart::kAll || model.is_answer(spec);
 }
 
 std::string Tuning::settings_json(const Model&, const Variant&) const { return "{}"; }

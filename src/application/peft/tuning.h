@@ -43,13 +43,13 @@ using Tunings = Registry<Tuning>;
 
 /// Which part of the head trains beside the attachments.
 enum class HeadPart {
-  kAnswers,  ///< the last product of a classifier; a pretrained pooler stays, a new one passes its input on
+  kAnswers,  ///< the last layer of a classifier; a pretrained pooler stays, a new one passes its input on
   kAll,      ///< pooler included
   kNone
 };
 void describe_head_part(ConfigVisitor& visitor, HeadPart& part);
 
-/// Whether a parameter of the head trains under `part`. Heads that write (language models) count as kNone unless kAll.
+/// Whether a parameter of the head trains under `part`. Language models' heads count as kNone unless kAll.
 bool trains_in_head(const ParamSpec& spec, const Model& model, HeadPart part);
 
 /// The top `depth` layers' slots, lowest first. ConfigError when the model has fewer layers, or none to attach to.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "application/metrics/classification.h"
 #include "application/metrics/correlation.h"
@@ -119,6 +120,15 @@ std::vector<Prediction> ClassificationTask::decode(const Output& output, const T
     result.push_back(std::move(prediction));
   }
   return result;
+}
+
+void ClassificationTask::write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const {
+  if (regression()) {
+    line["score"] = prediction.score;
+  } else {
+    line["label"] = labels().at(static_cast<std::size_t>(prediction.label));
+  }
+  line["text"] = data.text(prediction.example);
 }
 
 std::unique_ptr<Metric> ClassificationTask::metric(Keep keep) const {

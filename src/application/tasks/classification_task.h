@@ -23,6 +23,7 @@ class ClassificationTask : public Task {
 
   Head head() const override { return Head::kSequenceClassification; }
   std::int64_t outputs() const override { return regression() ? 1 : Task::outputs(); }
+  MainScore main_score() const override { return {regression() ? "correlation" : "accuracy"}; }
   std::int64_t max_length() const override { return config_.max_length; }
   bool reads(Formulation formulation) const override { return formulation == formulation_; }
   std::string encoding_key() const override;
@@ -30,6 +31,7 @@ class ClassificationTask : public Task {
   TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
   at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
   std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const override;
   std::unique_ptr<Metric> metric(Keep keep) const override;
   void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
 

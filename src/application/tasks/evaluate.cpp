@@ -24,7 +24,7 @@ constexpr std::int64_t kCpuTokens = 4096, kGpuTokens = 65536, kFewestTokens = 10
 // Logits over a vocabulary take 4 bytes x tokens x vocabulary: 256 MiB, 2 GiB on a GPU.
 constexpr std::int64_t kCpuLogits = std::int64_t{1} << 26, kGpuLogits = std::int64_t{1} << 29;
 
-bool over_vocabulary(Head head) { return head == Head::kCausalLm || head == Head::kMaskedLm || head == Head::kSeq2Seq; }
+bool over_vocabulary(Head head) { return head->generates || head == Head::kMaskedLm; }
 
 std::int64_t token_budget(const Task& task, const Model& model, bool gpu, std::int64_t wanted) {
   const std::int64_t budget = wanted > 0 ? wanted : gpu ? kGpuTokens : kCpuTokens;
@@ -192,7 +192,10 @@ class Evaluator {
       const auto client = static_cast<std::int64_t>(c);
       const std::vector<ClientRows> alone{{all.data[c], all.rows[c]}};
       const TaskBatch batch = task_.collate(alone, collating(running.output.logits.device()));
-      const std::int64_t count = batch.labels.defined() ? batch.labels.size(1) : batch.batch.packing->tokens();
+      const Packing& packing = *batch.batch.packing;
+      const std::int64_t count = task_.head()->per_sequence ? packing.sequences()
+                                 : batch.labels.defined()   ? batch.labels.size(1)
+                                                            : packing.tokens();
       const Output output{running.output.logits.narrow(0, client, 1).narrow(1, 0, count), {}};
       clients_[c]->answer(running.number,
                           task_.predict(model_, params_.client(client), output, batch, clients_[c]->data()));

@@ -1,5 +1,7 @@
 #include "application/tasks/language_task.h"
 
+#include <nlohmann/json.hpp>
+
 #include "application/metrics/perplexity.h"
 #include "application/models/loss.h"
 #include "core/base/error.h"
@@ -37,6 +39,12 @@ std::vector<Prediction> LanguageTask::decode(const Output& output, const TaskBat
     result.push_back(std::move(prediction));
   }
   return result;
+}
+
+void LanguageTask::write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const {
+  line["loss"] = prediction.loss;
+  line["tokens"] = prediction.tokens;
+  line["text"] = data.text(prediction.example);
 }
 
 std::unique_ptr<Metric> LanguageTask::metric(Keep keep) const { return std::make_unique<Perplexity>(keep); }

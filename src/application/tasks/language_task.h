@@ -4,17 +4,19 @@
 
 namespace chorus {
 
-/// What causal and masked language models share: any text is data, nothing is labelled, and what is measured is the
-/// perplexity of the tokens that are asked for (batch.labels).
+/// What causal and masked language models share: any text is data, nothing is labelled, and the score is the perplexity
+/// of the tokens that are asked for (batch.labels).
 class LanguageTask : public Task {
  public:
   LanguageTask(std::string name, const TaskInput& input);
 
   std::int64_t outputs() const override { return 0; }
+  MainScore main_score() const override { return {"perplexity", false}; }
   bool reads(Formulation formulation) const override { return formulation != Formulation::kSequenceTagging; }
   at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
   /// Prediction::loss and tokens of each row; rows of one example are added up.
   std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const override;
   std::unique_ptr<Metric> metric(Keep keep) const override;
   void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
 

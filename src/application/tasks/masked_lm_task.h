@@ -22,6 +22,7 @@ class MaskedLmTask : public LanguageTask {
   MaskedLmTask(const MaskedLmConfig& config, const TaskInput& input);
 
   Head head() const override { return Head::kMaskedLm; }
+  bool rows_change() const override { return true; }
   std::int64_t max_length() const override { return config_.max_length; }
   std::string encoding_key() const override;
   void encode(const Dataset& data, std::span<const std::uint32_t> examples, EncodedPart& out) const override;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "application/metrics/rouge.h"
 #include "application/models/generation.h"
 #include "application/models/loss.h"
@@ -144,6 +146,10 @@ std::vector<Prediction> Seq2SeqTask::predict(const Model& model, const Params& p
     result.back().text = text_of(tokenizer(), texts[b].data(), texts[b].data() + texts[b].size());
   }
   return result;
+}
+
+void Seq2SeqTask::write(const Prediction& prediction, const Dataset&, nlohmann::json& line) const {
+  line["text"] = prediction.text;
 }
 
 std::unique_ptr<Metric> Seq2SeqTask::metric(Keep keep) const { return std::make_unique<Rouge>(config_.stem, keep); }

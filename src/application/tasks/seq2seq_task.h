@@ -27,6 +27,7 @@ class Seq2SeqTask : public Task {
 
   Head head() const override { return Head::kSeq2Seq; }
   std::int64_t outputs() const override { return 0; }
+  MainScore main_score() const override { return {"rougeL"}; }
   std::int64_t max_length() const override { return std::max(config_.max_length, config_.max_target_length); }
   bool reads(Formulation formulation) const override { return formulation == Formulation::kSeq2Seq; }
   std::string encoding_key() const override;
@@ -38,6 +39,7 @@ class Seq2SeqTask : public Task {
   /// Generates.
   std::vector<Prediction> predict(const Model& model, const Params& params, const Output& output,
                                   const TaskBatch& batch, const Dataset& data) const override;
+  void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const override;
   std::unique_ptr<Metric> metric(Keep keep) const override;
   void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "application/metrics/squad.h"
@@ -161,6 +162,10 @@ std::vector<Prediction> SpanTask::decode(const Output& output, const TaskBatch& 
     result.push_back(std::move(prediction));
   }
   return result;
+}
+
+void SpanTask::write(const Prediction& prediction, const Dataset&, nlohmann::json& line) const {
+  line["text"] = prediction.text;
 }
 
 std::unique_ptr<Metric> SpanTask::metric(Keep keep) const {

@@ -29,6 +29,7 @@ class SpanTask : public Task {
 
   Head head() const override { return Head::kQuestionAnswering; }
   std::int64_t outputs() const override { return 0; }
+  MainScore main_score() const override { return {"f1"}; }
   std::int64_t max_length() const override { return config_.max_length; }
   bool reads(Formulation formulation) const override { return formulation == Formulation::kSpanExtraction; }
   std::string encoding_key() const override;
@@ -36,6 +37,7 @@ class SpanTask : public Task {
   TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
   at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
   std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const override;
   std::unique_ptr<Metric> metric(Keep keep) const override;
   void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "application/metrics/spans.h"
 #include "application/models/loss.h"
@@ -127,6 +128,14 @@ std::vector<Prediction> TaggingTask::decode(const Output& output, const TaskBatc
     result.push_back(std::move(prediction));
   }
   return result;
+}
+
+void TaggingTask::write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const {
+  const WordList words = data.words(prediction.example);
+  for (std::size_t w = 0; w < words.size(); ++w) line["words"].push_back(words[w]);
+  for (const std::int32_t tag : prediction.tags) {
+    line["tags"].push_back(tag < 0 ? "O" : labels().at(static_cast<std::size_t>(tag)));
+  }
 }
 
 std::unique_ptr<Metric> TaggingTask::metric(Keep keep) const {

@@ -26,6 +26,7 @@ class TaggingTask : public Task {
   TaggingTask(const TaggingConfig& config, const TaskInput& input);
 
   Head head() const override { return Head::kTokenClassification; }
+  MainScore main_score() const override { return {"f1"}; }
   std::int64_t max_length() const override { return config_.max_length; }
   bool reads(Formulation formulation) const override { return formulation == Formulation::kSequenceTagging; }
   std::string encoding_key() const override;
@@ -33,6 +34,7 @@ class TaggingTask : public Task {
   TaskBatch collate(std::span<const ClientRows> cohort, const CollateOptions& options) const override;
   at::Tensor loss(const Output& output, const TaskBatch& batch) const override;
   std::vector<Prediction> decode(const Output& output, const TaskBatch& batch, const Dataset& data) const override;
+  void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const override;
   std::unique_ptr<Metric> metric(Keep keep) const override;
   void score(const Prediction& prediction, const Dataset& data, Metric& metric) const override;
 

@@ -35,6 +35,31 @@ Task::Task(std::string name, TaskInput input) : input_(std::move(input)), name_(
   check(input_.tokenizer != nullptr, "a task needs a tokenizer");
 }
 
+bool higher_is_better(const Task& task, const std::string& score) {
+  const MainScore main = task.main_score();
+  if (score == main.name) return main.higher_is_better;
+  return score.find("loss") == std::string::npos && score.find("perplexity") == std::string::npos;
+}
+
+std::string task_for(Head head, Formulation formulation, const TaskInput& input) {
+  std::vector<std::string> reading, with_head;
+  for (const std::string& name : Tasks::names()) {
+    try {
+      const auto task = Tasks::make(name, input);
+      if (task->head() != head) continue;
+      with_head.push_back(name);
+      if (task->reads(formulation)) reading.push_back(name);
+    } catch (const ConfigError&) {  // it needs labels of another kind
+    }
+  }
+  const std::vector<std::string>& found = reading.empty() ? with_head : reading;
+  if (found.size() == 1) return found.front();
+  throw ConfigError(
+      fmt::format("{} a {} head answers data for {}; say which (--task)",
+                  found.empty() ? "no task with" : fmt::format("more than one task ({}) with", fmt::join(found, ", ")),
+                  name_of(head), name_of(formulation)));
+}
+
 std::vector<std::string> Task::head_labels() const { return labels().empty() ? numbered_labels(outputs()) : labels(); }
 
 ClientData Task::client_data(std::shared_ptr<const EncodedDataset> encoded,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,16 +42,23 @@ struct Prediction {
   std::uint32_t example = 0;
   std::int32_t label = -1;
   double score = std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::int32_t> tags = {};   ///< one a word; -1 for a word the model has not seen, which reads as "O"
+  std::vector<std::int32_t> tags = {};   ///< one per word; -1 for a word the model has not seen, which reads as "O"
   std::string text = {};                 ///< the answer; the generated text
   std::vector<SpanAnswer> answers = {};  ///< QA: the best first
   double loss = 0;                       ///< language models: summed negative log-likelihood,
   double tokens = 0;                     ///< of so many tokens
 };
 
+/// The score people quote for a task.
+struct MainScore {
+  std::string name;  ///< among those of the task's metric: "accuracy", "perplexity"
+  bool higher_is_better = true;
+};
+
 /// One formulation of a problem, from text to score: which head the model needs, how examples become tokens, what a
-/// batch looks like, what the loss is, how logits become answers and how answers are measured. Immutable; every member
-/// may be called from many threads.
+/// batch looks like, what the loss is, how logits become answers and how answers are measured. Nothing else in Chorus
+/// knows one task from another: a new task is a pair of files and a Registration. Immutable; every member may be called
+/// from many threads.
 ///
 ///     const auto task = Tasks::make("text_classification", TaskInput::of(data, tokenizer));
 ///     const auto train = encode_split(*task, data, Split::kTrain).data;
@@ -73,6 +81,9 @@ class Task {
   /// What the head's outputs are called in config.json: the labels, or LABEL_0, ... for outputs without names (Hugging
   /// Face's num_labels = 1 of a regression). Empty when the head decides.
   std::vector<std::string> head_labels() const;
+  virtual MainScore main_score() const = 0;
+  /// Whether a row's tokens differ from pass to pass (masked LM): then nothing computed from them can be cached.
+  virtual bool rows_change() const { return false; }
   /// The most tokens of a row.
   virtual std::int64_t max_length() const = 0;
   virtual bool reads(Formulation formulation) const = 0;
@@ -95,6 +106,9 @@ class Task {
   /// As decode, for tasks whose answer takes more than one forward pass (generation).
   virtual std::vector<Prediction> predict(const Model& model, const Params& params, const Output& output,
                                           const TaskBatch& batch, const Dataset& data) const;
+
+  /// Adds an answer to a line of JSON, under the keys that `chorus score` reads.
+  virtual void write(const Prediction& prediction, const Dataset& data, nlohmann::json& line) const = 0;
 
   /// An empty metric of the kind that `score` adds to.
   virtual std::unique_ptr<Metric> metric(Keep keep = Keep::kTotals) const = 0;
@@ -122,5 +136,11 @@ class Task {
 };
 
 using Tasks = Registry<Task, const TaskInput&>;
+
+/// Whether more of a score is better: as the task says of its main one; not of losses and perplexities.
+bool higher_is_better(const Task& task, const std::string& score);
+
+/// The task that answers such data with such a head, with default options. ConfigError when there is none, or several.
+std::string task_for(Head head, Formulation formulation, const TaskInput& input);
 
 }  // namespace chorus

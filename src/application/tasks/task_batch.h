@@ -31,9 +31,10 @@ struct TaskBatch {
   /// int64, kIgnore where nothing is asked: [C, B] classes; [C, T] tags or next tokens; [C, M] masked tokens; [C, Tt]
   /// target tokens.
   at::Tensor labels;
-  at::Tensor scores;        ///< [C, B] float; regression, 0 where there is none
-  at::Tensor starts, ends;  ///< [C, B] int64; QA
-  at::Tensor counted;       ///< [C] int64: how many answers each client's loss is the mean of
+  at::Tensor scores;                    ///< [C, B] float; regression, 0 where there is none
+  at::Tensor starts, ends;              ///< [C, B] int64; QA
+  at::Tensor counted;                   ///< [C] int64: how many answers each client's loss is the mean of
+  std::vector<at::Tensor> fields = {};  ///< whatever else a task's own loss reads
   /// Where the sequences come from: rows[c][b] of data[c].
   std::vector<const EncodedDataset*> data;
   std::vector<std::vector<std::uint32_t>> rows;
@@ -45,13 +46,14 @@ struct TaskBatch {
 /// left out. `batch` is a TaskBatch, const or not.
 template <typename AnyTaskBatch, typename OnTensor, typename OnPacking>
 void visit_device_parts(AnyTaskBatch& batch, OnTensor on_tensor, OnPacking on_packing) {
-  auto& [input, labels, scores, starts, ends, counted, data, rows] = batch;
+  auto& [input, labels, scores, starts, ends, counted, fields, data, rows] = batch;
   auto& [packing, ids, types, ids_here, types_here, wanted, answers, bottom, bottom_layers, target_packing,
          target_ids] = input;
   for (auto* tensor :
        {&labels, &scores, &starts, &ends, &counted, &ids, &types, &wanted, &answers, &bottom, &target_ids}) {
     on_tensor(*tensor);
   }
+  for (auto& field : fields) on_tensor(field);
   for (auto* each : {&packing, &target_packing}) on_packing(*each);
 }
 

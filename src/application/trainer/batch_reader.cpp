@@ -52,8 +52,7 @@ Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t 
   }
   TaskBatch batch =
       trainer.task.collate(cohort, {.seed = moment.seed, .round = moment.round, .epoch = step, .device = device});
-  const Head head = trainer.model.head();
-  if (head == Head::kCausalLm || head == Head::kMaskedLm) batch.batch.answers = batch.labels;
+  if (trainer.model.head()->fuses_loss) batch.batch.answers = batch.labels;
   store_.adapt(batch.batch);
   if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, store_.params(), batch.batch);
   Dropout dropout(std::move(seeds));

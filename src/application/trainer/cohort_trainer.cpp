@@ -265,11 +265,8 @@ GradientResult CohortTrainer::gradient_of_rows(std::span<const TrainClient> clie
 double CohortTrainer::client_bytes(double tokens) const {
   const auto numbers = static_cast<double>(input_.model.layout().trainable_size());
   // Values, gradients, two moments; a layer keeps about 20 vectors a token for the backward pass.
-  const double width = static_cast<double>(std::max<std::int64_t>(
-      {input_.model.config().integer("hidden_size", 0, 0), input_.model.config().integer("dim", 0, 0),
-       input_.model.config().integer("d_model", 0, 0), input_.model.config().integer("n_embd", 0, 0)}));
-  const bool writes = input_.model.head() == Head::kCausalLm || input_.model.head() == Head::kSeq2Seq;
-  const double answers = writes ? 3.0 * static_cast<double>(input_.model.vocabulary()) : 0;
+  const auto width = static_cast<double>(input_.model.width());
+  const double answers = input_.model.head()->generates ? 3.0 * static_cast<double>(input_.model.vocabulary()) : 0;
   return 4 * (4 * numbers + tokens * (20.0 * width * static_cast<double>(input_.model.layers()) + answers));
 }
 

@@ -16,7 +16,7 @@ constexpr std::int64_t kMostTokens = 1 << 15;
 
 // How many answers of a batch are real: on a GPU tokens are filled up to a round number.
 std::int64_t answers_in(const Model& model, const TaskBatch& batch) {
-  if (model.head() == Head::kSequenceClassification) return static_cast<std::int64_t>(batch.rows.at(0).size());
+  if (model.head()->per_sequence) return static_cast<std::int64_t>(batch.rows.at(0).size());
   const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }

@@ -30,9 +30,10 @@ TEST(VisitDeviceParts, ListsEveryTensorOfABatch) {
   visit_device_parts(
       batch, [&](at::Tensor&) { ++tensors; }, [&](std::shared_ptr<const Packing>&) { ++packings; });
   EXPECT_EQ(packings, 2);
-  // What else is in there: an int with its padding, lists of where the rows come from, ids_here and types_here.
-  const std::size_t others = sizeof(void*) + sizeof(batch.data) + sizeof(batch.rows) + 2 * sizeof(at::Tensor) +
-                             static_cast<std::size_t>(packings) * sizeof(batch.batch.packing);
+  // What else is in there: an int with its padding, lists of where the rows come from and of fields (none here),
+  // ids_here and types_here.
+  const std::size_t others = sizeof(void*) + sizeof(batch.fields) + sizeof(batch.data) + sizeof(batch.rows) +
+                             2 * sizeof(at::Tensor) + static_cast<std::size_t>(packings) * sizeof(batch.batch.packing);
   EXPECT_EQ(sizeof(TaskBatch), others + static_cast<std::size_t>(tensors) * sizeof(at::Tensor));
 }
 

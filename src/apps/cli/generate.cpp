@@ -39,7 +39,7 @@ void generate_lines(const GenerateOptions& options) {
   const at::Device device = device_named(options.device);
   const Pretrained loaded = load_tuned(options.folder, {.device = device});
   const auto* model = dynamic_cast<const GenerativeModel*>(loaded.model.get());
-  if (model == nullptr || (model->head() != Head::kCausalLm && model->head() != Head::kSeq2Seq)) {
+  if (model == nullptr || !model->head()->generates) {
     throw ConfigError(fmt::format("{}: a {} model with a {} head cannot write text; use gpt2, bart, t5 or lstm",
                                   options.folder, loaded.model->config().model_type(), name_of(loaded.model->head())));
   }

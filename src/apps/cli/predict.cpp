@@ -24,18 +24,9 @@ struct PredictCommand {
   std::vector<std::string> paths;
 };
 
-std::string task_for(const ModelConfig& config, const Dataset& data) {
-  const auto head = config.head();
-  if (head == Head::kMaskedLm) throw ConfigError("--model: a masked language model fills gaps: chorus fill");
-  if (head == Head::kCausalLm) throw ConfigError("--model: a language model writes: chorus generate");
-  if (!head || head == Head::kNone) {
-    throw ConfigError(fmt::format("--model: {} names no head (\"architectures\"); give --task", config.origin()));
-  }
-  if (head == Head::kTokenClassification) return "seq_tagging";
-  if (head == Head::kQuestionAnswering) return "span_extraction";
-  if (head == Head::kSeq2Seq) return "seq2seq";
-  const bool pairs = data.formulation() != Formulation::kTextClassification;
-  return pairs ? name_of(data.formulation()) : "text_classification";
+Head head_of(const ModelConfig& config) {
+  if (const auto head = config.head(); head && *head != Head::kNone) return *head;
+  throw ConfigError(fmt::format("--model: {} names no head (\"architectures\"); give --task", config.origin()));
 }
 
 /// Lines of standard input as texts to classify.
@@ -51,29 +42,9 @@ Dataset read_lines(std::istream& in) {
 }
 
 nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dataset& data) {
-  const Example example = data.at(prediction.example);
   nlohmann::json line;
-  if (!example.id.empty()) line["id"] = example.id;
-  const auto label = [&](std::int32_t id) {
-    return id >= 0 ? nlohmann::json(task.labels()[static_cast<std::size_t>(id)]) : nlohmann::json("O");
-  };
-  switch (task.head()) {
-    case Head::kTokenClassification:
-      for (std::size_t w = 0; w < example.words.size(); ++w) line["words"].push_back(example.words[w]);
-      for (const std::int32_t tag : prediction.tags) line["tags"].push_back(label(tag));
-      break;
-    case Head::kQuestionAnswering:
-    case Head::kSeq2Seq:
-      line["text"] = prediction.text;
-      break;
-    default:
-      if (prediction.label >= 0) {
-        line["label"] = label(prediction.label);
-      } else {
-        line["score"] = prediction.score;
-      }
-      line["text"] = example.text;
-  }
+  if (const Example example = data.at(prediction.example); !example.id.empty()) line["id"] = example.id;
+  task.write(prediction, data, line);
   return line;
 }
 
@@ -83,7 +54,8 @@ std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& 
                                 const Dataset& data) {
   const std::optional<Choice<Tasks>> trained = read_task(command.model);
   if (trained && (command.task.empty() || command.task == trained->name())) return trained->make(input);
-  Choice<Tasks> choice(command.task.empty() ? task_for(*input.model, data) : command.task);
+  Choice<Tasks> choice(command.task.empty() ? task_for(head_of(*input.model), data.formulation(), input)
+                                            : command.task);
   ConfigVisitor visitor;
   choice.describe(visitor);
   ConfigField* field = visitor.find("max_length");
@@ -105,8 +77,7 @@ void predict(const PredictCommand& command) {
     return open_dataset(reading);
   }();
   TaskInput input{tokenizer, {}, config};
-  const auto head = config.head();
-  if (head == Head::kSequenceClassification || head == Head::kTokenClassification) input.labels = config.labels();
+  if (const auto head = config.head(); head && (*head)->labelled) input.labels = config.labels();
   LoadOptions options;
   options.device = device_named(command.device);
   const Pretrained loaded = load_tuned(command.model, options, command.adapter);

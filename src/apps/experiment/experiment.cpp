@@ -142,8 +142,9 @@ void Experiment::make_network() {
 
 void Experiment::check_cache(const Model& model) const {
   if (config_.trainer.cache.mode == ActivationCache::Mode::kOff) return;
-  if (task_->head() == Head::kMaskedLm) {
-    throw ConfigError("trainer.cache: a masked language model reads other tokens each time; nothing could be reused");
+  if (task_->rows_change()) {
+    throw ConfigError(fmt::format("trainer.cache: the task {} reads other tokens each time, so nothing can be reused",
+                                  config_.task.name()));
   }
   if (frozen_layers(model) == 0 && config_.tuning.name() == "full") {
     throw ConfigError(

@@ -74,7 +74,7 @@ class ExperimentRun {
         states_(folder_.clients(), {.memory_bytes = static_cast<std::size_t>(config_.federation.state_memory) << 20}),
         cache_(config_.trainer.cache, folder_.path() / "activations") {
     for (const Phase& phase : experiment_.phases()) rounds_ += phase.rounds;
-    metric_ = config_.evaluation.metric == "auto" ? usual_metric(experiment_.task()) : config_.evaluation.metric;
+    metric_ = config_.evaluation.metric == "auto" ? experiment_.task().main_score().name : config_.evaluation.metric;
   }
 
   RunReport run() {
@@ -132,7 +132,7 @@ class ExperimentRun {
       started.texts = {{"name", config_.name},
                        {"algorithm", config_.algorithm.name()},
                        {"metric", metric_},
-                       {"goal", higher_is_better(metric_) ? "max" : "min"}};
+                       {"goal", higher_is_better(experiment_.task(), metric_) ? "max" : "min"}};
       tracker_->record(started);
     } else {
       tracker_->record({"resumed", state_.loop.round, {}, {}});
@@ -285,7 +285,7 @@ class ExperimentRun {
     loop.seed = static_cast<std::uint64_t>(config_.seed);
     loop.evaluate_every = config_.evaluation.every;
     loop.metric = metric_;
-    loop.higher_is_better = higher_is_better(metric_);
+    loop.higher_is_better = higher_is_better(experiment_.task(), metric_);
     loop.target = config_.evaluation.target;
     loop.per_client = config_.evaluation.per_client;
     loop.evaluation_clients = static_cast<std::size_t>(config_.evaluation.clients);
@@ -359,7 +359,7 @@ class ExperimentRun {
     summary.status = end == RoundLoopEnd::kTargetReached ? "target_reached" : "finished";
     summary.algorithm = config_.algorithm.name();
     summary.metric = metric_;
-    summary.higher_is_better = higher_is_better(metric_);
+    summary.higher_is_better = higher_is_better(experiment_.task(), metric_);
     summary.target = config_.evaluation.target;
     summary.rounds_to_target = loop.rounds_to_target;
     summary.rounds = loop.round;

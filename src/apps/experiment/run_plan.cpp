@@ -128,10 +128,7 @@ class Planner {
     for (std::uint32_t row = 0; row < experiment_.train()->rows(); ++row) {
       tokens += static_cast<double>(experiment_.train()->length(row));
     }
-    double width = 0;
-    for (const char* key : {"hidden_size", "dim", "d_model", "n_embd"}) {
-      width = std::max(width, static_cast<double>(experiment_.model().config().integer(key, 0, 0)));
-    }
+    const auto width = static_cast<double>(experiment_.model().width());
     const double number = cache.store == ActivationCache::Store::kFloat16 ? 2 : 4;
     return std::min(tokens * width * number, static_cast<double>(cache.memory) * 1024 * 1024);
   }

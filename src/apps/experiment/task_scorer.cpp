@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "application/trainer/client_pool.h"
-#include "core/base/error.h"
 
 namespace chorus {
 namespace {
@@ -49,28 +48,6 @@ Breakdown TaskScorer::breakdown(const ClientTotals& totals) const {
 
 std::vector<ClientGroupScores> TaskScorer::deciles(const ClientTotals& totals) const {
   return reports(breakdown(totals).by_decile());
-}
-
-std::string usual_metric(const Task& task) {
-  switch (task.head()) {
-    case Head::kSequenceClassification:
-      return task.labels().empty() ? "correlation" : "accuracy";
-    case Head::kTokenClassification:
-    case Head::kQuestionAnswering:
-      return "f1";
-    case Head::kSeq2Seq:
-      return "rougeL";
-    case Head::kMaskedLm:
-    case Head::kCausalLm:
-      return "perplexity";
-    case Head::kNone:
-      break;
-  }
-  throw InternalError("a task without a head");
-}
-
-bool higher_is_better(const std::string& metric) {
-  return metric.find("loss") == std::string::npos && metric.find("perplexity") == std::string::npos;
 }
 
 }  // namespace chorus

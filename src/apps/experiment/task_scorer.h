@@ -38,9 +38,4 @@ class TaskScorer : public Scorer {
   Input input_;
 };
 
-/// The score people quote for a task: accuracy, f1, rougeL, perplexity, ...
-std::string usual_metric(const Task& task);
-/// Losses and perplexities are better when they are low.
-bool higher_is_better(const std::string& metric);
-
 }  // namespace chorus

@@ -126,7 +126,8 @@ TEST(Partition, TheLatestAreHeldOutWhereThereAreTimes) {
   EXPECT_THAT(partition.test[0], ElementsAre(0, 2)) << "floor(0.5 * 5) of them, the latest";
   EXPECT_THAT(partition.train[0], ElementsAre(1, 3, 4));
   EXPECT_THAT(partition.test[1], ElementsAre(6)) << "of equal times the later example";
-  EXPECT_THAT(message_of<ConfigError>([&] { hold_out(partition, 0.5, times, 1); }), HasSubstr("already has a test split"));
+  EXPECT_THAT(message_of<ConfigError>([&] { hold_out(partition, 0.5, times, 1); }),
+              HasSubstr("already has a test split"));
   for (const double share : {-0.1, 1.1, std::nan("")}) {
     Partition fresh = two_clients();
     EXPECT_THROW(hold_out(fresh, share, {}, 1), ConfigError);

@@ -1,0 +1,155 @@
+// What a family's one registration says, against Hugging Face's names and the networks themselves.
+#include "application/models/model_family.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "application/models/batch.h"
+#include "application/models/model.h"
+#include "core/base/error.h"
+#include "tests/support.h"
+
+namespace chorus {
+namespace {
+
+using testing::HasSubstr;
+
+/// A tiny network of any family: each reads the keys that it knows.
+ModelConfig tiny_config(const std::string& type) {
+  nlohmann::json json{{"model_type", type}, {"vocab_size", 50}, {"decoder_start_token_id", 0}, {"d_kv", 8}};
+  for (const char* key : {"hidden_size", "dim", "n_embd", "d_model", "embedding_size"}) json[key] = 16;
+  for (const char* key :
+       {"num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers"}) {
+    json[key] = 1;
+  }
+  for (const char* key : {"num_attention_heads", "n_heads", "n_head", "num_heads", "encoder_attention_heads",
+                          "decoder_attention_heads"}) {
+    json[key] = 2;
+  }
+  for (const char* key : {"intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"}) {
+    json[key] = 32;
+  }
+  ModelConfig config = ModelConfig::parse(json.dump(), type);
+  config.set_labels({"a", "b", "c"});
+  return config;
+}
+
+// The names of transformers 5.22 (modeling_auto.py); of ours where Hugging Face has no such network.
+TEST(ModelFamilies, HaveHuggingFacesClassNames) {
+  const std::map<std::string, std::vector<std::string>> names{
+      {"bert",
+       {"BertForMaskedLM", "BertForQuestionAnswering", "BertForSequenceClassification", "BertForTokenClassification",
+        "BertModel"}},
+      {"roberta",
+       {"RobertaForMaskedLM", "RobertaForQuestionAnswering", "RobertaForSequenceClassification",
+        "RobertaForTokenClassification", "RobertaModel"}},
+      {"distilbert",
+       {"DistilBertForMaskedLM", "DistilBertForQuestionAnswering", "DistilBertForSequenceClassification",
+        "DistilBertForTokenClassification", "DistilBertModel"}},
+      {"gpt2", {"GPT2LMHeadModel", "GPT2Model"}},
+      {"bart", {"BartForConditionalGeneration"}},
+      {"t5", {"T5ForConditionalGeneration"}},
+      {"bilstm", {"BiLstmForSequenceClassification", "BiLstmForTokenClassification"}},
+      {"lstm", {"LstmForCausalLM"}}};
+  EXPECT_EQ(names.size(), Models::names().size());
+  for (const auto& [type, expected] : names) {
+    const ModelFamily family = family_of(tiny_config(type));
+    std::vector<std::string> found;
+    for (const Head head : family.heads) found.push_back(family.class_name(head));
+    EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected)) << type;
+  }
+}
+
+TEST(ModelFamilies, BuildTheHeadsTheyDeclareAndNoOthers) {
+  for (const std::string& type : Models::names()) {
+    const ModelConfig config = tiny_config(type);
+    const ModelFamily family = family_of(config);
+    for (const Head head : all_heads()) {
+      if (!family.has(head)) {
+        EXPECT_THAT(message_of<ConfigError>([&] { make_model(config, head); }),
+                    HasSubstr(type + " models have no " + name_of(head) + " head"));
+        continue;
+      }
+      SCOPED_TRACE(type + " " + name_of(head));
+      const auto model = make_model(config, head);
+      EXPECT_EQ(model->head(), head);
+      ModelConfig saved = config;
+      saved.set_architecture(family.class_name(head));
+      ASSERT_TRUE(saved.head().has_value());
+      EXPECT_EQ(*saved.head(), head) << "a saved model comes back with its head";
+
+      Params params(model->layout(), {.clients = 1, .gradients = false});
+      params.initialise(1);
+      Batch batch = collate({{{2, 5, 9, 3}, {2, 7, 3}}});
+      if (head == Head::kSeq2Seq) collate_target(batch, {{{0, 4}, {0, 6, 8}}});
+      const at::NoGradGuard no_grad;
+      Dropout off;
+      const Output output = model->forward(params, batch, off);
+      EXPECT_EQ(output.hidden.size(-1), model->width());
+      if (head == Head::kNone) {
+        EXPECT_FALSE(output.logits.defined());
+        continue;
+      }
+      const std::int64_t tokens = head == Head::kSeq2Seq ? 5 : 7;
+      EXPECT_EQ(output.logits.size(1), head->per_sequence ? 2 : tokens);
+      EXPECT_EQ(output.logits.size(2), head->labelled ? 3 : head == Head::kQuestionAnswering ? 2 : model->vocabulary());
+      int answers = 0;
+      for (const ParamSpec& spec : model->layout().specs()) answers += model->is_answer(spec) ? 1 : 0;
+      EXPECT_EQ(answers, head->labelled || head == Head::kQuestionAnswering ? 2 : 0) << "a weight and a bias";
+    }
+  }
+}
+
+TEST(ModelFamilies, BodyPrefixesAreThoseOfTheTensors) {
+  for (const std::string& type : Models::names()) {
+    const ModelFamily family = family_of(tiny_config(type));
+    const auto model = make_model(tiny_config(type), family.heads.back());
+    for (const ParamSpec& spec : model->layout().specs()) {
+      EXPECT_TRUE(spec.layer == kHeadLayer || spec.name.starts_with(family.body_prefix)) << spec.name;
+    }
+  }
+}
+
+TEST(ModelFamilies, LoraTargetsAreModulesOfTheNetwork) {
+  for (const std::string& type : Models::names()) {
+    const ModelFamily family = family_of(tiny_config(type));
+    const auto model = make_model(tiny_config(type), family.heads.back());
+    EXPECT_EQ(family.lora_targets.empty(), model->slots().empty()) << type;
+    for (const LayerSlots& slot : model->slots()) {
+      for (const std::string& target : family.lora_targets) {
+        int matches = 0;
+        for (const Linear* linear : slot.linears) {
+          EXPECT_EQ(linear->transposed, family.transposed) << type;
+          matches += model->layout()[linear->weight].name.ends_with("." + target + ".weight") ? 1 : 0;
+        }
+        EXPECT_GE(matches, 1) << type << " " << target;
+      }
+    }
+  }
+}
+
+TEST(ModelFamilies, UnknownOnesAreNamed) {
+  EXPECT_THAT(message_of<DataError>([] { family_of(ModelConfig::parse("{}", "c.json")); }), HasSubstr("'model_type'"));
+  EXPECT_THAT(message_of<DataError>([] { family_of(ModelConfig::parse(R"({"model_type": "brt"})", "c.json")); }),
+              testing::AllOf(HasSubstr("c.json"), HasSubstr("brt"), HasSubstr("bert")));
+}
+
+TEST(Heads, ComeFromClassNames) {
+  const auto head_of = [](const std::string& name) {
+    return ModelConfig::parse(R"({"architectures": [")" + name + R"("]})", "test").head();
+  };
+  EXPECT_EQ(head_of("BertForMaskedLM"), Head::kMaskedLm);
+  EXPECT_EQ(head_of("GPT2LMHeadModel"), Head::kCausalLm) << "not the bare Model";
+  EXPECT_EQ(head_of("LlamaForCausalLM"), Head::kCausalLm);
+  EXPECT_EQ(head_of("RobertaModel"), Head::kNone);
+  EXPECT_FALSE(head_of("BertForNextSentencePrediction").has_value());
+  EXPECT_EQ(head_named("seq2seq"), Head::kSeq2Seq);
+  EXPECT_THAT(message_of<ConfigError>([] { head_named("seq2sec"); }), HasSubstr("seq2seq"));
+}
+
+}  // namespace
+}  // namespace chorus
