@@ -4,6 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "algorithm/federated/collect.h"
 
 namespace chorus::toy {
