@@ -25,7 +25,7 @@
 #include "algorithm/federated/weighted_mean.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline bench {
 namespace {
 
 constexpr std::int64_t kBuffers = 4;
@@ -94,7 +94,7 @@ int measure(const Request& request) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline bench
 
 int main(int argc, char** argv) {
   chorus::Request request;

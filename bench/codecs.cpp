@@ -22,7 +22,7 @@
 #include "algorithm/compression/filter_chain.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline bench {
 namespace {
 
 const std::vector<std::string> kLists{"[fp16]",
@@ -75,7 +75,7 @@ void measure(std::size_t size, int tries, const std::vector<std::string>& lists)
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline bench
 
 int main(int argc, char** argv) {
   std::size_t size = 20'000'000;

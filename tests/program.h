@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline tests {
 
 /// How a run of the program ended, and what it printed.
 struct Outcome {
@@ -30,4 +30,4 @@ inline Outcome run_program(const std::string& program, const std::string& argume
   return outcome;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tests

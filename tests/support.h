@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline tests {
 
 /// What message_of says when there is none.
 inline constexpr const char* kNothingThrown = "nothing of this kind was thrown";
@@ -46,4 +46,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tests

@@ -6,7 +6,7 @@
 #include "algorithm/adafl/configurator.h"
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 struct Schedule {
@@ -116,4 +116,4 @@ TEST(AdaFl, GrowthStopsAtTheWhole) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

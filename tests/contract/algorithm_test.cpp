@@ -14,7 +14,7 @@
 #include "core/ports/link.h"
 #include "tests/contract/quadratic_clients.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using quadratic::Client;
@@ -396,4 +396,4 @@ TEST(Algorithms, WeighByBatchesOrEqually) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

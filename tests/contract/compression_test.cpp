@@ -10,7 +10,7 @@
 #include "infrastructure/transport/wire/wire.h"
 #include "tests/contract/quadratic_clients.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using quadratic::Client;
@@ -305,4 +305,4 @@ TEST(SignVote, FollowsTheMajorityWithAndWithoutTheFilter) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

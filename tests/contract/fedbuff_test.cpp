@@ -12,7 +12,7 @@
 #include "infrastructure/emulation/emulated_federation.h"
 #include "tests/contract/quadratic_clients.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using quadratic::Client;
@@ -170,4 +170,4 @@ TEST(FedBuff, IsFasterThanWaitingForTheSlowest) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

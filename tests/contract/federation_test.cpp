@@ -14,7 +14,7 @@
 #include "tests/contract/quadratic_clients.h"
 #include "tests/contract/toy_algorithm.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using quadratic::Client;
@@ -281,4 +281,4 @@ TEST_P(FederationContract, RepliesMayBeDroppedOrOutliveTheFederation) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

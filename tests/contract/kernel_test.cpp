@@ -14,7 +14,7 @@
 
 #include "core/device/gpu_kernel.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,7 +49,7 @@ class KernelCompiler {
     // In the order: the language, a GPU that knows all instructions of ours, no CUDA installation.
     const std::string command = fmt::format(
         "{} -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -Xclang -target-feature -Xclang +ptx70 -nocudainc "
-        "-nocudalib -std=c++17 -fms-extensions -Wall -Werror -Wno-unused-function -include "
+        "-nocudalib -std=c++20 -fms-extensions -Wall -Werror -Wno-unused-function -include "
         "'{}/tests/contract/cuda_builtins.cuh' -S -o '{}' '{}' > '{}' 2>&1",
         clang_, CHORUS_SOURCE_DIR, result.string(), source.string(), log.string());
     const int status = std::system(command.c_str());
@@ -136,4 +136,4 @@ TEST(Kernels, AreEmbeddedWithWhatTheyInclude) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

@@ -8,7 +8,7 @@
 #include "core/config/config.h"
 #include "core/config/config_help.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 bool needs_user(AnyConfig& config) {
@@ -54,4 +54,4 @@ TEST(RegistryContract, EveryDefaultConfigurationIsValidAndLoadsBack) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

@@ -8,7 +8,7 @@
 #include "infrastructure/transport/inproc/inproc.h"
 #include "infrastructure/transport/wire/wire.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using testing::HasSubstr;
@@ -164,4 +164,4 @@ TEST_F(RemoteFederationTest, AnnouncementsOfAnImpossibleSizeAreRefused) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

@@ -10,7 +10,7 @@
 #include "application/models/ops/layers.h"
 #include "application/tasks/text_rows.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 /// One linear layer for the topic and one for the length, on the first and the last token: [C, B, labels + 1].
@@ -138,4 +138,4 @@ void ToyTask::score(const Prediction& prediction, const Dataset& data, Metric& m
   dynamic_cast<ToyMetric&>(metric).add(right, std::abs(prediction.score - log_length(example.text)));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline contract

@@ -3,7 +3,7 @@
 #include "application/metrics/metric.h"
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 
 struct ToyConfig {
   std::int64_t max_length = 64;
@@ -35,4 +35,4 @@ class ToyTask : public Task {
   ToyConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline contract

@@ -25,7 +25,7 @@
 #include "infrastructure/tracking/metrics_log.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline contract {
 namespace {
 
 using testing::Contains;
@@ -212,4 +212,4 @@ TEST(ToyTask, PredictFindsItByItsHead) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline contract

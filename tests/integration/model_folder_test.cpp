@@ -11,7 +11,7 @@
 #include "tests/program.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline integration {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,4 +173,4 @@ TEST_F(ModelFolder, EmptyClientsAreWarnedOf) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline integration

@@ -6,7 +6,7 @@
 
 #include "tests/integration/run_fixture.h"
 
-namespace chorus {
+namespace chorus::inline integration {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST_F(RunTest, ADamagedClientStateIsNeverResumedFrom) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline integration

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-namespace chorus {
+namespace chorus::inline integration {
 
 Chorus::Chorus(const std::vector<std::string>& arguments, fs::path output, std::size_t file_limit)
     : output_(std::move(output)) {
@@ -22,4 +22,4 @@ Chorus::Chorus(const std::vector<std::string>& arguments, fs::path output, std::
   ::_exit(97);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline integration

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline integration {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -152,4 +152,4 @@ class RunTest : public ::testing::Test {
   std::string output_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline integration

@@ -6,7 +6,7 @@
 
 #include "tests/integration/run_fixture.h"
 
-namespace chorus {
+namespace chorus::inline integration {
 namespace {
 
 using ::testing::HasSubstr;
@@ -416,4 +416,4 @@ TEST_F(RunTest, AnotherVersionsFolderIsRefused) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline integration

@@ -11,7 +11,7 @@
 #include "core/base/rng.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline adafl {
 namespace {
 
 const Registration<Algorithms, AdaFlConfig> kAdaFl{
@@ -197,4 +197,4 @@ void AdaFl::restore(const std::map<std::string, at::Tensor>& state) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline adafl

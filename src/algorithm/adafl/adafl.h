@@ -7,7 +7,7 @@
 #include "core/config/config_visitor.h"
 #include "core/ports/algorithm.h"
 
-namespace chorus {
+namespace chorus::inline adafl {
 
 /// AdaFL (Cai et al. 2023): adapters that grow while they are trained. The round's clients are dealt to three groups,
 /// which run FedAvg with the present configuration, a deeper one and a wider one. When a group has used up the trial
@@ -62,4 +62,4 @@ class AdaFl : public Algorithm {
   double trials_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline adafl

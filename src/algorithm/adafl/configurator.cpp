@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline adafl {
 
 Variant Configurator::variant(Branch branch) const {
   Variant result = now_;
@@ -27,4 +27,4 @@ Configurator::Branch Configurator::winner(const std::array<double, 3>& scores) {
   return best;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline adafl

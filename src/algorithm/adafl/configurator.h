@@ -5,7 +5,7 @@
 
 #include "core/ports/variant.h"
 
-namespace chorus {
+namespace chorus::inline adafl {
 
 /// How AdaFL's configuration grows (Cai et al. 2023, Algorithm 1; values as in the published code).
 struct ConfiguratorRules {
@@ -49,4 +49,4 @@ class Configurator {
   Variant now_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline adafl

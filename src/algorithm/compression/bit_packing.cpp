@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 template <int kBits>
@@ -174,4 +174,4 @@ void append_raw(LargeVector<std::byte>& out, const void* data, std::size_t size)
   out.insert(out.end(), begin, begin + size);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

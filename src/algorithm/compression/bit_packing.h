@@ -8,7 +8,7 @@
 #include "core/base/large_vector.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// Widths that fit a byte without a rest.
 enum class Bits : int { k1 = 1, k2 = 2, k4 = 4, k8 = 8 };
@@ -40,4 +40,4 @@ void append_number(LargeVector<std::byte>& out, T value) {
   append_raw(out, &value, sizeof(T));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

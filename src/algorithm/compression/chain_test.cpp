@@ -9,7 +9,7 @@
 #include "algorithm/compression/message_filters.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 using testing::HasSubstr;
@@ -306,4 +306,4 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -20,7 +20,7 @@
 #include "algorithm/compression/sparse.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 Numbers normal_numbers(std::size_t count, std::uint64_t seed = 1) {
@@ -372,4 +372,4 @@ TEST(NumberLoops, HalvesAreThoseOfLibTorch) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -1,6 +1,6 @@
 #include "algorithm/compression/compression_config.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 void CompressionConfig::describe(ConfigVisitor& visitor) {
   visitor.field("up", up, "filters of what clients send, in this order");
@@ -13,4 +13,4 @@ void CompressionConfig::describe(ConfigVisitor& visitor) {
   });
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

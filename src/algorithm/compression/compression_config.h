@@ -2,7 +2,7 @@
 
 #include "algorithm/compression/filter_chain.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// The experiment's key `compression`: what passes between numbers and wire, in each direction.
 ///
@@ -15,4 +15,4 @@ struct CompressionConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

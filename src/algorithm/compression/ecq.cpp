@@ -1,6 +1,6 @@
 #include "algorithm/compression/ecq.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 void EcqConfig::describe(ConfigVisitor& visitor) {
   describe_bits(visitor, bits, bucket);
@@ -15,4 +15,4 @@ const Registration<Filters, EcqConfig> kRegisteredEcq{
     [](const EcqConfig& config) { return std::make_unique<EcqFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

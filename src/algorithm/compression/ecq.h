@@ -2,7 +2,7 @@
 
 #include "algorithm/compression/uniform.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct EcqConfig {
   Bits bits = Bits::k8;
@@ -30,4 +30,4 @@ class EcqFilter : public UniformFilter {
   ErrorFeedback feedback_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -12,7 +12,7 @@
 #include "algorithm/compression/owning_tensor.h"
 #include "core/base/byte_reader.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 using Stage = Filter::Stage;
@@ -275,4 +275,4 @@ Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most,
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

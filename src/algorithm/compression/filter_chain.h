@@ -6,7 +6,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 using FilterList = std::vector<Choice<Filters>>;
 
@@ -76,4 +76,4 @@ class FilterChain {
   std::optional<ErrorFeedback> feedback_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 MessageFiltersInput of_direction(const FilterEndInput& input, bool up) {
@@ -25,4 +25,4 @@ FilterEnd::FilterEnd(const FilterEndInput& input, Side side)
       device_(input.device),
       most_(input.most_elements) {}
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -7,7 +7,7 @@
 #include "algorithm/compression/message_filters.h"
 #include "core/ports/gate.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// What both ends of a filtered channel know.
 struct FilterEndInput {
@@ -44,4 +44,4 @@ class FilterEnd : public Gate {
   std::size_t most_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline compression {
 
 FilteredFederation::FilteredFederation(const FilterEndInput& input, Federation& inner)
     : inner_(inner), gate_(input, FilterEnd::Side::kServer) {}
@@ -57,4 +57,4 @@ std::map<std::string, double> FilteredFederation::numbers() const {
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

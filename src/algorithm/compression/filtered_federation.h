@@ -7,7 +7,7 @@
 #include "algorithm/compression/filter_end.h"
 #include "core/ports/federation.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// The server's end of a filtered federation: whoever asks through it knows nothing of filters, and what the inner
 /// federation counts as traffic are the bytes that travel. A reply that cannot be unpacked is a failure of that client.
@@ -39,4 +39,4 @@ class FilteredFederation : public Federation {
   std::map<std::pair<std::uint64_t, std::size_t>, GateTotals> up_totals_;  // by ask and slot: the sum has one order
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -5,7 +5,7 @@
 #include "algorithm/compression/number_loops.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 Numbers HalfFilter::encode(std::span<const float> values, Bytes& out, const FilterContext&) const {
   const std::size_t begin = out.size();
@@ -31,4 +31,4 @@ const Registration<Filters> kRegisteredBf16{"bf16", "bfloat16: half the bits, al
                                             [] { return std::make_unique<HalfFilter>(HalfFilter::Type::kBfloat16); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

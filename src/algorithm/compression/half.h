@@ -2,7 +2,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// Half precision, rounded to the nearest: 2 bytes a number, row by row.
 ///     fp16   11 significant bits; beyond 65504 it stays there
@@ -20,4 +20,4 @@ class HalfFilter : public Filter {
   Type type_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

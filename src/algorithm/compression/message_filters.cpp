@@ -7,7 +7,7 @@
 
 #include "algorithm/compression/owning_tensor.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 constexpr std::string_view kPacked = ".packed";
@@ -130,4 +130,4 @@ GateTotals MessageFilters::unpack(Message& message, const GateMoment& moment, co
   return totals;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -7,7 +7,7 @@
 #include "core/ports/message.h"
 #include "core/ports/variants.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// One direction's filters and all that both sides know of it.
 struct MessageFiltersInput {
@@ -55,4 +55,4 @@ class MessageFilters {
   FilterChain chain_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

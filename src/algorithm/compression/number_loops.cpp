@@ -7,7 +7,7 @@
 #include "core/base/best_instructions.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 CHORUS_FAST_LOOPS
@@ -202,4 +202,4 @@ Threshold magnitude_at(std::span<const float> values, std::size_t count) {
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// The loops of filters over every number of a vector, compiled for several instruction sets. What comes out does not
 /// depend on which of them a machine has: nothing is contracted (-ffp-contract=off) and sums go over fixed lanes.
@@ -45,4 +45,4 @@ struct Threshold {
 };
 Threshold magnitude_at(std::span<const float> values, std::size_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

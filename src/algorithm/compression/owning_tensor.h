@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline compression {
 
 /// A tensor on the CPU that owns the vector's numbers; nothing is copied.
 template <typename Vector>
@@ -15,4 +15,4 @@ at::Tensor tensor_of(Vector values, at::IntArrayRef shape, at::ScalarType type) 
       owner->data(), shape, [owner](void*) { delete owner; }, type);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

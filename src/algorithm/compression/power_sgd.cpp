@@ -8,7 +8,7 @@
 #include "algorithm/compression/bit_packing.h"
 #include "core/base/byte_reader.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 struct MatrixShape {
@@ -191,4 +191,4 @@ const Registration<Filters, PowerSgdConfig> kRegisteredPowerSgd{
     [](const PowerSgdConfig& config) { return std::make_unique<PowerSgdFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct PowerSgdConfig {
   std::int64_t rank = 4;
@@ -41,4 +41,4 @@ class PowerSgdFilter : public Filter {
   PowerSgdConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -6,7 +6,7 @@
 
 #include "algorithm/compression/number_loops.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 BucketFrame qsgd_frame(const QsgdConfig& config) {
@@ -73,4 +73,4 @@ const Registration<Filters, QsgdConfig> kRegisteredQsgd{
     [](const QsgdConfig& config) { return std::make_unique<QsgdFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include "algorithm/compression/uniform.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct QsgdConfig {
   enum class Norm { kL2, kMax };
@@ -32,4 +32,4 @@ class QsgdFilter : public Filter {
   QsgdConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

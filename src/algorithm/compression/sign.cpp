@@ -6,7 +6,7 @@
 #include "algorithm/compression/number_loops.h"
 #include "algorithm/compression/uniform.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 BucketFrame sign_frame(const SignConfig& config) {
@@ -65,4 +65,4 @@ const Registration<Filters, SignConfig> kRegisteredSign{
     [](const SignConfig& config) { return std::make_unique<SignFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct SignConfig {
   std::int64_t bucket = 4096;   ///< numbers that share a size
@@ -35,4 +35,4 @@ class SignFilter : public Filter {
   SignConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

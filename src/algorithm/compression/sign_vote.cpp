@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline compression {
 
 void SignVoteConfig::describe(ConfigVisitor& visitor) {
   visitor.field("learning_rate", learning_rate, "how far every parameter moves a round").above(0);
@@ -25,4 +25,4 @@ const Registration<Algorithms, SignVoteConfig> kRegisteredSignVote{
     {.individual_updates = true}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct SignVoteConfig {
   double learning_rate = 1e-3;  ///< how far every parameter moves a round
@@ -26,4 +26,4 @@ class SignVote : public Algorithm {
   SignVoteConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

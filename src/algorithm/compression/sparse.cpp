@@ -8,7 +8,7 @@
 #include "algorithm/compression/bit_packing.h"
 #include "algorithm/compression/number_loops.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
@@ -113,4 +113,4 @@ const Registration<Filters, SparseConfig> kRegisteredRandomK{
     [](const SparseConfig& config) { return std::make_unique<RandomKFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -2,7 +2,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct SparseConfig {
   double k = 0.01;             ///< the share of the numbers that is sent, up to 1
@@ -52,4 +52,4 @@ class RandomKFilter : public Filter {
   SparseConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

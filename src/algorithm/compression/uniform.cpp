@@ -9,7 +9,7 @@
 
 #include "algorithm/compression/number_loops.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 // Below this a bucket is nothing: its inverse would overflow.
@@ -138,4 +138,4 @@ const Registration<Filters, UniformFilterConfig> kRegisteredUniform{
     [](const UniformFilterConfig& config) { return std::make_unique<UniformFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

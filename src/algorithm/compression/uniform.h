@@ -3,7 +3,7 @@
 #include "algorithm/compression/bit_packing.h"
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 
 struct UniformFilterConfig {
   enum class Scale { kMaxAbs, kRange };
@@ -63,4 +63,4 @@ struct BucketFrame {
   Parts read(std::span<const std::byte> bytes, std::size_t size, const char* who) const;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression

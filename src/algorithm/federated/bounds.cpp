@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 constexpr const char* kOwnModel = "local.model";
@@ -77,4 +77,4 @@ RoundResult LocalOnly::round(const RoundInput& input) {
   return collect(input, request_with_model(input, "local/train"), {.tensors = {}}).result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// The upper bound: everybody's data in one place, trained on by one optimiser that keeps its state; a round is the
 /// trainer's epochs over all of it. What federated learning would reach if nothing had to stay where it is.
@@ -18,4 +18,4 @@ class LocalOnly : public Algorithm {
   RoundResult round(const RoundInput& input) override;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 EmulatedTotals cost_of_asking(std::span<const Cost> costs) {
   EmulatedTotals totals;
@@ -116,4 +116,4 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
   return collected;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -8,7 +8,7 @@
 #include "core/ports/algorithm.h"
 #include "core/ports/procedure.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// What most client procedures do: trains from request.body's "model", and replies with "update" = trained - model and
 /// the numbers examples, batches, steps, reach (FedNova's |a|_1), rate_sum and loss.
@@ -46,4 +46,4 @@ struct CollectPlan {
 /// The cohort is asked in order of falling size, so the result does not depend on the order it was drawn in.
 Collected collect(const RoundInput& input, Request request, const CollectPlan& plan = {});
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 RoundResult FedAvg::round(const RoundInput& input) {
   Collected collected = collect(input, request_with_model(input, "train"));
@@ -21,4 +21,4 @@ const Registration<Algorithms> kRegisteredFedAvg{"fedavg", "the weighted mean of
                                                  [] { return std::make_unique<FedAvg>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// FedAvg (McMahan et al. 2017; Lin et al. 2022, section 2). In round t every client k of the cohort trains from the
 /// global model w_t and the server takes the weighted mean:
@@ -18,4 +18,4 @@ class TrainProcedure : public Procedure {
   std::vector<Answer> run(const Request& request, Workbench& bench) const override;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

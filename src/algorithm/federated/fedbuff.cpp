@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 constexpr std::int64_t kFlightNumbers = 17;
@@ -237,4 +237,4 @@ const Registration<Algorithms, FedBuffConfig> kRegisteredFedBuff{
     {.individual_updates = true, .own_mean = true, .asynchronous = true}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -5,7 +5,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct FedBuffConfig {
   std::int64_t buffer = 10;      ///< K: updates that make a server step
@@ -65,4 +65,4 @@ class FedBuff : public Algorithm {
   std::vector<Flight> flights_;  // a heap, the next to arrive on top
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

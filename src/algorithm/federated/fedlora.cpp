@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 const Registration<Algorithms, FedLoraConfig> kFedLora{
@@ -113,4 +113,4 @@ RoundResult FedLora::round(const RoundInput& input) {
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -5,7 +5,7 @@
 #include "algorithm/federated/collect.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct FedLoraConfig {
   enum class Merge { kZeroPadding, kProduct };
@@ -37,4 +37,4 @@ class FedLora : public Algorithm {
   FedLoraConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

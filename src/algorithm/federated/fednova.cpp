@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 RoundResult FedNova::round(const RoundInput& input) {
   std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; in the order of the clients
@@ -34,4 +34,4 @@ const Registration<Algorithms> kRegisteredFedNova{"fednova",
                                                   {.individual_updates = true}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// FedNova (Wang et al. 2020): clients make different numbers of steps, and FedAvg then drifts towards those that make
 /// most. Every update is divided by how far its steps can go, |a_k|_1 (the number of steps; with momentum rho,
@@ -14,4 +14,4 @@ class FedNova : public Algorithm {
   RoundResult round(const RoundInput& input) override;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

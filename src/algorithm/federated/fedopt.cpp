@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 void FedOptConfig::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -65,4 +65,4 @@ const Registration<Algorithms, FedOptConfig> kRegisteredFedOpt{
     [](const FedOptConfig& config) { return std::make_unique<FedOpt>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct FedOptConfig {
   enum class Server { kSgd, kAdagrad, kAdam, kYogi };
@@ -39,4 +39,4 @@ class FedOpt : public Algorithm {
   at::Tensor first_, second_;  // [P]: momentum, squares
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 void FedProxConfig::describe(ConfigVisitor& visitor) {
   visitor.field("mu", mu, "weight of the proximal term; 0 is FedAvg").at_least(0);
@@ -31,4 +31,4 @@ const Registration<Algorithms, FedProxConfig> kRegisteredFedProx{
     [](const FedProxConfig& config) { return std::make_unique<FedProx>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

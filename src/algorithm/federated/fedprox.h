@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct FedProxConfig {
   double mu = 0.5;  ///< weight of the proximal term; 0 is FedAvg (FedNLP tries 1, 0.5, 0.1, 0.01 and 0.001)
@@ -22,4 +22,4 @@ class FedProx : public Algorithm {
   FedProxConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 void FedSgdConfig::describe(ConfigVisitor& visitor) {
   visitor.field("learning_rate", learning_rate, "of the server's step").above(0);
@@ -40,4 +40,4 @@ const Registration<Algorithms, FedSgdConfig> kRegisteredFedSgd{
     [](const FedSgdConfig& config) { return std::make_unique<FedSgd>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct FedSgdConfig {
   double learning_rate = 0.1;  ///< of the server's step
@@ -23,4 +23,4 @@ class FedSgd : public Algorithm {
   FedSgdConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -5,7 +5,7 @@
 #include "algorithm/federated/read_updates.h"
 #include "algorithm/federated/weighted_mean.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 Aggregated Mean::aggregate(AggregationInput input) {
   std::vector<WeightedMean> means(input.tensors.size(), WeightedMean(input.cohort.size()));
@@ -28,4 +28,4 @@ const Registration<Aggregations> kRegisteredMean{"mean", "the weighted mean of t
                                                  [] { return std::make_unique<Mean>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "core/ports/aggregation.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// The weighted mean of the updates, sum_k w_k x_k / sum_k w_k, added as they arrive over a fixed tree
 /// (weighted_mean.h): the bits do not depend on the order of arrival, and few updates are held at a time.
@@ -11,4 +11,4 @@ class Mean : public Aggregation {
   Aggregated aggregate(AggregationInput input) override;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/tensor/flat_math.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 bool all_finite_in(const at::Tensor& x) {
@@ -98,4 +98,4 @@ std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateRead
   return reports;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

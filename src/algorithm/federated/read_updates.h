@@ -6,7 +6,7 @@
 
 #include "core/ports/aggregation.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// What a client's update counts for. DataError when the reply's count is not a positive finite number.
 double weight_of(const Reply& reply, Weighting weighting);
@@ -28,4 +28,4 @@ struct UpdateReader {
 };
 std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader);
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

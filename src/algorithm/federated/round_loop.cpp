@@ -14,7 +14,7 @@
 #include "core/base/rng.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 class RoundLoop {
@@ -291,4 +291,4 @@ RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& conf
   return RoundLoop(parts, config, state).run();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -13,7 +13,7 @@
 #include "core/ports/scorer.h"
 #include "core/ports/tracker.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// Settings for the emulated device clock.
 struct EmulatedLoop {
@@ -89,4 +89,4 @@ RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& conf
 void check_cohort(const Selector& selector, std::span<const double> sizes, std::size_t clients_per_round,
                   bool emulated = false);
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

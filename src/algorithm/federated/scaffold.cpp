@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 constexpr const char* kControl = "control";
@@ -77,4 +77,4 @@ const Registration<Algorithms, ScaffoldConfig> kRegisteredScaffold{
     {.plain_sgd = true}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "algorithm/federated/collect.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 struct ScaffoldConfig {
   double learning_rate = 1.0;  ///< of the server
@@ -31,4 +31,4 @@ class Scaffold : public Algorithm {
   at::Tensor control_;  // c, [P]
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 Request about(const at::Tensor& model, std::uint64_t round, const char* procedure) {
@@ -55,4 +55,4 @@ Request local_evaluate_request(const at::Tensor& model, std::uint64_t round, boo
 
 Request loss_request(const at::Tensor& model, std::uint64_t round) { return about(model, round, "loss"); }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -3,7 +3,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/procedure.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// The procedures that measure and change nothing. Each takes the "model" and answers with the totals of the task's
 /// metric (core/ports/workbench.h).
@@ -16,4 +16,4 @@ Request evaluate_request(const at::Tensor& model, std::uint64_t round);
 Request local_evaluate_request(const at::Tensor& model, std::uint64_t round, bool shared);
 Request loss_request(const at::Tensor& model, std::uint64_t round);
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

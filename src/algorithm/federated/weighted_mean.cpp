@@ -11,7 +11,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/tensor/flat_math.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 namespace {
 
@@ -141,4 +141,4 @@ at::Tensor WeightedMean::result() {
   return sum.defined() ? sum.div_(total) : sum;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

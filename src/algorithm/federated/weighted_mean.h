@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
 /// sum_k w_k x_k / sum_k w_k. Eight neighbours are added in one pass over memory, and their sums pairwise over a fixed
@@ -47,4 +47,4 @@ class WeightedMean {
   std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

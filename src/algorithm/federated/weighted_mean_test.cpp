@@ -8,7 +8,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 namespace {
 
 void expect_same_bits_in_any_order(at::Device device) {
@@ -67,4 +67,4 @@ TEST(WeightedMean, OfNothingIsUndefined) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline federated

@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline federated {
 
 /// out = sum_k weights[k] * terms[k] + sum, elementwise; a null term or sum counts as 0. `sum` may be `out`.
 struct WeightedSumArgs {
@@ -13,4 +13,4 @@ struct WeightedSumArgs {
   i64 count;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

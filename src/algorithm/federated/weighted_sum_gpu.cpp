@@ -4,11 +4,11 @@
 #include "core/base/error.h"
 #include "core/device/gpu_kernel.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource weighted_sum_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline federated {
 namespace {
 
 const KernelFamily kSumKernels{kernels::weighted_sum_gpu};
@@ -32,4 +32,4 @@ void weighted_sum_gpu(const at::Tensor& out, std::span<const Term> terms, const 
       {.blocks = (out.numel() + kThreads * kOfThread - 1) / (kThreads * kOfThread), .threads = kThreads}, arguments);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federated

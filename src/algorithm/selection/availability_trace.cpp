@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 // Client numbers index an array, so a huge one in a file must not exhaust memory.
@@ -153,4 +153,4 @@ void AvailabilityTrace::check_clients(std::size_t clients) const {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -8,7 +8,7 @@
 
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// When each client can be reached, from a file: lines `client,start,end` after that header (CSV), or one object
 /// {"client": 3, "start": 0, "end": 12.5} per line (JSONL; decided by the first character). A client is reachable at t
@@ -43,4 +43,4 @@ class AvailabilityTrace {
   double end_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

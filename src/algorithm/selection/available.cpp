@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 void AvailableConfig::describe(ConfigVisitor& v) {
   v.field("selector", selector, "chooses among the reachable clients");
@@ -88,4 +88,4 @@ const Registration<Selectors, AvailableConfig> kRegisteredAvailable{
     [](const AvailableConfig& config) { return std::make_unique<AvailableSelector>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

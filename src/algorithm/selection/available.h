@@ -7,7 +7,7 @@
 #include "algorithm/selection/availability_trace.h"
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 enum class TraceUnit { kRounds, kSeconds };
 
@@ -48,4 +48,4 @@ class AvailableSelector : public Selector {
   std::optional<AvailabilityTrace> trace_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -11,7 +11,7 @@
 #include "core/config/config.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 using testing::AllOf;
@@ -178,4 +178,4 @@ TEST_F(Available, Nests) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

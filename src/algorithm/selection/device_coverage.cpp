@@ -7,7 +7,7 @@
 #include "core/base/activity.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 DeviceCoverage::DeviceCoverage(std::span<const double> sizes, std::size_t groups)
     : times_(sizes.size(), 0), group_of_(sizes.size(), 0) {
@@ -58,4 +58,4 @@ std::string DeviceCoverage::text() const {
   return line;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -8,7 +8,7 @@
 
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// How much of a federation the selection reached, for a run's summary: Dupuy et al. 2022 (section 5) explain the poor
 /// results of f(n) = n by how few distinct devices it reaches. Four bytes per client.
@@ -53,4 +53,4 @@ class DeviceCoverage {
   std::size_t rounds_ = 0, clients_ = 0, distinct_ = 0, selections_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -8,7 +8,7 @@
 #include "algorithm/selection/sampling.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 void ExtremesConfig::describe(ConfigVisitor& v) {
   v.field("share", share, "share of the clients with data that may be selected").above(0).at_most(1);
@@ -54,4 +54,4 @@ const Registration<Selectors, ExtremesConfig> kRegisteredLight{
     [](const ExtremesConfig& config) { return std::make_unique<ExtremesSelector>(config, false); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

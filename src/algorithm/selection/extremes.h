@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 struct ExtremesConfig {
   double share = 0.2;  ///< share of the clients with data, in (0, 1]; Dupuy et al. 2022: 20 %
@@ -27,4 +27,4 @@ class ExtremesSelector : public Selector {
   bool heavy_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

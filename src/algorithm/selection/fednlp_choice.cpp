@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 std::vector<std::uint32_t> numpy_permutation(std::uint32_t seed, std::size_t n) {
   check(n <= std::numeric_limits<std::uint32_t>::max(), "too many clients for numpy's permutation");
@@ -47,4 +47,4 @@ const Registration<Selectors> kRegisteredFednlp{"fednlp", "exactly FedNLP's sele
                                                 [] { return std::make_unique<FednlpChoice>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// The exact selection of FedNLP and FedML: `numpy.random.seed(round)`, then `numpy.random.choice(range(n), count,
 /// replace=False)`, the beginning of a legacy permutation (MT19937, Fisher-Yates from the end, bounded values by mask
@@ -17,4 +17,4 @@ class FednlpChoice : public Selector {
 /// `numpy.random.seed(seed); numpy.random.permutation(n)`.
 std::vector<std::uint32_t> numpy_permutation(std::uint32_t seed, std::size_t n);
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

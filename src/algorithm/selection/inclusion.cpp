@@ -5,7 +5,7 @@
 #include "algorithm/selection/sampling.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
@@ -216,4 +216,4 @@ std::vector<double> inclusion_probabilities(std::span<const double> weights, con
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 void PowerOfChoiceConfig::describe(ConfigVisitor& v) {
   v.field("candidates", candidates, "clients that are asked for their loss; 0: twice the clients per round")
@@ -60,4 +60,4 @@ const Registration<Selectors, PowerOfChoiceConfig> kRegisteredPowerOfChoice{
     [](const PowerOfChoiceConfig& config) { return std::make_unique<PowerOfChoiceSelector>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

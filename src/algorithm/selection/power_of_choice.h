@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 struct PowerOfChoiceConfig {
   std::int64_t candidates = 0;  ///< d, clients asked for their loss; 0: twice the clients per round
@@ -24,4 +24,4 @@ class PowerOfChoiceSelector : public Selector {
   PowerOfChoiceConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

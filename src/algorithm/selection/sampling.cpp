@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 std::vector<ClientId> sample_uniform(std::vector<ClientId> clients, std::size_t count, RandomStream& stream) {
   check(count <= clients.size(), "the sample is larger than the population");
@@ -50,4 +50,4 @@ std::vector<std::size_t> sample_with_replacement(std::span<const double> weights
   return drawn;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

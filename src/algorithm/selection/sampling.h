@@ -7,7 +7,7 @@
 #include "core/base/client_id.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// `count` of the clients, all subsets and orders equally likely. O(clients).
 std::vector<ClientId> sample_uniform(std::vector<ClientId> clients, std::size_t count, RandomStream& stream);
@@ -43,4 +43,4 @@ struct InclusionRequest {
 };
 std::vector<double> inclusion_probabilities(std::span<const double> weights, const InclusionRequest& request);
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

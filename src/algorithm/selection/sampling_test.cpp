@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 using testing::ElementsAre;
@@ -164,4 +164,4 @@ TEST(Coverage, AResumedRunGoesOnWithTheSameNumbers) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -18,7 +18,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 using testing::ElementsAre;
@@ -419,4 +419,4 @@ TEST(Fednlp, IsNumpysChoice) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

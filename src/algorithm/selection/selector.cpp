@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 std::size_t Selector::most(const SelectionContext& context) const { return eligible_clients(context).size(); }
 
@@ -34,4 +34,4 @@ void check_count(const SelectionContext& context, std::size_t pool, std::string_
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

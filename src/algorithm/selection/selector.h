@@ -11,7 +11,7 @@
 #include "core/base/client_id.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// What a selector knows in one round.
 struct SelectionContext {
@@ -59,4 +59,4 @@ std::vector<ClientId> eligible_clients(const SelectionContext& context);
 /// clients with data".
 void check_count(const SelectionContext& context, std::size_t pool, std::string_view who);
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -7,7 +7,7 @@
 #include "core/base/activity.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 namespace {
 
 /// count * numbers[s] / total each, largest remainders rounded up.
@@ -63,4 +63,4 @@ const Registration<Selectors, StratifiedConfig> kRegisteredStratified{
     [](const StratifiedConfig& config) { return std::make_unique<StratifiedSelector>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 struct StratifiedConfig {
   std::int64_t strata = 10;  ///< number of groups of similar size; 10: deciles
@@ -23,4 +23,4 @@ class StratifiedSelector : public Selector {
   StratifiedConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

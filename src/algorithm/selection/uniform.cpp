@@ -3,7 +3,7 @@
 #include "algorithm/selection/sampling.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 std::vector<ClientId> UniformSelector::select(const SelectionContext& context) const {
   std::vector<ClientId> clients = eligible_clients(context);
@@ -18,4 +18,4 @@ const Registration<Selectors> kRegisteredUniform{"uniform", "all clients with da
                                                  [] { return std::make_unique<UniformSelector>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// Standard FedAvg selection: `count` of the clients with data, every subset equally likely. Registered as "uniform".
 class UniformSelector : public Selector {
@@ -10,4 +10,4 @@ class UniformSelector : public Selector {
   std::vector<ClientId> select(const SelectionContext& context) const override;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 double apply(SizeFunction f, double n) {
   switch (f) {
@@ -71,4 +71,4 @@ const Registration<Selectors, WeightedConfig> kRegisteredWeighted{
     [](const WeightedConfig& config) { return std::make_unique<WeightedSelector>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline selection

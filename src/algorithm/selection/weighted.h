@@ -2,7 +2,7 @@
 
 #include "algorithm/selection/selector.h"
 
-namespace chorus {
+namespace chorus::inline selection {
 
 /// f(n) of Dupuy et al. 2022, where n is a client's number of training examples.
 enum class SizeFunction { kOne, kLog, kSqrt, kLinear, kInverseLog };
@@ -37,4 +37,4 @@ class WeightedSelector : public Selector {
 /// f of every size; 0 for clients without data.
 std::vector<double> weights_of(SizeFunction f, std::span<const double> sizes);
 
-}  // namespace chorus
+}  // namespace chorus::inline selection

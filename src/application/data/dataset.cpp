@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 std::pair<std::size_t, std::size_t> Dataset::Ragged::range(std::size_t i) const {
   if (i >= ends.size()) return {0, 0};
@@ -60,4 +60,4 @@ std::uint64_t Dataset::memory() const {
   return bytes;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -13,9 +13,11 @@
 #include "application/data/string_store.h"
 #include "core/base/fingerprint.h"
 
-namespace chorus {
-
+namespace chorus::inline files {
 class MappedFile;
+}
+
+namespace chorus::inline data {
 
 /// The words of one example, views into the dataset's table of distinct words.
 class WordList {
@@ -145,4 +147,4 @@ class Dataset {
   ReadReport report_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 template <typename T>
@@ -232,4 +232,4 @@ Dataset DatasetBuilder::finish() && {
   return std::move(data_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -7,7 +7,7 @@
 
 #include "application/data/dataset.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 /// What to do with an example without text (words, context), or with whitespace only. Counted in ReadReport::empty.
 /// Files whose positions are ids (FedNLP) always keep it.
@@ -71,4 +71,4 @@ class DatasetBuilder {
   std::string hashed_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file is little endian, like memory");
@@ -270,4 +270,4 @@ std::optional<Dataset> DatasetFile::open(const std::filesystem::path& path, cons
   throw DataError(what.starts_with(path.string()) ? what : fmt::format("{}: {}", path.string(), what));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -6,7 +6,7 @@
 #include "application/data/dataset.h"
 #include "core/base/fingerprint.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 /// A dataset file that opens in a few milliseconds: its texts are mapped, not read (docs/reference/formats.md, "Dataset
 /// cache"). The caller encodes the origin of the data in `key`.
@@ -22,4 +22,4 @@ class DatasetFile {
   static std::optional<Dataset> open(const std::filesystem::path& path, const Fingerprint& key);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline data

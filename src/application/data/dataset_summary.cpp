@@ -12,7 +12,7 @@
 #include "core/console/terminal.h"
 #include "core/console/text_table.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 std::uint64_t count_words(std::string_view text) {
@@ -242,4 +242,4 @@ std::string DatasetSummary::json() const {
   return out.dump(2);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -7,7 +7,7 @@
 
 #include "application/data/dataset.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 /// Minimum, quartiles, ninth decile, maximum and mean.
 struct Quantiles {
@@ -53,4 +53,4 @@ struct DatasetSummary {
 
 DatasetSummary summarise(const Dataset& data);
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -12,7 +12,7 @@
 #include "core/base/fingerprint.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 using testing::ElementsAre;
@@ -257,4 +257,4 @@ TEST(ExampleText, SamplesDistinctExamplesReproducibly) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -12,7 +12,7 @@
 #include "core/console/terminal.h"
 #include "core/console/text_table.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 constexpr const char* kBold = "\x1b[1m";
@@ -149,4 +149,4 @@ std::vector<std::size_t> sample_indices(std::size_t size, std::size_t count, std
   return {taken.begin(), taken.end()};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -6,7 +6,7 @@
 
 #include "application/data/dataset.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 struct ExampleStyle {
   bool colour = false;     ///< ANSI colours for tags and answers, else brackets
@@ -24,4 +24,4 @@ std::string example_json(const Dataset& data, std::size_t index);
 /// `count` distinct indices, ascending; all when there are fewer. Determined by the seed.
 std::vector<std::size_t> sample_indices(std::size_t size, std::size_t count, std::uint64_t seed);
 
-}  // namespace chorus
+}  // namespace chorus::inline data

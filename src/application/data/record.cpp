@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline data {
 namespace {
 
 constexpr std::array<std::pair<Formulation, const char*>, 7> kNames{{
@@ -70,4 +70,4 @@ void Record::clear() {
   split.reset();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline data {
 
 /// The kind of problem. Names in files and configurations are FedNLP's where it has one.
 enum class Formulation {
@@ -92,4 +92,4 @@ class RecordReader {
   virtual ReadReport report() const { return {}; }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline data {
 
 StringPlace StringArena::add(std::string_view text) {
   if (text.empty()) return {};
@@ -91,4 +91,4 @@ std::uint64_t StringTable::memory() const {
   return arena_.memory() + places_.capacity() * sizeof(StringPlace) + slots_.capacity() * sizeof(std::int32_t);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline data

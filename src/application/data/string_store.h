@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline data {
 
 /// The location of a string in a StringArena.
 struct StringPlace {
@@ -85,4 +85,4 @@ class StringTable {
   std::vector<std::int32_t> slots_;  // a power of two; kNone when free
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline data

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 double quantile(std::span<const double> sorted, double q) {
   if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -50,4 +50,4 @@ std::map<std::string, Interval> bootstrap(const Metric& metric, const BootstrapO
   return intervals;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

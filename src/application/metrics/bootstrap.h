@@ -7,7 +7,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 struct BootstrapOptions {
   std::size_t resamples = 1000;  ///< at least 1
@@ -34,4 +34,4 @@ std::map<std::string, Interval> bootstrap(const Metric& metric, const BootstrapO
 /// The q-quantile of sorted values, linearly interpolated. NaN for none.
 double quantile(std::span<const double> sorted, double q);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

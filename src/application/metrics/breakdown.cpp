@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 Breakdown::Breakdown(std::unique_ptr<Metric> metric, Keep keep) : empty_(std::move(metric)), keep_(keep) {
   check(empty_ != nullptr, "a breakdown needs a metric");
@@ -84,4 +84,4 @@ std::vector<GroupScores> Breakdown::by_group(const std::function<std::string(con
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -10,7 +10,7 @@
 #include "application/metrics/bootstrap.h"
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Pooled scores of some clients: one metric over all their examples, as in Dupuy et al. 2022.
 struct GroupScores {
@@ -64,4 +64,4 @@ class Breakdown {
   std::map<std::string, double> activity_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

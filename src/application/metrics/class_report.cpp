@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 void put(Scores& scores, const std::string& prefix, const std::string& suffix, const ClassScore& score) {
@@ -51,4 +51,4 @@ void report_classes(const std::vector<ClassScore>& classes, Scores& scores) {
   scores["weighted_f1"] = weighted_f1 / support;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

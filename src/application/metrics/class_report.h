@@ -5,7 +5,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Precision, recall and F1 of one class, from its counts. 0 where a denominator is 0 (scikit-learn's and seqeval's
 /// zero_division=0).
@@ -28,4 +28,4 @@ std::vector<ClassScore> class_scores(const Tally& tally);
 /// any class the averages are 0 (zero_division=0).
 void report_classes(const std::vector<ClassScore>& classes, Scores& scores);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -6,7 +6,7 @@
 #include "application/metrics/class_report.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 // Gorodkin's multi-class form of the Matthews coefficient. Products of counts up to 4e9 are exact in a long double.
@@ -87,4 +87,4 @@ Scores Classification::finish(const Tally& tally) const {
   return scores;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -9,7 +9,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 struct ClassificationOptions {
   std::vector<std::string> labels;      ///< names of label ids 0, 1, ...; only for the `add` that takes ids
@@ -44,4 +44,4 @@ class Classification : public TallyMetric {
   ClassificationOptions options_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
@@ -162,4 +162,4 @@ Scores Correlation::score_pairs(std::span<const std::uint32_t> times) const {
   return {{"pearson", p}, {"spearman", s}, {"correlation", (p + s) / 2}, {"examples", count}};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -5,7 +5,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Pearson's correlation as scipy.stats.pearsonr, and Spearman's as scipy.stats.spearmanr: Pearson's of the ranks, ties
 /// sharing their mean rank. `times[i]` is the multiplicity of pair i (empty: 1 each). NaN for fewer than two pairs, a
@@ -44,4 +44,4 @@ class Correlation : public Metric {
   std::vector<std::size_t> unit_end_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

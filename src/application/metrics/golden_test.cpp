@@ -16,7 +16,7 @@
 
 // Every case of tests/golden/metrics.jsonl (made by make_metrics.py from scikit-learn, scipy, seqeval, rouge-score,
 // nltk and the official SQuAD scripts), or of the file that CHORUS_METRICS_GOLDEN names.
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using nlohmann::json;
@@ -115,4 +115,4 @@ TEST(MetricsGolden, EveryCaseEqualsTheReference) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 void Metric::check_mergeable(const Metric& other) const {
   if (signature() != other.signature())
@@ -97,4 +97,4 @@ void TallyMetric::merge_as_unit(const Metric& other) {
   tally_.merge_as_unit(static_cast<const TallyMetric&>(other).tally_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Named values: "accuracy", "f1/PER". Always has "examples". An undefined value (a mean over nothing, the correlation
 /// of a constant) is NaN.
@@ -132,4 +132,4 @@ class TallyMetric : public Metric {
   Tally tally_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

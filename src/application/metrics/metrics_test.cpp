@@ -16,7 +16,7 @@
 #include "core/base/rng.h"
 
 // Closed forms and properties; equality with the reference implementations is in golden_test.cpp.
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using testing::DoubleNear;
@@ -290,4 +290,4 @@ TEST(Breakdown, MergesWhatSeveralServersSaw) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

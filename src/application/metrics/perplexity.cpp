@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 void Perplexity::add(double summed_loss, double tokens) {
   check(tokens >= 0, "a text cannot have a negative number of tokens");
@@ -24,4 +24,4 @@ Scores Perplexity::finish(const Tally& tally) const {
 
 double relative_change(double value, double baseline) { return 100 * (value - baseline) / baseline; }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -2,7 +2,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Language modelling: loss = (summed negative log-likelihood, in nats) / tokens, perplexity = exp(loss). Dupuy et al.
 /// 2022 pool a group's utterances this way, so a long text weighs more than a short one. Both are NaN without tokens;
@@ -26,4 +26,4 @@ class Perplexity : public TallyMetric {
 /// The change of `value` against `baseline` in percent; for perplexities the RCP of Dupuy et al. 2022.
 double relative_change(double value, double baseline);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 bool is_vowel_letter(char c) { return c == 'a' || c == 'e' || c == 'i' || c == 'o' || c == 'u'; }
@@ -183,4 +183,4 @@ std::string porter_stem(std::string_view word) {
   return step5(step4(step3(step2(step1c(step1b(step1a(std::string(word))))))));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

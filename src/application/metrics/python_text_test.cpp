@@ -6,7 +6,7 @@
 #include "application/metrics/porter_stemmer.h"
 #include "application/metrics/rouge.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(Rouge, MeansOfBatchMeansAreNotMeans) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

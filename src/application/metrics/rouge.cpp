@@ -10,7 +10,7 @@
 #include "application/metrics/python_text.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 // Words as ids, equal for equal words on both sides.
@@ -238,4 +238,4 @@ Scores Rouge::finish(const Tally& tally) const {
   return scores;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -8,7 +8,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 struct RougeScore {
   double precision = 0;
@@ -61,4 +61,4 @@ class Rouge : public TallyMetric {
   bool stem_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -14,7 +14,7 @@
 #include "application/metrics/squad.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 std::unique_ptr<Metric> make_metric(const ScoreOptions& options, Keep keep) {
@@ -223,4 +223,4 @@ ScoreReport score_files(const ScoreOptions& options) {
   return report;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

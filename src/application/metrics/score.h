@@ -8,7 +8,7 @@
 #include "application/metrics/breakdown.h"
 #include "application/metrics/score_items.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Options of `chorus score`. File formats: docs/reference/formats.md, "Files that are scored".
 struct ScoreOptions {
@@ -51,4 +51,4 @@ std::string to_text(const ScoreReport& report);
 /// Undefined values are null.
 std::string to_json(const ScoreReport& report);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -16,7 +16,7 @@
 #include "core/base/nearest.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 constexpr std::array<std::pair<const char*, ScoreTask>, 7> kTasks{{{"classification", ScoreTask::kClassification},
@@ -159,4 +159,4 @@ std::unique_ptr<ScoreReader> open_score_file(const ScoreFile& file) {
   return std::make_unique<PlainReader>(std::move(lines), file);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

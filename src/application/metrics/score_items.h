@@ -7,7 +7,7 @@
 
 #include "application/metrics/spans.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// What `chorus score` can score.
 enum class ScoreTask { kClassification, kRegression, kTagging, kQuestionAnswering, kGeneration, kLanguageModel };
@@ -50,4 +50,4 @@ struct ScoreFile {
 
 std::unique_ptr<ScoreReader> open_score_file(const ScoreFile& file);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using nlohmann::json;
@@ -222,4 +222,4 @@ std::unique_ptr<ScoreReader> whole_json_reader(ScoreLines& lines, const ScoreFil
   return std::make_unique<WholeJsonReader>(lines, file);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -6,7 +6,7 @@
 #include "application/metrics/score_items.h"
 #include "application/metrics/score_lines.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// The JSON formats of scored files (docs/reference/formats.md).
 
@@ -19,4 +19,4 @@ std::unique_ptr<ScoreReader> whole_json_reader(ScoreLines& lines, const ScoreFil
 /// `tokens`, or DataError naming `place` when it is not a valid number of tokens.
 double checked_token_count(double tokens, const std::string& place);
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

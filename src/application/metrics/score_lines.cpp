@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 namespace {
 constexpr std::size_t kChunk = std::size_t{1} << 16;
@@ -86,4 +86,4 @@ void ScoreLines::put_back() {
 
 std::string ScoreLines::place() const { return fmt::format("{}:{}", path_, number_); }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// Reads a text file line by line, plain or gzipped (by content); files may be larger than memory. Removes "\n", "\r\n"
 /// and a byte order mark. DataError for a missing or damaged file, a line that is not UTF-8, and a line above 1 GiB.
@@ -38,4 +38,4 @@ class ScoreLines {
   bool ended_ = false;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using testing::AllOf;
@@ -102,4 +102,4 @@ TEST_F(ScoreLinesTest, WhatCannotBeReadIsNamed) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

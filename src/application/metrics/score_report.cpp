@@ -7,7 +7,7 @@
 #include "application/metrics/score.h"
 #include "core/console/text_table.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using nlohmann::json;
@@ -135,4 +135,4 @@ std::string to_json(const ScoreReport& report) {
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

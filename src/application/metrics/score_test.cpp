@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using testing::HasSubstr;
@@ -220,4 +220,4 @@ TEST(ScoreTasks, NamesAreKnown) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 // Tag counts share the tally with the types; no type has this name, because types come from non-empty tags.
@@ -134,4 +134,4 @@ Scores SpanF1::finish(const Tally& tally) const {
   return scores;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -8,7 +8,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// An entity: words first .. last (inclusive) of one sentence.
 struct Span {
@@ -58,4 +58,4 @@ class SpanF1 : public TallyMetric {
   SpanScheme scheme_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -8,7 +8,7 @@
 #include "application/metrics/python_text.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 bool is_punctuation(char32_t c) {
@@ -118,4 +118,4 @@ Scores SquadF1::finish(const Tally& tally) const {
   return scores;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

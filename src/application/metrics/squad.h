@@ -6,7 +6,7 @@
 
 #include "application/metrics/metric.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 
 /// The official SQuAD normalization with Python semantics, Unicode included: lower case, no ASCII punctuation, no
 /// articles (a, an, the), collapsed whitespace.
@@ -50,4 +50,4 @@ class SquadF1 : public TallyMetric {
   SquadVersion version_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline metrics {
 namespace {
 
 using testing::HasSubstr;
@@ -206,4 +206,4 @@ TEST(Spans, TheLenientSchemeIsConllevals) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline metrics

@@ -9,7 +9,7 @@
 #include "core/config/config_visitor.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 constexpr std::size_t kLevels = 2;
@@ -173,4 +173,4 @@ ActivationCache::Stats ActivationCache::stats() const {
   return stats_;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

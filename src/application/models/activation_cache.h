@@ -11,7 +11,7 @@
 #include "core/base/fingerprint.h"
 #include "core/files/spill_file.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// What frozen bottom layers make of a sequence never changes, so it is computed once and reused across epochs and
 /// rounds (Cai et al. 2023, section 4). A sequence is known by its tokens: clients that hold the same text share it,
@@ -91,4 +91,4 @@ class ActivationCache {
 /// How many layers, from the bottom, have nothing that trains, embeddings included; at most model.cuts().
 int frozen_layers(const Model& model);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -9,7 +9,7 @@
 #include "application/models/pretrained.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,4 +106,4 @@ TEST_F(ActivationCacheTest, NothingFrozenNothingCached) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -7,7 +7,7 @@
 #include "application/models/ops/residual.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 const Registration<Models> kBart{
@@ -182,4 +182,4 @@ at::Tensor Bart::logits(const Params& params, const at::Tensor& hidden) const {
   return project_to_table(params, lm_table_, hidden) + params[final_bias_];
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

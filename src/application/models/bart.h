@@ -5,7 +5,7 @@
 #include "application/models/encoder_decoder.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// BART (Lewis et al., 2020): post-norm encoder and decoder, learned positions that start at row 2, logits from the
 /// shared word embeddings plus a fixed bias.
@@ -73,4 +73,4 @@ class Bart : public EncoderDecoder {
   ParamId lm_table_, final_bias_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 std::vector<std::vector<std::int64_t>> lengths_of(const CohortRows& rows) {
@@ -53,4 +53,4 @@ at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& pack
   return sent_to(packing.positions().device(), result);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -6,7 +6,7 @@
 
 #include "application/models/model.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// A sequence of numbers, one a token.
 using TokenRow = std::vector<std::int64_t>;
@@ -28,4 +28,4 @@ at::Tensor pack_rows(const CohortRows& rows, const Packing& packing, std::int64_
 /// Numbers, one a sequence, [C, B], with `missing` where a client has fewer.
 at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& packing, std::int64_t missing);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 using Kind = BertFamily::Kind;
@@ -268,4 +268,4 @@ Output BertFamily::apply_head(const Params& params, const Batch& batch, const at
   return language_output(params, {lm_table_, lm_bias_}, batch, x, hidden);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

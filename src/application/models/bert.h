@@ -6,7 +6,7 @@
 #include "application/models/model.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// BERT (Devlin et al., 2019), RoBERTa (Liu et al., 2019) and DistilBERT (Sanh et al., 2019): one encoder, three sets
 /// of names. Post-norm layers:  a = LN(x + O(attention(QKV x))),  y = LN(a + W2 gelu(W1 a)).
@@ -70,4 +70,4 @@ class BertFamily : public Model {
   ParamId lm_table_;  // the word embeddings when tied
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline models

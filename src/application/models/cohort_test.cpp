@@ -8,7 +8,7 @@
 #include "application/models/model.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 struct Case {
@@ -265,4 +265,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Cohort, testing::ValuesIn(cases()), [](const au
 });
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -3,7 +3,7 @@
 #include "application/models/ops/lookup.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 at::Tensor mean_embeddings(const Model& model, const Params& params, const std::vector<TokenRow>& sequences,
                            bool normalise) {
@@ -26,4 +26,4 @@ at::Tensor mean_embeddings(const Model& model, const Params& params, const std::
   return normalise ? means / means.norm(2, 1, true).clamp_min(1e-12) : means;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

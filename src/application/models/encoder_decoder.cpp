@@ -5,7 +5,7 @@
 #include "application/models/ops/lookup.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 EncoderDecoder::EncoderDecoder(const ModelConfig& config, Head head) : GenerativeModel(config, head) {
   const auto start = config.token("decoder_start_token_id");
@@ -82,4 +82,4 @@ void EncoderDecoder::advance(const Params& params, DecodeState& state, const at:
   ++state.tokens;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -6,7 +6,7 @@
 #include "application/models/model.h"
 #include "application/models/ops/attachments.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// What BART and T5 share: read the source once, then write the target, in training all tokens at once under a causal
 /// mask, in generation one token at a time from caches. A concrete model gives its encoder, its decoder stack and its
@@ -52,4 +52,4 @@ class EncoderDecoder : public GenerativeModel {
   std::int64_t start_token_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline models

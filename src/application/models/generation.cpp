@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
@@ -282,4 +282,4 @@ std::vector<Ids> generate(const GenerativeModel& model, const Params& params, co
   return beam_search(model, params, std::move(state), texts, options);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -7,7 +7,7 @@
 
 #include "application/models/model.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// How a text is generated. The meanings, and the defaults, are Hugging Face's.
 struct GenerationOptions {
@@ -35,4 +35,4 @@ struct GenerationOptions {
 std::vector<std::vector<std::int64_t>> generate(const GenerativeModel& model, const Params& params, const Batch& batch,
                                                 const GenerationOptions& options);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -9,7 +9,7 @@
 #include "application/models/pretrained.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 constexpr const char* kFixtures = CHORUS_SOURCE_DIR "/tests/fixtures/parity/";
@@ -79,4 +79,4 @@ TEST(Generation, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

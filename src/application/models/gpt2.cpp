@@ -9,7 +9,7 @@
 #include "application/models/ops/residual.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 const Registration<Models> kGpt2{
@@ -195,4 +195,4 @@ void Gpt2::advance(const Params& params, DecodeState& state, const at::Tensor& i
   state.positions = state.positions + 1;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -5,7 +5,7 @@
 #include "application/models/model.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// GPT-2 (Radford et al., 2019): a decoder with pre-norm layers,
 ///   x += O(causal attention(LN1 x)),  x += W2 gelu_new(W1 LN2 x),
@@ -57,4 +57,4 @@ class Gpt2 : public GenerativeModel {
   ParamId lm_table_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline models

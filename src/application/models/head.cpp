@@ -1,6 +1,6 @@
 #include "application/models/head.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 const HeadRegistration kHeadNone(head_traits::kNone);
@@ -21,4 +21,4 @@ std::vector<Head> all_heads() {
 
 Head head_named(const std::string& name) { return *Heads::make(name); }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -11,12 +11,17 @@ namespace at {
 class Tensor;
 }
 
-namespace chorus {
-
+namespace chorus::inline ops {
 class Dropout;
+}
+namespace chorus::inline tensor {
 class Layout;
-class ModelConfig;
 class Params;
+}  // namespace chorus::inline tensor
+
+namespace chorus::inline models {
+
+class ModelConfig;
 struct Batch;
 struct Output;
 
@@ -132,4 +137,4 @@ inline constexpr Head Head::kMaskedLm{head_traits::kMaskedLm};
 inline constexpr Head Head::kCausalLm{head_traits::kCausalLm};
 inline constexpr Head Head::kSeq2Seq{head_traits::kSeq2Seq};
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -10,7 +10,7 @@
 #include "application/models/ops/row_kernels.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 // Mean of values [C, M] where counted [C, M].
@@ -162,4 +162,4 @@ at::Tensor next_token(const at::Tensor& labels, const Packing& packing) {
   return shifted.masked_fill(last.logical_or(packing.token_valid().logical_not()), kIgnore);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

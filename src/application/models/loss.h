@@ -4,7 +4,7 @@
 
 #include "application/models/ops/packing.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// Losses of a cohort. Each returns [C]: the mean over what the client's own labels cover, so that the gradient of
 /// their sum is, for every client, the gradient of its own loss. A client without any label has loss 0.
@@ -33,4 +33,4 @@ at::Tensor span_loss(const at::Tensor& logits, const at::Tensor& starts, const a
 /// The labels of a causal language model: the next token's label of the same sequence, kIgnore at its end. [C, T].
 at::Tensor next_token(const at::Tensor& labels, const Packing& packing);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -7,7 +7,7 @@
 #include "application/models/ops/matrix_product.h"
 #include "application/models/ops/table_loss.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 void check_cross_entropy(at::Device device, std::int64_t classes) {
@@ -121,4 +121,4 @@ TEST(Loss, OneHotSoftTargetsAreHardLabels) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

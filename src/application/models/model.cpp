@@ -6,7 +6,7 @@
 #include "application/models/ops/layers.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 void DecodeState::reorder(const at::Tensor& rows) {
   for (Layer& layer : layers) {
@@ -76,4 +76,4 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
                               fmt::join(known, ", ")));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

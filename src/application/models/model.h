@@ -17,7 +17,7 @@
 #include "core/tensor/layout.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// What a cohort reads in one step: token ids, packed. A model that generates (BART, T5) also gets the target.
 struct Batch {
@@ -149,4 +149,4 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, Head head);
 /// The head that config.json's "architectures" names.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 using Json = nlohmann::json;
@@ -185,4 +185,4 @@ std::vector<std::string> numbered_labels(std::int64_t count) {
 
 std::string ModelConfig::dump() const { return json_->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

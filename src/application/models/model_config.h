@@ -10,7 +10,7 @@
 
 #include "application/models/head.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// A Hugging Face config.json: typed, checked access to its values. Every other key is kept and written back. Each
 /// getter throws DataError naming file, key, value and what is allowed.
@@ -60,4 +60,4 @@ class ModelConfig {
 /// "LABEL_0", "LABEL_1", ...: what Hugging Face calls labels without names.
 std::vector<std::string> numbered_labels(std::int64_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

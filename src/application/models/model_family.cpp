@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 std::string ModelFamily::class_name(Head head) const {
   for (const auto& [other, ending] : class_endings) {
@@ -27,4 +27,4 @@ ModelFamily family_of(const ModelConfig& config) {
   return *Models::make(type);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -10,7 +10,7 @@
 #include "application/models/model_config.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 class Model;
 
@@ -46,4 +46,4 @@ using Models = Registry<ModelFamily>;
 /// The family that config.json names. DataError when it names none that Chorus has.
 ModelFamily family_of(const ModelConfig& config);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 using testing::HasSubstr;
@@ -152,4 +152,4 @@ TEST(Heads, ComeFromClassNames) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -10,7 +10,7 @@
 #include "core/files/tensor_folder.h"
 #include "core/tensor/named_tensors.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ void check_vocabulary(const Model& model, std::int64_t vocabulary, const std::st
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -10,7 +10,7 @@
 
 #include "application/models/model.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// How a Hugging Face folder becomes a model.
 struct LoadOptions {
@@ -64,4 +64,4 @@ void save_pretrained(const std::filesystem::path& folder, const Model& model, co
 /// the embedding has more rows than a vocabulary rounded up to a multiple of 128 would need.
 void check_vocabulary(const Model& model, std::int64_t vocabulary, const std::string& tokenizer);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

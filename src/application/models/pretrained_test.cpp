@@ -11,7 +11,7 @@
 #include "core/files/tensor_folder.h"
 #include "core/tensor/named_tensors.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 namespace fs = std::filesystem;
@@ -234,4 +234,4 @@ TEST(Pretrained, ChorusMiniFillsTheGap) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 std::unique_ptr<ModelFamily> recurrent_family(bool bidirectional, const std::string& class_prefix,
@@ -214,4 +214,4 @@ void Recurrent::advance(const Params& params, DecodeState& state, const at::Tens
   state.positions = state.positions + 1;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

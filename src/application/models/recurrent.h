@@ -5,7 +5,7 @@
 #include "application/models/model.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// The recurrent baselines: "bilstm" (classification and tagging, bidirectional) and "lstm" (causal language model).
 /// Embedding, `num_layers` layers of LSTM (gates i, f, g, o and two biases, as PyTorch's nn.LSTM, whose parameter
@@ -48,4 +48,4 @@ class Recurrent : public GenerativeModel {
   ParamId lm_table_, lm_bias_;  // tied language model
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline models

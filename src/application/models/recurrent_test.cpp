@@ -8,7 +8,7 @@
 #include "application/models/batch.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 TEST(Recurrent, EqualsLibTorch) {
@@ -80,4 +80,4 @@ TEST(Recurrent, StepsOfAKernelEqualThoseOfOperators) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline models

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline models {
 namespace {
 
 const Registration<Models> kT5{
@@ -241,4 +241,4 @@ at::Tensor T5::logits(const Params& params, const at::Tensor& hidden) const {
   return project_to_table(params, lm_table_, scaled);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline models

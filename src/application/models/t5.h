@@ -5,7 +5,7 @@
 #include "application/models/encoder_decoder.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline models {
 
 /// T5 (Raffel et al., 2020): pre-norm encoder and decoder with root-mean-square norms, no biases, no scaling of the
 /// scores, and a relative-position bias that the first layer of each stack owns and all its layers add. Also version
@@ -82,4 +82,4 @@ class T5 : public EncoderDecoder {
 at::Tensor relative_position_bucket(const at::Tensor& relative, bool bidirectional, std::int64_t buckets,
                                     std::int64_t max_distance);
 
-}  // namespace chorus
+}  // namespace chorus::inline models

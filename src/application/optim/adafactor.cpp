@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline optim {
 namespace {
 
 // The last two dimensions are factored, the others are a batch, as in the original.
@@ -96,4 +96,4 @@ const Registration<Optimizers, AdafactorConfig> kRegisteredAdafactor{
     }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -2,7 +2,7 @@
 
 #include "application/optim/optimizer.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 struct AdafactorConfig {
   double decay_rate = -0.8;      ///< exponent of the second moment's decay, 1 - step^decay_rate
@@ -33,4 +33,4 @@ class Adafactor : public Optimizer {
   at::Tensor statistics_;      // [C, S]
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -15,11 +15,11 @@
 #include "core/device/torch_runtime.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource adamw_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline optim {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
@@ -179,4 +179,4 @@ const Registration<Optimizers, AdamWConfig> kRegisteredAdamW{
     [](const AdamWConfig& config, const OptimizerInput& input) { return std::make_unique<AdamW>(config, input); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -2,7 +2,7 @@
 
 #include "application/optim/optimizer.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 struct AdamWConfig {
   double beta1 = 0.9;     ///< decay of the first moment, below 1
@@ -42,4 +42,4 @@ class AdamW : public Optimizer {
   std::int64_t known_ = 0, reached_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 /// A step of AdamW for all clients, blockIdx.y being the client; rows have strides.
 struct AdamWArgs {
@@ -25,4 +25,4 @@ struct AdamWArgs {
   i32 keep;   ///< whether moments are written
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

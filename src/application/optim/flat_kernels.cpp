@@ -4,7 +4,7 @@
 
 #include "core/base/best_instructions.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 namespace {
 
 CHORUS_FAST_LOOPS
@@ -82,4 +82,4 @@ double sum_of_squares(const float* numbers, std::int64_t count) {
   return sum;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline optim {
 
 /// Optimiser steps on plain memory, one pass each: LibTorch's operators go over the same numbers seven times, and
 /// memory is what a step costs. Compiled for several instruction sets, the best of which is taken at run time.
@@ -35,4 +35,4 @@ void sgd_step(float* values, const float* before, const float* gradients, double
 /// Of at most a few ten thousand numbers: the partial sums are floats.
 double sum_of_squares(const float* numbers, std::int64_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

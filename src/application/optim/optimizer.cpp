@@ -12,7 +12,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 namespace {
 
 constexpr const char* kSteps = "steps";
@@ -171,4 +171,4 @@ at::Tensor clip_scales(const at::Tensor& gradients, double norm) {
   return (norm / (norms + 1e-6)).clamp_max_(1.0);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

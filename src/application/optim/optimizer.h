@@ -13,7 +13,7 @@
 #include "core/config/registry.h"
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 /// What an optimiser works on.
 struct OptimizerInput {
@@ -120,4 +120,4 @@ using Optimizers = Registry<Optimizer, const OptimizerInput&>;
 /// The factor of each client's gradient, a row, that makes its L2 norm at most `norm`: [A, 1].
 at::Tensor clip_scales(const at::Tensor& gradients, double norm);
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

@@ -10,7 +10,7 @@
 #include "application/optim/schedule.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 namespace {
 
 nlohmann::json golden() {
@@ -260,4 +260,4 @@ TEST(Schedule, WarmsUpFromAboveZeroAndSpansARoundOrTheRun) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline optim

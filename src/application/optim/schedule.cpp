@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace chorus {
+namespace chorus::inline optim {
 
 void ScheduleConfig::describe(ConfigVisitor& visitor) {
   visitor.field("shape", shape,
@@ -32,4 +32,4 @@ double schedule_factor(const ScheduleConfig& config, const SchedulePoint& point)
   return config.floor + (1 - config.floor) * factor;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

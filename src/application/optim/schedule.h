@@ -4,7 +4,7 @@
 
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 /// How the learning rate goes, as a factor between 0 and 1.
 struct ScheduleConfig {
@@ -31,4 +31,4 @@ struct SchedulePoint {
 /// client's own number of steps decides.
 double schedule_factor(const ScheduleConfig& config, const SchedulePoint& point);
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

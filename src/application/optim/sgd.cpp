@@ -10,7 +10,7 @@
 #include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 void SgdConfig::describe(ConfigVisitor& visitor) {
   visitor.field("momentum", momentum, "0: plain gradient descent").at_least(0).below(1);
@@ -74,4 +74,4 @@ const Registration<Optimizers, SgdConfig> kRegisteredSgd{
     [](const SgdConfig& config, const OptimizerInput& input) { return std::make_unique<Sgd>(config, input); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline optim

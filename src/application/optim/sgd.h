@@ -2,7 +2,7 @@
 
 #include "application/optim/optimizer.h"
 
-namespace chorus {
+namespace chorus::inline optim {
 
 struct SgdConfig {
   double momentum = 0;    ///< 0: plain gradient descent
@@ -29,4 +29,4 @@ class Sgd : public Optimizer {
   at::Tensor momentum_;  // [C, P]
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline optim

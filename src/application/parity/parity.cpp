@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/files/safetensors.h"
 
-namespace chorus {
+namespace chorus::inline parity {
 namespace {
 
 // The numbers of expected.safetensors, by name.
@@ -247,4 +247,4 @@ ParityReport check_parity(const std::filesystem::path& folder, const ParityToler
   return report;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline parity

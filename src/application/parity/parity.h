@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline parity {
 
 /// How far a folder's model is from the numbers that Hugging Face transformers computed for it.
 ///
@@ -39,4 +39,4 @@ struct ParityTolerance {
 ParityReport check_parity(const std::filesystem::path& folder, const ParityTolerance& tolerance = {},
                           at::Device device = at::kCPU);
 
-}  // namespace chorus
+}  // namespace chorus::inline parity

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-namespace chorus {
+namespace chorus::inline parity {
 namespace {
 
 TEST(Parity, EveryFixtureMatchesHuggingFace) {
@@ -18,4 +18,4 @@ TEST(Parity, EveryFixtureMatchesHuggingFace) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline parity

@@ -16,7 +16,7 @@
 #include "core/files/safetensors.h"
 #include "core/tensor/named_tensors.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 namespace fs = std::filesystem;
@@ -289,4 +289,4 @@ PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuni
   return {std::move(plain), std::move(result)};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

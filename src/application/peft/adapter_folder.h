@@ -9,7 +9,7 @@
 #include "application/models/pretrained.h"
 #include "application/peft/tuning.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// What was trained beside a frozen network, in the layout of Hugging Face PEFT: adapter_config.json and
 /// adapter_model.safetensors, whose tensors are called base_model.model.<module>.lora_A.weight and so on; the head
@@ -48,4 +48,4 @@ struct PlainNetwork {
 };
 PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuning);
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

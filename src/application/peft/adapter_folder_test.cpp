@@ -11,7 +11,7 @@
 #include "core/files/safetensors.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST(PeftFolder, AHeadThatNobodyHasIsNotMadeUp) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline peft

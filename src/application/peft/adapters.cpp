@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 constexpr double kDeviation = 0.02;
@@ -81,4 +81,4 @@ std::string AdapterTuning::settings_json(const Model&, const Variant& variant) c
       .dump();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

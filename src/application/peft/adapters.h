@@ -4,7 +4,7 @@
 
 #include "application/peft/tuning.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// Bottleneck adapters in the top `depth` layers of a frozen network (the forward pass stands in
 /// models/ops/attachments.h).
@@ -37,4 +37,4 @@ class AdapterTuning : public Tuning {
   AdapterConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

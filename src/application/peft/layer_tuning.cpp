@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 const Registration<Tunings, FullTuningConfig> kFull{
@@ -53,4 +53,4 @@ void BiasTuning::attach(Model& model, const Variant& variant) const {
 
 Variant BiasTuning::whole(int layers) const { return {depth_of({}, config_.depth, layers), 0}; }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

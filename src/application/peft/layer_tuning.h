@@ -4,7 +4,7 @@
 
 #include "application/peft/tuning.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// The network's own parameters train: all of them, or with `depth` those of the top layers and the head (layer
 /// freezing, Lin et al. 2022 section 4.3, Cai et al. 2023's LF; the embeddings are then frozen, too).
@@ -44,4 +44,4 @@ class BiasTuning : public Tuning {
   BiasTuningConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 const Registration<Tunings, LoraConfig> kLora{
@@ -126,4 +126,4 @@ std::string LoraTuning::settings_json(const Model& model, const Variant& variant
   return json.dump();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -4,7 +4,7 @@
 
 #include "application/peft/tuning.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// LoRA (Hu et al., 2021): y = W x + s B A x with W frozen, A [r, in] random, B [out, r] zero at first, and the scale
 /// s = alpha / r, or alpha / sqrt(r) with `rslora` (Kalajdzievski, 2023). With `freeze_a` only B trains (FFA-LoRA, Sun
@@ -41,4 +41,4 @@ class LoraTuning : public Tuning {
   LoraConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -7,7 +7,7 @@
 #include <regex>
 #pragma GCC diagnostic pop
 
-namespace chorus {
+namespace chorus::inline peft {
 
 bool matches_module(const std::string& pattern, const std::string& module) {
   return std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"));
@@ -22,4 +22,4 @@ bool is_module_pattern(const std::string& pattern) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -20,7 +20,7 @@
 #include "core/files/safetensors.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 namespace fs = std::filesystem;
@@ -349,4 +349,4 @@ TEST_F(AdapterFolder, OfAnotherModelIsRefused) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline peft

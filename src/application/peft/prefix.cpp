@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 const Registration<Tunings, PrefixConfig> kPrefix{
@@ -50,4 +50,4 @@ std::string PrefixTuning::settings_json(const Model&, const Variant& variant) co
       .dump();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -4,7 +4,7 @@
 
 #include "application/peft/tuning.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// Prefix tuning (Li and Liang, 2021): `length` trained keys and values before every sequence, in the self-attention of
 /// the top `depth` layers. They are trained directly, without the original's reparametrisation.
@@ -27,4 +27,4 @@ class PrefixTuning : public Tuning {
   PrefixConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 namespace {
 
 // Every variant must see the same frozen weights at the same places.
@@ -113,4 +113,4 @@ std::vector<Variants::LowRankPair> TunedNetwork::low_rank_pairs() const {
   return pairs;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

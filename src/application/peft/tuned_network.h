@@ -8,7 +8,7 @@
 #include "application/peft/tuning.h"
 #include "core/ports/variants.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// A network with a tuning attached, and its smaller variants: each a Model of its own over the same frozen weights.
 /// Variants are made when they are first asked for.
@@ -57,4 +57,4 @@ class TunedNetwork : public Variants {
 /// part is the leading block of the whole's. InternalError when the part trains something the whole does not.
 at::Tensor places_of(const Layout& part, const Layout& whole);
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 void describe_head_part(ConfigVisitor& visitor, HeadPart& part) {
   visitor.field("head", part, {{"answers", HeadPart::kAnswers}, {"all", HeadPart::kAll}, {"none", HeadPart::kNone}},
@@ -50,4 +50,4 @@ void settle_new_frozen(const LoadReport& report, const Params& params) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

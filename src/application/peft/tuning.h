@@ -10,7 +10,7 @@
 #include "core/config/registry.h"
 #include "core/ports/variant.h"
 
-namespace chorus {
+namespace chorus::inline peft {
 
 /// Which part of a network trains, and what is attached to it for that. Only what trains travels.
 ///
@@ -61,4 +61,4 @@ int depth_of(const Variant& variant, std::optional<std::int64_t> configured, int
 /// Frozen matrices of the head that no checkpoint has (a new pooler) become the identity, so that they do no harm.
 void settle_new_frozen(const LoadReport& report, const Params& params);
 
-}  // namespace chorus
+}  // namespace chorus::inline peft

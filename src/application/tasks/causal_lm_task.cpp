@@ -6,7 +6,7 @@
 
 #include "application/models/loss.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Registration<Tasks, CausalLmConfig> kCausal{
@@ -90,4 +90,4 @@ TaskBatch CausalLmTask::collate(std::span<const ClientRows> cohort, const Collat
   return batch;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

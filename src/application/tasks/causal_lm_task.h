@@ -2,7 +2,7 @@
 
 #include "application/tasks/language_task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct CausalLmConfig {
   std::int64_t max_length = 256;  ///< tokens of a text; the rest is cut (not with blocks)
@@ -38,4 +38,4 @@ class CausalLmTask : public LanguageTask {
   CausalLmConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -12,7 +12,7 @@
 #include "application/tasks/text_rows.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 auto maker(Formulation formulation) {
@@ -155,4 +155,4 @@ void ClassificationTask::score(const Prediction& prediction, const Dataset& data
                                             data.labels().at(gold));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

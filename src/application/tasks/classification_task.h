@@ -2,7 +2,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct ClassificationConfig {
   std::int64_t max_length = 256;  ///< tokens of a row, special ones included
@@ -42,4 +42,4 @@ class ClassificationTask : public Task {
   Formulation formulation_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

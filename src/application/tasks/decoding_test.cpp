@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 using testing::ElementsAre;
@@ -304,4 +304,4 @@ TEST(MaskedLm, TheSameBatchWhoeverAsks) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

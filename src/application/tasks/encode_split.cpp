@@ -13,7 +13,7 @@
 #include "core/console/log.h"
 #include "core/files/cache_folder.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Log kLog("tasks");
@@ -105,4 +105,4 @@ EncodedSplit encode_split(const Task& task, const Dataset& data, Split split, co
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

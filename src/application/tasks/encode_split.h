@@ -7,7 +7,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// How a split is encoded and where the result is kept.
 struct EncodeConfig {
@@ -35,4 +35,4 @@ EncodedSplit encode_split(const Task& task, const Dataset& data, Split split, co
 /// The key of that file.
 Fingerprint encoding_fingerprint(const Task& task, const Dataset& data, Split split);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

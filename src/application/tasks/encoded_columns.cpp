@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 template <typename T>
@@ -41,4 +41,4 @@ EncodedPart join(std::vector<EncodedPart> parts) {
   return whole;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

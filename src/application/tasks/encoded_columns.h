@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// A token whose label does not count, as it stands in a column.
 inline constexpr std::int32_t kIgnored = -100;
@@ -94,4 +94,4 @@ struct EncodedPart : EncodedColumns<OwnedColumn> {
 /// One after the other. The parts are emptied on the way.
 EncodedPart join(std::vector<EncodedPart> parts);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

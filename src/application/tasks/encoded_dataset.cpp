@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 // As in models/loss.h, which this file does not need otherwise.
@@ -125,4 +125,4 @@ std::uint32_t EncodedDataset::example_of(std::uint32_t row) const {
   return view_.examples[static_cast<std::size_t>(found - view_.example_end.begin())];
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -10,7 +10,7 @@
 #include "application/tasks/encoded_columns.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// What the numbers of encoded data may be: ids below `vocabulary`, labels and tags below `labels` (0: there are none).
 struct EncodedLimits {
@@ -91,4 +91,4 @@ struct ClientData {
   std::vector<std::uint32_t> rows;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -10,7 +10,7 @@
 #include "core/base/byte_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file holds little-endian numbers as they are in memory");
@@ -134,4 +134,4 @@ std::shared_ptr<const EncodedDataset> open_encoded(const std::filesystem::path& 
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -6,7 +6,7 @@
 #include "application/tasks/encoded_dataset.h"
 #include "core/base/fingerprint.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// Encoded data as a file: a header that lists the columns, then the columns (docs/reference/formats.md, "Cache of
 /// tokenized examples"). Written atomically. AtomicFile's errors.
@@ -18,4 +18,4 @@ void write_encoded(const std::filesystem::path& path, const Fingerprint& key,
 std::shared_ptr<const EncodedDataset> open_encoded(const std::filesystem::path& path, const Fingerprint& key,
                                                    const EncodedLimits& limits);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -22,7 +22,7 @@
 #include "core/files/cache_folder.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 using testing::HasSubstr;
@@ -240,4 +240,4 @@ TEST(EncodedDataset, RefusesColumnsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -16,7 +16,7 @@
 #include "core/device/host_copy.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 // On a CPU a batch's activations should stay in the cache, and there should be batches for all cores; a GPU wants work.
@@ -321,4 +321,4 @@ std::vector<Evaluation> evaluate_cohort(const Task& task, const Model& model, co
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

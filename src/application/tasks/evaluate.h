@@ -8,7 +8,7 @@
 #include "application/models/activation_cache.h"
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct EvaluateOptions {
   std::int64_t batch_tokens = 0;     ///< tokens of a batch, all clients together; 0: what suits the device
@@ -54,4 +54,4 @@ Evaluation evaluate(const Task& task, const Model& model, const Params& params, 
 std::vector<Evaluation> evaluate_cohort(const Task& task, const Model& model, const Params& params,
                                         std::span<const EvaluationSet> sets, const EvaluateOptions& options = {});
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -10,7 +10,7 @@
 #include "application/tasks/tiny_world_test.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 struct EvaluatedTask {
@@ -195,4 +195,4 @@ TEST(EvaluateBlocks, ACohortEqualsItsClientsAlone) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -6,7 +6,7 @@
 #include "application/models/loss.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 LanguageTask::LanguageTask(std::string name, const TaskInput& input) : Task(std::move(name), input) {
   input_.labels.clear();
@@ -53,4 +53,4 @@ void LanguageTask::score(const Prediction& prediction, const Dataset&, Metric& m
   if (prediction.tokens > 0) dynamic_cast<Perplexity&>(metric).add(prediction.loss, prediction.tokens);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

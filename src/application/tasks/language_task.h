@@ -2,7 +2,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// What causal and masked language models share: any text is data, nothing is labelled, and the score is the perplexity
 /// of the tokens that are asked for (batch.labels).
@@ -25,4 +25,4 @@ class LanguageTask : public Task {
   virtual at::Tensor owner_of_labels(const TaskBatch& batch) const = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -6,7 +6,7 @@
 #include "application/tasks/text_rows.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Registration<Tasks, MaskedLmConfig> kMasked{
@@ -88,4 +88,4 @@ at::Tensor MaskedLmTask::owner_of_labels(const TaskBatch& batch) const {
   return batch.batch.packing->owner().gather(1, batch.batch.wanted);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

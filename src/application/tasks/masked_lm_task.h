@@ -3,7 +3,7 @@
 #include "application/tasks/language_task.h"
 #include "application/tasks/masking.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct MaskedLmConfig {
   std::int64_t max_length = 256;  ///< tokens of a text, special ones included
@@ -36,4 +36,4 @@ class MaskedLmTask : public LanguageTask {
   Masking masking_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

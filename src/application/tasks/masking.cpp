@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 Masking::Masking(const Tokenizer& tokenizer, const MaskingOptions& options) : tokenizer_(tokenizer), options_(options) {
   if (!tokenizer.special().mask) {
@@ -29,4 +29,4 @@ void Masking::apply(std::span<std::int64_t> ids, RandomStream& stream, std::vect
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -7,7 +7,7 @@
 #include "application/text/tokenizer.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// BERT's masking (Devlin et al. 2019, section 3.1): each token that is not a special one is chosen with a probability;
 /// of the chosen, 80 % become [MASK], 10 % a random token, 10 % stay. The model has to say what stood there.
@@ -33,4 +33,4 @@ class Masking {
   std::vector<std::int32_t> ordinary_;  // tokens that may replace another: no special ones
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

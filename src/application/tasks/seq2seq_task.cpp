@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Registration<Tasks, Seq2SeqConfig> kSeq2Seq{
@@ -161,4 +161,4 @@ void Seq2SeqTask::score(const Prediction& prediction, const Dataset& data, Metri
   dynamic_cast<Rouge&>(metric).add(prediction.text, references);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

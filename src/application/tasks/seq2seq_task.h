@@ -2,7 +2,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct Seq2SeqConfig {
   std::int64_t max_length = 256;                    ///< tokens of the source
@@ -47,4 +47,4 @@ class Seq2SeqTask : public Task {
   Seq2SeqConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Registration<Tasks, SpanConfig> kSpan{
@@ -179,4 +179,4 @@ void SpanTask::score(const Prediction& prediction, const Dataset& data, Metric& 
   dynamic_cast<SquadF1&>(metric).add(prediction.text, golds);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

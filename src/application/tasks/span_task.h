@@ -2,7 +2,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct SpanConfig {
   std::int64_t max_length = 384;        ///< tokens of a window
@@ -45,4 +45,4 @@ class SpanTask : public Task {
   SpanConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -7,7 +7,7 @@
 #include "application/models/loss.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 /// A pair's tokens, apart: what stands before the context, the context, what stands behind it.
@@ -104,4 +104,4 @@ void append_windows(const Tokenizer& tokenizer, std::string_view question, std::
   if (answer && !held) out.count(EncodeCount::kLostAnswers);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -8,7 +8,7 @@
 #include "application/tasks/encoded_columns.h"
 #include "application/text/tokenizer.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct WindowOptions {
   std::size_t max_length = 384;       ///< tokens of a window, question and special ones included
@@ -25,4 +25,4 @@ struct WindowOptions {
 void append_windows(const Tokenizer& tokenizer, std::string_view question, std::string_view context,
                     const std::optional<AnswerView>& answer, const WindowOptions& options, EncodedPart& out);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

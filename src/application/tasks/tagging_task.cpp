@@ -9,7 +9,7 @@
 #include "application/models/loss.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 const Registration<Tasks, TaggingConfig> kTagging{
@@ -154,4 +154,4 @@ void TaggingTask::score(const Prediction& prediction, const Dataset& data, Metri
   if (!actual.empty()) dynamic_cast<SpanF1&>(metric).add(predicted, actual);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -2,7 +2,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 struct TaggingConfig {
   std::int64_t max_length = 128;  ///< tokens of a sentence, special ones included
@@ -43,4 +43,4 @@ class TaggingTask : public Task {
   std::vector<std::int32_t> inside_;  // by tag: what the later pieces of a word with this tag carry
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -8,7 +8,7 @@
 #include "application/models/pretrained.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -148,4 +148,4 @@ std::vector<std::pair<std::size_t, std::size_t>> Task::examples_in(const TaskBat
   return ranges;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

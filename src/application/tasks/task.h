@@ -17,7 +17,7 @@
 #include "application/text/tokenizer.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// What a task is made for.
 struct TaskInput {
@@ -143,4 +143,4 @@ bool higher_is_better(const Task& task, const std::string& score);
 /// The task that answers such data with such a head, with default options. ConfigError when there is none, or several.
 std::string task_for(Head head, Formulation formulation, const TaskInput& input);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -3,7 +3,7 @@
 #include "application/models/loss.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read read) {
   const auto tokens_read = [read](const EncodedDataset& data, std::uint32_t row) {
@@ -42,4 +42,4 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read 
 
 at::Tensor count_labels(const at::Tensor& labels) { return labels.ne(kIgnore).sum(1); }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

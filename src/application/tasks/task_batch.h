@@ -9,7 +9,7 @@
 #include "application/tasks/encoded_dataset.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// The rows one client of a cohort uses in one step, and whose they are.
 struct ClientRows {
@@ -103,4 +103,4 @@ at::Tensor pack_sequences(const TaskBatch& batch, T missing, Value value) {
 /// How many labels of each client count: [C].
 at::Tensor count_labels(const at::Tensor& labels);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

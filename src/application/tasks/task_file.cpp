@@ -3,7 +3,7 @@
 #include "core/config/config.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 constexpr const char* kTaskFile = "chorus_task.yaml";
@@ -25,4 +25,4 @@ std::optional<Choice<Tasks>> read_task(const std::filesystem::path& folder) {
   return ConfigDocument::read(folder / kTaskFile).load<TaskFile>().task;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

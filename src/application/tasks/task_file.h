@@ -5,7 +5,7 @@
 
 #include "application/tasks/task.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// chorus_task.yaml in a model folder: the task the model was trained for, with all of its options, so that `chorus
 /// predict` encodes and scores texts as the run did. Hugging Face ignores the file.
@@ -16,4 +16,4 @@ void save_task(const std::filesystem::path& folder, const Choice<Tasks>& task);
 /// nullopt when the folder has no such file. ConfigError when it is damaged or names an unknown task.
 std::optional<Choice<Tasks>> read_task(const std::filesystem::path& folder);
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -9,7 +9,7 @@
 #include "core/files/files.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 TEST(TaskFile, KeepsEveryOptionOfEveryTask) {
@@ -41,4 +41,4 @@ TEST(TaskFile, DamageIsReported) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -22,7 +22,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 using testing::ElementsAre;
@@ -316,4 +316,4 @@ TEST(Seq2Seq, TargetsAreShiftedByOne) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

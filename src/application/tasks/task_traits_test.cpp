@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 namespace {
 
 using testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(TaskBatch, EveryTensorOnTheDeviceIsListed) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -8,7 +8,7 @@
 #include "application/text/tokenizer_spec.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 TextRows::TextRows(const Tokenizer& tokenizer, std::int64_t max_length)
     : tokenizer_(tokenizer), max_length_(static_cast<std::size_t>(max_length)) {
@@ -48,4 +48,4 @@ bool TextRows::append_pair(std::string_view first, std::string_view second, Enco
   return row.size() == max_length_;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -7,7 +7,7 @@
 #include "application/tasks/encoded_columns.h"
 #include "application/text/tokenizer.h"
 
-namespace chorus {
+namespace chorus::inline tasks {
 
 /// Appends texts to encoded columns as the tokenizer's template has them. One a thread; keeps its memory between calls.
 class TextRows {
@@ -26,4 +26,4 @@ class TextRows {
   std::vector<std::int32_t> scratch_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tasks

@@ -5,7 +5,7 @@
 #include "application/text/unicode.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -82,4 +82,4 @@ void AddedTokenFinder::find(std::string_view text, std::vector<Match>& matches) 
   }
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

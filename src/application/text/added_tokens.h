@@ -8,7 +8,7 @@
 #include "application/text/tokenizer_spec.h"
 #include "application/text/trie.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Finds added tokens in a text: leftmost-longest, including adjacent whitespace where a token requires it.
 class AddedTokenFinder {
@@ -32,4 +32,4 @@ class AddedTokenFinder {
   std::array<bool, 256> starts_{};
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -8,7 +8,7 @@
 #include "application/text/subword_model.h"
 #include "application/text/unicode.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 namespace {
 
 using testing::ElementsAre;
@@ -249,4 +249,4 @@ TEST(Charsmap, DamagedRulesAreRefusedOrHarmless) {
 }
 
 }  // namespace
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -4,7 +4,7 @@
 
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 void AlignedText::clear(bool with_alignment) {
   bytes.clear();
@@ -124,4 +124,4 @@ bool Rewriter::copy_run(std::size_t from, std::size_t to) {
   return true;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// A text during normalization: its current bytes, and for each byte the code points of the original that it
 /// represents. A token of bytes [a, b) has the offsets [begin[a], end[b - 1]).
@@ -53,4 +53,4 @@ class Rewriter {
   int last_change_ = 0;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

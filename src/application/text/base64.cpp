@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -48,4 +48,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -8,7 +8,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -205,4 +205,4 @@ std::unique_ptr<SubwordModel> make_bpe(const ModelSpec& spec, bool byte_level) {
   return std::make_unique<Bpe>(spec, byte_level);
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

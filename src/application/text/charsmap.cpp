@@ -5,7 +5,7 @@
 
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -51,4 +51,4 @@ std::optional<std::string_view> Charsmap::replacement(std::string_view part) con
   return std::nullopt;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// SentencePiece's compiled normalization rules ("precompiled_charsmap"): a double-array trie (Darts-clone layout) from
 /// byte strings to positions in a pool of NUL-terminated replacements.
@@ -28,4 +28,4 @@ class Charsmap {
   std::string pool_;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

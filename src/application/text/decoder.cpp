@@ -7,7 +7,7 @@
 #include "application/text/subword_model.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -115,4 +115,4 @@ std::string join_tokens(const DecoderSpec& decoder, const std::vector<std::strin
   return out;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline text {
 
 /// A half-open range of code points of the original text (Python's text[begin:end]).
 struct TextSpan {
@@ -44,4 +44,4 @@ struct Encoding {
   bool special(std::size_t i) const { return sequences[i] == kNoSequence; }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline text

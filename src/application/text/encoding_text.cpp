@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace chorus {
+namespace chorus::inline text {
 
 namespace {
 
@@ -34,4 +34,4 @@ std::string encoding_line(const Tokenizer& tokenizer, const Encoding& encoding) 
   return out;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline text

@@ -6,7 +6,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -120,4 +120,4 @@ TokenizerSpec roberta_spec(ModelSpec model, bool add_prefix_space, SpecialNames 
   return spec;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

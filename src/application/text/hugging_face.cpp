@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -272,9 +272,9 @@ TokenizerSpec read_tokenizer_folder(const std::string& folder) {
   return spec;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text
 
-namespace chorus {
+namespace chorus::inline text {
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& folder) {
   text::TokenizerSpec spec = text::read_tokenizer_folder(folder);
@@ -287,4 +287,4 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& folder) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline text

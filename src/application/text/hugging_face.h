@@ -7,7 +7,7 @@
 #include "application/text/tokenizer.h"
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus {
+namespace chorus::inline text {
 
 /// Loads the tokenizer of a Hugging Face folder: tokenizer.json if present, else vocab.txt (BERT), vocab.json with
 /// merges.txt (GPT-2, RoBERTa, BART) or spiece.model (T5, ALBERT), together with tokenizer_config.json,
@@ -20,8 +20,6 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& folder);
 /// Writes tokenizer.json, the vocabulary files of its kind, tokenizer_config.json and special_tokens_map.json, so that
 /// transformers (AutoTokenizer) loads the same tokenizer. Creates the folder. WorldError when it cannot write.
 void save_tokenizer(const Tokenizer& tokenizer, const std::string& folder);
-
-namespace text {
 
 /// Whether the folder holds a tokenizer.
 bool has_tokenizer(const std::string& folder);
@@ -38,5 +36,4 @@ TokenizerSpec bert_spec(ModelSpec model, const BertOptions& options, SpecialName
 TokenizerSpec gpt2_spec(ModelSpec model, bool add_prefix_space, SpecialNames names);
 TokenizerSpec roberta_spec(ModelSpec model, bool add_prefix_space, SpecialNames names);
 
-}  // namespace text
-}  // namespace chorus
+}  // namespace chorus::inline text

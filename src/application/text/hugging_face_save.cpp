@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline text {
 
 namespace {
 
@@ -81,4 +81,4 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::string& folder) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline text

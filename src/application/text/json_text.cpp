@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 nlohmann::json parse_json(std::string_view json, const std::string& file) {
   if (json.find_first_not_of(" \t\r\n") == std::string_view::npos) throw DataError(fmt::format("{}: is empty", file));
@@ -21,4 +21,4 @@ nlohmann::json parse_json(std::string_view json, const std::string& file) {
   }
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

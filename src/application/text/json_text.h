@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Parses JSON; DataError with file, line and column.
 nlohmann::json parse_json(std::string_view json, const std::string& file);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

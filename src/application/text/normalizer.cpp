@@ -5,7 +5,7 @@
 #include "application/text/unicode.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -296,4 +296,4 @@ std::string Normalizer::run(std::string_view text) const {
   return aligned.bytes;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -11,7 +11,7 @@
 #include "application/text/charsmap.h"
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Runs the normalization steps of a tokenizer over a text and tracks offsets. Immutable and thread-safe. ASCII text
 /// takes one table look-up per byte when the steps allow it.
@@ -43,4 +43,4 @@ class Normalizer {
   std::array<std::uint8_t, 128> ascii_{};
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -7,7 +7,7 @@
 #include "application/text/unicode.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -226,4 +226,4 @@ void PreTokenizer::run(AlignedText& text, AlignedText& spare, std::vector<WordSp
   }
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

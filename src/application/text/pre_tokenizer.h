@@ -6,7 +6,7 @@
 #include "application/text/aligned_text.h"
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Bytes [begin, end) of an AlignedText: a unit that a model tokenizes independently of all others.
 struct WordSpan {
@@ -33,4 +33,4 @@ class PreTokenizer {
   std::vector<PreTokenizerStep> steps_;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -9,7 +9,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -132,4 +132,4 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
   return spec;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -5,7 +5,7 @@
 
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 struct SentencePieceOptions {
   bool albert = false;        ///< ALBERT's normalization and [CLS] ... [SEP] instead of T5's </s>
@@ -19,4 +19,4 @@ struct SentencePieceOptions {
 TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, SentencePieceOptions options,
                                  SpecialNames names);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -143,4 +143,4 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string&
   return model;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// The parts of a spiece.model (sentencepiece_model.proto) that encoding needs. Parsed here with every length checked,
 /// so that training T5 needs neither sentencepiece nor protobuf.
@@ -37,4 +37,4 @@ struct SentencePieceModel {
 /// DataError, with the file's name, when the bytes are truncated, damaged or not a SentencePiece model.
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& file);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -4,7 +4,7 @@
 
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::unique_ptr<SubwordModel> make_model(const ModelSpec& spec, bool byte_level)
   return make_wordpiece(spec);
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

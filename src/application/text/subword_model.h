@@ -7,7 +7,7 @@
 
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// A token and the bytes [begin, end) of the word that it covers. Byte-fallback pieces share one range.
 struct Piece {
@@ -48,4 +48,4 @@ int alphabet_byte(char32_t character);
 std::string raw_bytes(std::string_view spelled);
 std::string spell_bytes(std::string_view raw);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 namespace {
 
 using nlohmann::json;
@@ -240,4 +240,4 @@ TEST(Truncation, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace chorus::text
+}  // namespace chorus::inline text

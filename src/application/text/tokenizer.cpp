@@ -18,9 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
-
-using namespace text;
+namespace chorus::inline text {
 
 /// Scratch memory and cache of one call, pooled for reuse.
 struct Tokenizer::Scratch {
@@ -401,4 +399,4 @@ std::size_t Tokenizer::max_length() const { return parts_->spec.max_length; }
 std::uint64_t Tokenizer::fingerprint() const { return parts_->fingerprint; }
 const TokenizerSpec& Tokenizer::spec() const { return parts_->spec; }
 
-}  // namespace chorus
+}  // namespace chorus::inline text

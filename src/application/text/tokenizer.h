@@ -11,11 +11,9 @@
 
 #include "application/text/encoding.h"
 
-namespace chorus {
+namespace chorus::inline text {
 
-namespace text {
 struct TokenizerSpec;
-}
 
 /// Converts text to the token ids of a model and back, exactly as the Hugging Face `tokenizers` library: WordPiece
 /// (BERT, DistilBERT), byte-level BPE (GPT-2, RoBERTa, BART), Unigram (T5, ALBERT). Accepts any bytes: invalid UTF-8 is
@@ -82,4 +80,4 @@ class Tokenizer {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline text

@@ -10,7 +10,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -301,4 +301,4 @@ TokenizerSpec read_tokenizer_json(std::string_view json, const std::string& file
   }
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

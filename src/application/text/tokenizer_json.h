@@ -5,7 +5,7 @@
 
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Parses a tokenizer.json; `file` is its name in error messages. Supports the components of the tokenizers of BERT,
 /// DistilBERT, RoBERTa, GPT-2, BART, T5 and ALBERT:
@@ -24,4 +24,4 @@ TokenizerSpec read_tokenizer_json(std::string_view json, const std::string& file
 /// A tokenizer.json that the Hugging Face library reads as the same tokenizer.
 std::string write_tokenizer_json(const TokenizerSpec& spec);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -3,7 +3,7 @@
 #include "application/text/base64.h"
 #include "application/text/tokenizer_json.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::string write_tokenizer_json(const TokenizerSpec& spec) {
   return out.dump(1) + "\n";
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

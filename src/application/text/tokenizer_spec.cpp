@@ -10,7 +10,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -123,4 +123,4 @@ std::uint64_t fingerprint_of(const TokenizerSpec& spec) {
   return hash;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -10,7 +10,7 @@
 /// A tokenizer as data: the contents of tokenizer.json, from whichever files. The parts run in this order: added tokens
 /// are extracted, the rest is normalized and split into words, the model cuts each word into pieces, and the
 /// post-processor adds special tokens.
-namespace chorus::text {
+namespace chorus::inline text {
 
 struct AddedToken {
   std::string content;
@@ -124,4 +124,4 @@ void check_spec(const TokenizerSpec& spec);
 /// A hash of everything that affects an encoding.
 std::uint64_t fingerprint_of(const TokenizerSpec& spec);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

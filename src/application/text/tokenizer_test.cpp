@@ -18,7 +18,7 @@
 #include "core/base/utf8.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -315,9 +315,9 @@ TEST(TokenizerBadInput, VocabularyWithoutUnknown) {
   Folder folder;
   folder.put("vocab.txt", "[PAD]\n[CLS]\n[SEP]\nhello\n");
   EXPECT_THAT(load_error(folder), HasSubstr("vocab.txt: the vocabulary has no [UNK]"));
-  Folder json;
-  json.put("tokenizer.json", R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"a": 0}}})");
-  EXPECT_THAT(load_error(json), HasSubstr("the token '[UNK]' is not in the vocabulary"));
+  Folder one_file;
+  one_file.put("tokenizer.json", R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"a": 0}}})");
+  EXPECT_THAT(load_error(one_file), HasSubstr("the token '[UNK]' is not in the vocabulary"));
 }
 
 TEST(TokenizerBadInput, MergesOfUnknownTokens) {
@@ -362,4 +362,4 @@ TEST(TokenizerBadInput, KindsThatAreNotSupported) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline text

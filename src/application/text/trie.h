@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// A byte trie with the edges of all nodes in one hash table. Node 0 is the root.
 ///
@@ -60,4 +60,4 @@ class Trie {
   std::vector<std::int32_t> ids_;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -73,4 +73,4 @@ Windows cut_to_length(std::size_t first, std::size_t second, bool pair, std::siz
                   options.truncation == Truncation::kOnlyFirst ? first : second, excess, options.max_length));
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -5,7 +5,7 @@
 
 #include "application/text/encoding.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Tokens [begin, end) of one text that go into one window.
 struct Window {
@@ -25,4 +25,4 @@ struct Windows {
 Windows cut_to_length(std::size_t first, std::size_t second, bool pair, std::size_t special,
                       const EncodeOptions& options);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -6,7 +6,7 @@
 #include "application/text/trie.h"
 #include "application/text/vocabulary.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -114,4 +114,4 @@ class Unigram final : public SubwordModel {
 
 std::unique_ptr<SubwordModel> make_unigram(const ModelSpec& spec) { return std::make_unique<Unigram>(spec); }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -125,4 +125,4 @@ std::string write_merges(const ModelSpec& model) {
   return out;
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -9,7 +9,7 @@
 #include "application/text/tokenizer_spec.h"
 
 /// Vocabulary files of a Hugging Face folder. Every function takes the file's bytes, and its name for messages.
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// vocab.txt: one token per line, in id order. Trailing carriage returns are ignored.
 std::vector<std::string> read_vocab_txt(std::string_view bytes, const std::string& file);
@@ -34,4 +34,4 @@ std::string write_vocab_txt(const std::vector<std::string>& tokens);
 std::string write_vocab_json(const std::vector<std::string>& tokens);
 std::string write_merges(const ModelSpec& model);
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   slots_.assign(std::bit_ceil(tokens_.size() * 2 + 2), kNone);
@@ -18,4 +18,4 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens) : tokens_(std::move(toke
   }
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

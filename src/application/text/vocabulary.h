@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// A fast hash for short strings. Not resistant to flooding: look-ups use linear probing in tables that are at most
 /// half full.
@@ -55,4 +55,4 @@ class Vocabulary {
   std::size_t longest_ = 0;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

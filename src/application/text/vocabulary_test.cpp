@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 namespace {
 
 using testing::AllOf;
@@ -156,4 +156,4 @@ TEST(VocabFiles, WhatIsWrittenIsReadAgain) {
 }
 
 }  // namespace
-}  // namespace chorus::text
+}  // namespace chorus::inline text

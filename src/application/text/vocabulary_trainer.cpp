@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -239,4 +239,4 @@ TokenizerSpec VocabularyTrainer::finish(ModelSpec model) const {
   return bert_spec(std::move(model), options, {});
 }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -12,7 +12,7 @@
 #include "application/text/pre_tokenizer.h"
 #include "application/text/tokenizer_spec.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 struct TrainerOptions {
   std::size_t vocabulary_size = 8000;  ///< including special tokens and the alphabet; fewer for a small text
@@ -50,4 +50,4 @@ class VocabularyTrainer {
   std::unordered_map<std::string, std::uint64_t> counts_;
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

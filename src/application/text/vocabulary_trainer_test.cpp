@@ -8,7 +8,7 @@
 #include "application/text/tokenizer.h"
 #include "core/base/error.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -86,4 +86,4 @@ TEST(VocabularyTrainer, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace chorus::text
+}  // namespace chorus::inline text

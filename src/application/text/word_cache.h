@@ -8,7 +8,7 @@
 
 #include "application/text/subword_model.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 /// Caches the pieces of short words in a fixed table: a new word replaces an older one with the same hash, so memory
 /// does not grow. Not thread-safe.
@@ -61,4 +61,4 @@ class WordCache {
   std::array<std::uint64_t, 3> pending_{};
 };
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

@@ -5,7 +5,7 @@
 #include "application/text/vocabulary.h"
 #include "core/base/utf8.h"
 
-namespace chorus::text {
+namespace chorus::inline text {
 
 namespace {
 
@@ -64,4 +64,4 @@ class WordPiece final : public SubwordModel {
 
 std::unique_ptr<SubwordModel> make_wordpiece(const ModelSpec& spec) { return std::make_unique<WordPiece>(spec); }
 
-}  // namespace chorus::text
+}  // namespace chorus::inline text

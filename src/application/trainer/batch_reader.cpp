@@ -4,7 +4,7 @@
 #include "core/base/rng.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 BatchReader::BatchReader(const Input& input, std::vector<ClientBatches>& batches, const ValueStore& store)
     : input_(input), batches_(batches), store_(store) {
@@ -60,4 +60,4 @@ Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t 
   return {static_cast<std::int64_t>(cohort.size()), number, std::move(batch), std::move(dropout)};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -12,7 +12,7 @@
 #include "application/trainer/value_store.h"
 #include "core/device/gpu_lanes.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Batch `number` of the first `clients` clients, on the device, and its dropout.
 struct Reading {
@@ -58,4 +58,4 @@ class BatchReader {
   std::future<Reading> ahead_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

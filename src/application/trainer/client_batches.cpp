@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 // The golden ratio's fraction: its multiples' own fractions lie evenly in [0, 1), however many there are.
@@ -77,4 +77,4 @@ std::vector<ClientBatches> batches_of(std::span<const TrainClient> clients, std:
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -9,7 +9,7 @@
 #include "application/trainer/train_client.h"
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Whose batches, and the keys of their random draws.
 struct ClientBatchesInput {
@@ -51,4 +51,4 @@ class ClientBatches {
 std::vector<ClientBatches> batches_of(std::span<const TrainClient> clients, std::int64_t size,
                                       const TrainMoment& moment);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -7,7 +7,7 @@
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 struct Rows : tiny::Classifier {
@@ -91,4 +91,4 @@ TEST(ClientBatches, NoRoundPrefersLongBatchesFirst) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

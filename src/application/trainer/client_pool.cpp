@@ -11,7 +11,7 @@
 #include "application/trainer/public_rows.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 class PoolBench final : public Workbench {
@@ -249,4 +249,4 @@ MetricTotals totals_of(const Message& message) {
   return totals;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -13,7 +13,7 @@
 #include "application/trainer/cohort_trainer.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Where clients' states rest between rounds.
 struct StateShelf {
@@ -72,4 +72,4 @@ class ClientPool {
 Message to_message(const MetricTotals& totals);
 MetricTotals totals_of(const Message& message);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

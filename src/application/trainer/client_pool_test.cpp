@@ -11,7 +11,7 @@
 #include "application/tasks/tiny_world_test.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(ClientPool, ClientsPredictAndFitRowsOfThePublicSet) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

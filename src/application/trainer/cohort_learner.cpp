@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 LearnResult result_of(const LocalTraining::Record& record, std::size_t trained, std::size_t clients,
@@ -70,4 +70,4 @@ void CohortLearner::set_values(const at::Tensor& values) {
 
 void CohortLearner::retain(std::span<const std::size_t> remaining) { training_->retain(remaining); }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

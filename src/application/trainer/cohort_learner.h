@@ -7,7 +7,7 @@
 #include "application/trainer/public_rows.h"
 #include "core/ports/learner.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// The Learner of a cohort: local training without an end, and steps on rows of the public set beside it.
 ///
@@ -32,4 +32,4 @@ class CohortLearner final : public Learner {
   std::int64_t fits_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

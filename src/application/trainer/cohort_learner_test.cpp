@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -229,4 +229,4 @@ TEST(CohortLearner, RefusesTargetsThatATaskHasNone) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -18,7 +18,7 @@
 #include "core/device/gpu_lanes.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 constexpr std::string_view kStatePrefix = "optimizer.";
@@ -270,4 +270,4 @@ double CohortTrainer::client_bytes(double tokens) const {
   return 4 * (4 * numbers + tokens * (20.0 * width * static_cast<double>(input_.model.layers()) + answers));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -11,7 +11,7 @@
 #include "application/trainer/value_store.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Local training of C clients at once (local_training.h), each with its own values, batches, dropout and schedule; one
 /// that has made its steps leaves the computation. Alone or among others, a client draws the same random numbers.
@@ -65,4 +65,4 @@ class CohortTrainer {
   bool elementwise_;  // the optimizer leaves what has no gradient alone
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 /// A tiny classifier and three clients with 40, 24 and 9 examples.
@@ -301,4 +301,4 @@ TEST(MetricMessages, ComeBack) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -5,7 +5,7 @@
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 // Same seed, same bits: on a GPU, too (federation.deterministic).
@@ -33,4 +33,4 @@ TEST(Determinism, OnAGpuTrainingTwiceGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 EarlyStep::EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& params, const Input& input)
     : lanes_(lanes), optimizer_(optimizer), params_(params), last_(input.last) {
@@ -34,4 +34,4 @@ void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& g
                        {.half = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -8,7 +8,7 @@
 #include "core/device/gpu_lanes.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// An optimizer step during the backward pass: the weights of a matmul are updated as soon as their gradient is there,
 /// on a low-priority stream beside the matmuls of the layers below. An optimizer is bound by memory and matmuls by
@@ -44,4 +44,4 @@ class EarlyStep {
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;  // from, to
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 at::Tensor part(const at::Tensor& rows, const FlatRange& range) {
@@ -29,4 +29,4 @@ void FrozenRanges::restore(const Params& params) const {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

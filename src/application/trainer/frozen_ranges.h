@@ -8,7 +8,7 @@
 #include "core/ports/workbench.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Keeps some elements of every client as they are over one optimizer step: their gradients become 0, and whatever the
 /// optimizer does to the values (weight decay, an old momentum) is undone.
@@ -30,4 +30,4 @@ class FrozenRanges {
   std::vector<Saved> saved_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

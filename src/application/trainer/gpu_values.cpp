@@ -7,11 +7,11 @@
 #include "application/trainer/gpu_values_args.h"
 #include "core/device/gpu_kernel.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource gpu_values;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline trainer {
 namespace {
 
 const KernelFamily kValueKernels{kernels::gpu_values};
@@ -79,4 +79,4 @@ Changes gpu_changes(const at::Tensor& values, const at::Tensor& start, const Wor
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

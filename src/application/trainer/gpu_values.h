@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// From the server's vector to a cohort's values and back on a GPU, one pass over memory each. Some rows of a word
 /// table may be left out (used_words.h): a client's elements are then those before the table, those after it, and its
@@ -27,4 +27,4 @@ struct Changes {
 };
 Changes gpu_changes(const at::Tensor& values, const at::Tensor& start, const WordPlaces& words);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Rows of a word table that clients leave out (WordPlaces in gpu_values.h): the table in the whole vector, and the
 /// rows [C, used] that each client has, behind its other elements.
@@ -37,4 +37,4 @@ struct ChangesArgs {
   i32 clients;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 LocalTraining::LocalTraining(LocalTrainingInput input, std::vector<ClientBatches> batches,
                              std::unique_ptr<ValueStore> store)
@@ -133,4 +133,4 @@ void LocalTraining::retain(std::span<const std::size_t> clients) {
   batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(input_.plan.batches.size()), batches_.end());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

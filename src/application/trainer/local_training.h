@@ -17,7 +17,7 @@
 #include "application/trainer/value_store.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Who trains on what, and how.
 struct LocalTrainingInput {
@@ -94,4 +94,4 @@ class LocalTraining {
   at::Tensor factors_;           // of the losses, in the gradient
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

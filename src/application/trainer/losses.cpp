@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 std::vector<double> as_doubles(const at::Tensor& numbers) {
   const at::Tensor here = numbers.to(at::kDouble).cpu().contiguous();
@@ -24,4 +24,4 @@ std::vector<double> mean_losses(const std::vector<at::Tensor>& losses, std::size
   return means;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Why a client fails.
 inline constexpr const char* kNotANumber =
@@ -19,4 +19,4 @@ std::vector<double> as_doubles(const at::Tensor& numbers);
 /// read none. One copy from a GPU.
 std::vector<double> mean_losses(const std::vector<at::Tensor>& losses, std::size_t clients);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

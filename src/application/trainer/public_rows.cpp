@@ -8,7 +8,7 @@
 #include "application/models/loss.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 // Tokens of one forward pass, all clients together.
@@ -112,4 +112,4 @@ at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const 
   return soft_cross_entropy(logits, probabilities, targets.temperature);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

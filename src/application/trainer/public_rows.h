@@ -9,7 +9,7 @@
 #include "application/trainer/train_client.h"
 #include "core/ports/learner.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Answers for rows of the set that everybody knows, and losses against given answers (FedMD, FedID, FedDF). Rows are
 /// numbered as ClientData::rows of the public set lists them.
@@ -30,4 +30,4 @@ void check_targets(const TrainerInput& trainer, const Targets& targets);
 at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
                        const Targets& targets);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
@@ -146,4 +146,4 @@ void StepRecorders::take_back(std::unique_ptr<StepRecorder> recorder) {
   if (idle_.size() > kMostIdle) idle_.erase(idle_.begin());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -11,7 +11,7 @@
 #include "core/device/gpu_graph.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// What one forward and backward pass over a batch reads besides the parameters.
 struct PassInput {
@@ -93,4 +93,4 @@ class StepRecorders {
   std::vector<std::unique_ptr<StepRecorder>> idle_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 struct World : tiny::Classifier {
@@ -123,4 +123,4 @@ TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline trainer

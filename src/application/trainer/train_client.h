@@ -6,7 +6,7 @@
 #include "application/tasks/task.h"
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 class StepRecorders;
 
@@ -31,4 +31,4 @@ struct TrainMoment {
   std::uint64_t seed = 0, round = 1, rounds = 1;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

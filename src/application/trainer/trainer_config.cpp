@@ -1,6 +1,6 @@
 #include "application/trainer/trainer_config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("epochs", epochs, "passes over a client's data per round").at_least(1);
@@ -21,4 +21,4 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
   visitor.field("cache", cache, "cache the activations of frozen bottom layers (Cai et al. 2023, section 4)");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

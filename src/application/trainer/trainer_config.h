@@ -8,7 +8,7 @@
 #include "application/optim/schedule.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// How a client trains in one round.
 struct TrainerConfig {
@@ -31,4 +31,4 @@ struct TrainerConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// Optional parts of local training. Each saves time or memory and changes results by rounding at most; a test switches
 /// them off one at a time.
@@ -12,4 +12,4 @@ struct TrainerPieces {
   bool read_ahead = true;      ///< on a GPU, read the next batch during the backward pass (batch_reader.h)
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 std::int64_t TrainingPlan::readers(std::int64_t number) const {
   return std::count_if(batches.begin(), batches.end(), [&](std::int64_t all) { return all > number; });
@@ -41,4 +41,4 @@ void TrainingPlan::retain(std::span<const std::size_t> clients) {
   batches.resize(with_rows);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -8,7 +8,7 @@
 #include "application/trainer/train_client.h"
 #include "application/trainer/trainer_config.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// How much each client of a cohort trains, and at which learning rates.
 struct TrainingPlan {
@@ -26,4 +26,4 @@ struct TrainingPlan {
   void retain(std::span<const std::size_t> clients);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -7,7 +7,7 @@
 #include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 constexpr std::int64_t kUnused = -1;
@@ -107,4 +107,4 @@ at::Tensor UsedWords::spread(const at::Tensor& values, const at::Tensor& start) 
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -12,7 +12,7 @@
 #include "application/trainer/gpu_values.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 /// The rows of the word table that clients have words for. A client's texts use a few thousand of a table's tens of
 /// thousands of rows; the others have no gradient, and an elementwise optimizer leaves them as they are. So each client
@@ -51,4 +51,4 @@ class UsedWords {
   at::Tensor names_;                  // [C, V] the place of a row among a client's; 0 when it is not there
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -8,7 +8,7 @@
 #include "core/tensor/bfloat16.h"
 #include "core/tensor/flat_math.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 namespace {
 
 at::Tensor as_rows(const at::Tensor& start) { return start.dim() == 1 ? start.unsqueeze(0) : start; }
@@ -177,4 +177,4 @@ std::unique_ptr<ValueStore> recorded_store(const ValueStore::Input& input, StepR
   return std::make_unique<RecordedStore>(input, recorders);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

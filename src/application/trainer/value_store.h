@@ -14,7 +14,7 @@
 #include "application/trainer/step_recorder.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline trainer {
 
 class ClientBatches;
 
@@ -95,4 +95,4 @@ std::unique_ptr<ValueStore> used_words_store(const ValueStore::Input& input, con
 /// Lives in memory that recorded passes know (step_recorder.h).
 std::unique_ptr<ValueStore> recorded_store(const ValueStore::Input& input, StepRecorders& recorders);
 
-}  // namespace chorus
+}  // namespace chorus::inline trainer

@@ -15,7 +15,7 @@
 #include "core/console/progress.h"
 #include "core/console/terminal.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kExamples =
@@ -172,4 +172,4 @@ int run(int argc, char** argv) {
   }
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

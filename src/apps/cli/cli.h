@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 /// Parses the command line, runs the subcommand, and turns every error into one message and its exit status.
 int run(int argc, char** argv);
@@ -45,4 +45,4 @@ void add_profile(CLI::App& app);
 /// "cpu" or "cuda"; ConfigError for anything else or a missing GPU.
 c10::Device device_named(const std::string& name);
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -8,7 +8,7 @@
 #include "core/files/files.h"
 #include "infrastructure/tracking/compare/comparison.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kCompareExamples = R"(
@@ -50,4 +50,4 @@ void add_compare(CLI::App& app) {
   command->callback([arguments] { compare(*arguments); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

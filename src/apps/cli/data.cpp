@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct DataOptions {
@@ -127,4 +127,4 @@ void add_data(CLI::App& app) {
   draw->callback([options] { sample(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

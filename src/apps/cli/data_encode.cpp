@@ -9,7 +9,7 @@
 #include "application/text/hugging_face.h"
 #include "apps/cli/cli.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct EncodeCommand {
@@ -120,4 +120,4 @@ void add_data_encode(CLI::App& app) {
   command->callback([options] { encode(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct CorpusOptions {
@@ -103,4 +103,4 @@ void add_data_make(CLI::App& app) {
   command->callback([options] { make(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct SharesOptions {
@@ -163,4 +163,4 @@ void add_data_shares(CLI::App& app) {
   command->callback([options] { shares(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

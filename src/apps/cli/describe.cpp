@@ -11,7 +11,7 @@
 #include "core/config/registry.h"
 #include "core/console/terminal.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct DescribeOptions {
@@ -86,4 +86,4 @@ void add_describe(CLI::App& app) {
   command->callback([options] { describe(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

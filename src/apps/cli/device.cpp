@@ -4,7 +4,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 at::Device device_named(const std::string& name) {
   if (name == "cpu") return at::kCPU;
@@ -17,4 +17,4 @@ at::Device device_named(const std::string& name) {
   throw ConfigError(fmt::format("--device {}: unknown device; use cpu or cuda", name));
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

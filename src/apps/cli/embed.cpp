@@ -14,7 +14,7 @@
 #include "apps/cli/input_lines.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct EmbedOptions {
@@ -72,4 +72,4 @@ void add_embed(CLI::App& app) {
   command->callback([options] { embed_lines(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

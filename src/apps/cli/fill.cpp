@@ -13,7 +13,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct FillOptions {
@@ -105,4 +105,4 @@ void add_fill(CLI::App& app) {
   command->callback([options] { fill_lines(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

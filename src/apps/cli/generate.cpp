@@ -15,7 +15,7 @@
 #include "apps/cli/input_lines.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct GenerateOptions {
@@ -104,4 +104,4 @@ void add_generate(CLI::App& app) {
   command->callback([options] { generate_lines(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

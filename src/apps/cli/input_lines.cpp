@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 void for_each_batch_of_input(std::int64_t batch, const std::function<void(const std::vector<std::string>&)>& use) {
   std::vector<std::string> lines;
@@ -20,4 +20,4 @@ void for_each_batch_of_input(std::int64_t batch, const std::function<void(const 
   flush();
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

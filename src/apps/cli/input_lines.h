@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 /// Reads standard input in batches of `batch` lines; the last batch may be smaller. Output is flushed after each batch,
 /// so that a pipe sees results as they come.
@@ -13,4 +13,4 @@ namespace chorus::cli {
 ///     for_each_batch_of_input(32, [&](const std::vector<std::string>& lines) { ... });
 void for_each_batch_of_input(std::int64_t batch, const std::function<void(const std::vector<std::string>&)>& use);
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

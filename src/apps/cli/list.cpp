@@ -11,7 +11,7 @@
 #include "core/console/terminal.h"
 #include "core/console/text_table.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct ListOptions {
@@ -70,4 +70,4 @@ void add_list(CLI::App& app) {
   command->callback([options] { list(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

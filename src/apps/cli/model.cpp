@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/console/text_table.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -216,4 +216,4 @@ void add_model(CLI::App& app) {
   join->callback([merging] { merge(*merging); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -22,7 +22,7 @@
 #include "core/console/text_table.h"
 #include "core/files/files.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct DataChoice {
@@ -313,4 +313,4 @@ void add_partition(CLI::App& app) {
   add_show(*partition);
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

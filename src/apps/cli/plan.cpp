@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kPlanHelp = R"(
@@ -46,4 +46,4 @@ void add_plan(CLI::App& app) {
   });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 struct PredictCommand {
@@ -122,4 +122,4 @@ void add_predict(CLI::App& app) {
   sub->callback([command] { predict(*command); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -9,7 +9,7 @@
 #include "core/console/log.h"
 #include "core/files/files.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kProfileHelp = R"(
@@ -79,4 +79,4 @@ void add_profile(CLI::App& app) {
   command->callback([arguments] { profile(*arguments); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 std::atomic<int> interrupts{0};
@@ -119,4 +119,4 @@ void add_run(CLI::App& app) {
   resume->callback([folder] { print(resume_experiment(*folder, request_of({"chorus", "resume", *folder}))); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -9,7 +9,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kFiles = R"(
@@ -100,4 +100,4 @@ void add_score(CLI::App& app) {
   command->callback([arguments] { score(*arguments); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/console/log.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kSweepExamples = R"(
@@ -105,4 +105,4 @@ void add_sweep(CLI::App& app) {
   command->callback([arguments] { sweep(*arguments); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -17,7 +17,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 namespace {
 
@@ -184,4 +184,4 @@ void add_tokenize(CLI::App& app) {
   });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -13,7 +13,7 @@
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 
 namespace {
 
@@ -62,4 +62,4 @@ void add_tokenizer(CLI::App& app) {
   command->callback([options] { train(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

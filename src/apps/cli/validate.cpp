@@ -10,7 +10,7 @@
 #include "core/config/registry.h"
 #include "core/console/terminal.h"
 
-namespace chorus::cli {
+namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kDefaultKind = "experiment";
@@ -54,4 +54,4 @@ void add_validate(CLI::App& app) {
   command->callback([options] { validate(*options); });
 }
 
-}  // namespace chorus::cli
+}  // namespace chorus::inline cli

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 bool has_momentum(Choice<Optimizers> optimizer) {
@@ -58,4 +58,4 @@ std::string incompatibility(const ExperimentConfig& config) {
   return "";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

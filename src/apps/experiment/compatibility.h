@@ -4,11 +4,11 @@
 
 #include "apps/experiment/experiment_config.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// Why the parts of a configuration cannot work together, or "": an algorithm that looks at single updates under an
 /// aggregation that hides them, one that needs an emulated clock in a run without, ... Known from what each part
 /// declares with its registration, so it is said when the configuration is read.
 std::string incompatibility(const ExperimentConfig& config);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

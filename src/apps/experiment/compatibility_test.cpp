@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 /// An aggregation that reveals sums only, as secure ones will.
@@ -44,4 +44,4 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "infrastructure/emulation/fleet.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 EmulatedWork emulated_work(const Experiment& experiment) {
   const Model& model = experiment.model();
@@ -38,4 +38,4 @@ std::size_t check_emulation(const Experiment& experiment) {
   return static_cast<std::size_t>(std::ceil(config.emulation->over_selection * static_cast<double>(clients) - 1e-9));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -6,7 +6,7 @@
 #include "apps/experiment/experiment.h"
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// What a client of this experiment computes for each batch, in the words of a device profile. Depth is counted from
 /// the top: all layers down to the lowest that trains (those between them must be gone through as well).
@@ -19,4 +19,4 @@ double round_batches(const TrainerConfig& trainer, double examples);
 /// needed. Returns how many clients are asked in a round.
 std::size_t check_emulation(const Experiment& experiment);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -19,7 +19,7 @@
 #include "core/base/rng.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 at::Device device_of(const std::string& name) {
@@ -271,4 +271,4 @@ void Experiment::save_model(const std::filesystem::path& folder, const at::Tenso
                {part.model, params, tuning, exact, config_.model.from, fresh_head_});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

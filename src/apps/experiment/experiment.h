@@ -13,7 +13,7 @@
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// A stretch of rounds over one set of clients' data. One, unless the run goes through segments of time.
 struct Phase {
@@ -81,4 +81,4 @@ class Experiment {
   std::vector<std::uint32_t> shared_test_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -6,7 +6,7 @@
 
 #include "apps/experiment/compatibility.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 void NetworkConfig::describe(ConfigVisitor& visitor) {
   visitor.field("from", from, "a Hugging Face folder; empty: a new network");
@@ -113,4 +113,4 @@ namespace {
 const ConfigRegistration<ExperimentConfig> kRegisteredExperiment{"experiment", "a federated experiment (chorus run)"};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline experiment

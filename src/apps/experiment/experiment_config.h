@@ -17,7 +17,7 @@
 #include "core/ports/algorithm.h"
 #include "infrastructure/emulation/fleet.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// Where the network comes from.
 struct NetworkConfig {
@@ -118,4 +118,4 @@ struct ExperimentConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -10,7 +10,7 @@
 
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 /// A line "Key:  123 kB" of a file of /proc, in bytes; 0 when there is none.
@@ -62,4 +62,4 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
   return share;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

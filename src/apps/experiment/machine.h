@@ -4,7 +4,7 @@
 
 #include "apps/experiment/experiment_config.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// How a simulation is spread over this machine.
 struct MachineShare {
@@ -24,4 +24,4 @@ double available_memory();
 double peak_memory();
 void forget_peak_memory();
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -11,7 +11,7 @@
 #include "core/config/config.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 using testing::AllOf;
@@ -150,4 +150,4 @@ TEST(ExperimentConfig, MistakesAreNamedByTheirKey) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline experiment

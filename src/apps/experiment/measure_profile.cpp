@@ -20,7 +20,7 @@
 #include "core/config/config.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 constexpr int kAdapterWidth = 32;  // Cai et al. 2023, Table 1
@@ -131,4 +131,4 @@ DeviceProfile measure_profile(const MeasureProfileRequest& request) {
   return profile;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -8,7 +8,7 @@
 
 #include "infrastructure/emulation/device_profile.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 struct MeasureProfileRequest {
   std::filesystem::path model = {};   ///< a Hugging Face folder
@@ -30,4 +30,4 @@ struct MeasureProfileRequest {
 /// ConfigError for a depth or length that the model does not have.
 DeviceProfile measure_profile(const MeasureProfileRequest& request);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

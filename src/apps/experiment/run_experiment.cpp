@@ -29,7 +29,7 @@
 #include "infrastructure/federation/local_federation.h"
 #include "infrastructure/tracking/run_folder.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 constexpr double kAutoCheckpointSeconds = 30;
@@ -434,4 +434,4 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
   return ExperimentRun(experiment, std::move(opened), request, begun).run();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -7,7 +7,7 @@
 #include "apps/experiment/experiment_config.h"
 #include "infrastructure/tracking/run_summary.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// Where a run goes and who may stop it.
 struct RunRequest {
@@ -32,4 +32,4 @@ RunReport run_experiment(const ExperimentConfig& config, const RunRequest& reque
 /// only summarised again.
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

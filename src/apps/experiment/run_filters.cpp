@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 std::vector<FilterBlock> blocks_of(const Layout& layout, std::int64_t numbers) {
@@ -33,4 +33,4 @@ FilterEndInput filter_input(const Experiment& experiment) {
   return input;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

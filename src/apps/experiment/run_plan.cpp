@@ -19,7 +19,7 @@
 #include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/tracking/metrics_log.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -296,4 +296,4 @@ class Planner {
 
 RunPlan plan_run(const ExperimentConfig& config) { return Planner(config).plan(); }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

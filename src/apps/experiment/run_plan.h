@@ -7,7 +7,7 @@
 #include "apps/experiment/experiment_config.h"
 #include "apps/experiment/machine.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// What a run will take, told before it starts. Memory in bytes.
 struct RunPlan {
@@ -45,4 +45,4 @@ RunPlan plan_run(const ExperimentConfig& config);
 std::string to_text(const RunPlan& plan);
 std::string to_json(const RunPlan& plan);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

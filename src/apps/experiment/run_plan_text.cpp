@@ -4,7 +4,7 @@
 
 #include "apps/experiment/run_plan.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 std::string size_text(double bytes) {
@@ -67,4 +67,4 @@ std::string to_json(const RunPlan& plan) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

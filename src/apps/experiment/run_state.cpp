@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 using nlohmann::json;
@@ -255,4 +255,4 @@ PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, 
   return {name, first_round, loop.round - first_round + 1, loop.last, loop.best};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

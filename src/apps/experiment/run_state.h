@@ -6,7 +6,7 @@
 #include "infrastructure/checkpoint/checkpoint_store.h"
 #include "infrastructure/tracking/run_summary.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// A run in progress as a checkpoint, and back. What the server's algorithm remembers is among the tensors, under
 /// "server.", what its aggregation and its filters remember under "aggregation." and "filters.", and how often each
@@ -31,4 +31,4 @@ RunState to_run_state(const Checkpoint& checkpoint);
 /// that reached the target.
 PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop);
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 using testing::AllOf;
@@ -261,4 +261,4 @@ TEST(RunState, APhaseIsSummarizedByTheRoundsItRan) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline experiment

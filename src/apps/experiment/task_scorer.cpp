@@ -4,7 +4,7 @@
 
 #include "application/trainer/client_pool.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 namespace {
 
 std::string client_name(ClientId client) { return fmt::format("{:08}", client); }
@@ -50,4 +50,4 @@ std::vector<ClientGroupScores> TaskScorer::deciles(const ClientTotals& totals) c
   return reports(breakdown(totals).by_decile());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -10,7 +10,7 @@
 #include "application/trainer/trainer_config.h"
 #include "core/ports/scorer.h"
 
-namespace chorus {
+namespace chorus::inline experiment {
 
 /// Scores by a task's metric. Borrows everything.
 class TaskScorer : public Scorer {
@@ -38,4 +38,4 @@ class TaskScorer : public Scorer {
   Input input_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline experiment

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline base {
 
 std::vector<std::uint32_t> by_activity(std::span<const double> sizes) {
   std::vector<std::uint32_t> order;
@@ -14,4 +14,4 @@ std::vector<std::uint32_t> by_activity(std::span<const double> sizes) {
   return order;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

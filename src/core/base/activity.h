@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// The clients with data (size > 0) from least to most active, ties by ascending id. Deciles and the heavy and light
 /// clients are cut in this order (Dupuy et al. 2022 rank devices by their number of utterances).
@@ -15,4 +15,4 @@ std::vector<std::uint32_t> by_activity(std::span<const double> sizes);
 /// when group_begin(n, g, groups) == group_begin(n, g + 1, groups).
 constexpr std::size_t group_begin(std::size_t n, std::size_t g, std::size_t groups) { return n * g / groups; }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

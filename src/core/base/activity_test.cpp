@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 using testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(Activity, GroupsCoverEveryClientOnceAndDifferByOneAtMost) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// Reads little-endian values and pieces from the front of untrusted bytes. Once something is missing, `ok()` is false,
 /// values are 0 and pieces are empty, so a parser can read a whole record and check once.
@@ -62,4 +62,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 ByteReader reader_of(std::string_view bytes) { return ByteReader(std::as_bytes(std::span(bytes))); }
@@ -61,4 +61,4 @@ TEST(ByteReader, NothingAtAllIsFineUntilSomethingIsWanted) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

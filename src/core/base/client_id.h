@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// A client of a federation; the same one for the whole run (core/ports/roster.h).
 using ClientId = std::uint32_t;
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// The cost of one reply on the client's own device, on the emulated clock. All zero without emulation.
 struct Cost {
@@ -40,4 +40,4 @@ struct TargetReached {
   std::optional<Milestone> reached = {}, before = {};
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-namespace chorus {
+namespace chorus::inline base {
 
 InternalError::InternalError(const std::string& message, SourceLocation where)
     : Error(ExitCode::kInternal,
             fmt::format("{} ({}:{})", message, std::filesystem::path(where.file).filename().string(), where.line)) {}
 
-}  // namespace chorus
+}  // namespace chorus::inline base

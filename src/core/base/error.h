@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// Exit statuses of the program (docs/reference/cli.md). Scripts depend on the values.
 enum class ExitCode : int {
@@ -72,4 +72,4 @@ inline void check(bool condition, std::string_view message, SourceLocation where
   if (!condition) throw InternalError(std::string(message), where);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 constexpr std::uint64_t kC1 = 0x87c37b91114253d5ULL;
@@ -61,4 +61,4 @@ Fingerprint fingerprint(std::string_view bytes, Fingerprint seed) {
   return {h1, h2};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// A stable 128-bit hash: the same on every machine and in every version. MurmurHash3_x64_128 (A. Appleby, public
 /// domain), which none of our libraries offers. Not cryptographic: use it as a cache key, not as proof of identity.
@@ -21,4 +21,4 @@ struct Fingerprint {
 /// cannot be confused.
 Fingerprint fingerprint(std::string_view bytes, Fingerprint seed = {});
 
-}  // namespace chorus
+}  // namespace chorus::inline base

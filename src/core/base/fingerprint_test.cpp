@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 std::string counting(std::size_t count) {
@@ -62,4 +62,4 @@ TEST(Fingerprint, EveryFlippedBitChangesIt) {
 TEST(Fingerprint, HexKeepsLeadingZeros) { EXPECT_EQ((Fingerprint{1, 0xab}.hex()), "000000000000000100000000000000ab"); }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

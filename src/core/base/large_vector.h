@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// An allocator for long vectors: huge pages where the system has them (100 million floats span 100,000 small pages,
 /// each a page fault), and no zero-initialization. Short vectors use operator new.
@@ -58,4 +58,4 @@ class LargeAllocator {
 template <typename T>
 using LargeVector = std::vector<T, LargeAllocator<T>>;
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 // Words come from files: a long one is not a misspelt name, and the distance is quadratic in its length.
@@ -68,4 +68,4 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> nam
   return name.empty() ? "" : "; did you mean '" + name + "'?";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

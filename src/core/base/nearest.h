@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// The number of insertions, deletions, substitutions and transpositions that turn one word into the other (optimal
 /// string alignment, over bytes). Case is ignored, and '-' equals '_'.
@@ -18,4 +18,4 @@ std::string nearest(std::string_view word, std::span<const std::string> names);
 /// "; did you mean 'fedprox'?" or "", to append to a message.
 std::string did_you_mean(std::string_view word, std::span<const std::string> names);
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 TEST(Nearest, DistanceCountsEdits) {
@@ -30,4 +30,4 @@ TEST(Nearest, SuggestsWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

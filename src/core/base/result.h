@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// Why an external operation failed: a lost peer, a timeout, a malformed message, a full disk.
 struct Failure {
@@ -43,4 +43,4 @@ class [[nodiscard]] Result {
   std::variant<T, Failure> state_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -6,7 +6,7 @@
 
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 Result<int> half(int value) {
@@ -52,4 +52,4 @@ TEST(Errors, ABugNamesItsPlace) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

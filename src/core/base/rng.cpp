@@ -7,7 +7,7 @@
 #include "core/base/best_instructions.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 constexpr int kPhiloxRounds = 10;
@@ -184,4 +184,4 @@ std::size_t RandomStream::categorical(std::span<const double> weights) {
   return last;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline base {
 
 /// Names one stream of random values. Keys that differ in any field give independent streams; the same key gives the
 /// same values on every machine, whatever else was drawn before. `purpose` is a short constant such as "shuffle".
@@ -93,4 +93,4 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b);
 /// A stable 64-bit hash of a short string (FNV-1a, then mixed). Stable: used in stream keys.
 std::uint64_t hash_name(std::string_view text);
 
-}  // namespace chorus
+}  // namespace chorus::inline base

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 // Known answers of the Random123 distribution (kat_vectors, philox4x32 with 10 rounds).
@@ -93,4 +93,4 @@ TEST(RandomStream, ShuffleKeepsEveryElement) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

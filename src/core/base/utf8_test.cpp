@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace chorus {
+namespace chorus::inline base {
 namespace {
 
 TEST(Utf8, RoundTripsEveryCodePoint) {
@@ -55,4 +55,4 @@ TEST(Utf8, CountsAndCutsInCodePoints) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline base

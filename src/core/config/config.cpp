@@ -11,7 +11,7 @@
 #include "core/config/registry.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
@@ -201,4 +201,4 @@ std::string mistakes_text(const std::string& origin, const std::vector<ConfigMis
   return text;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

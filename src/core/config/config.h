@@ -10,7 +10,7 @@
 #include "core/config/config_tree.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline config {
 
 /// Calls `describe` of a struct whose type is erased.
 using DescribeConfig = std::function<void(ConfigVisitor&)>;
@@ -62,4 +62,4 @@ std::string config_to_yaml(T config, std::string_view kind = "") {
 /// The message of a ConfigError: one line per mistake, preceded by their number when there are several.
 std::string mistakes_text(const std::string& origin, const std::vector<ConfigMistake>& mistakes);
 
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -13,7 +13,7 @@
 #include "core/config/registry.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 using Kind = ConfigNode::Kind;
@@ -276,4 +276,4 @@ void ConfigFiller::fill_choice(ConfigField& field, std::size_t index, const Conf
   fill(visitor, section, path, "name");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

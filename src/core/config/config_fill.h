@@ -6,7 +6,7 @@
 #include "core/config/config_tree.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline config {
 
 /// Assigns the values of a tree to the fields of a struct and collects mistakes. Used by ConfigDocument.
 class ConfigFiller {
@@ -29,4 +29,4 @@ class ConfigFiller {
   std::vector<ConfigMistake>& mistakes_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -9,7 +9,7 @@
 #include "core/config/registry.h"
 #include "core/console/text_table.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 using nlohmann::ordered_json;
@@ -134,4 +134,4 @@ std::string config_help_json(const DescribeConfig& describe) {
   return result.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -5,7 +5,7 @@
 
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline config {
 
 /// The fields of a configuration as a table of key, default, meaning and allowed values, wrapped to `width` columns.
 /// Nested sections have dotted keys. Empty when there are no fields.
@@ -15,4 +15,4 @@ std::string config_help_text(const DescribeConfig& describe, std::size_t width);
 /// where they apply.
 std::string config_help_json(const DescribeConfig& describe);
 
-}  // namespace chorus
+}  // namespace chorus::inline config

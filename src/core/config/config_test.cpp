@@ -13,7 +13,7 @@
 #include "core/config/registry.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 using ::testing::AllOf;
@@ -412,4 +412,4 @@ TEST(Registry, ChoicesAreCopiedDeeply) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline config

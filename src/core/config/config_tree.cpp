@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 constexpr std::size_t kDeepestTree = 64;
@@ -261,4 +261,4 @@ ConfigNodePtr with_override(const ConfigNodePtr& tree, const ConfigNodePtr& defa
   return tree;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline config {
 
 struct ConfigNode;
 using ConfigNodePtr = std::shared_ptr<const ConfigNode>;
@@ -51,4 +51,4 @@ ConfigNodePtr parse_yaml(const std::string& text, const std::string& origin, boo
 ConfigNodePtr with_override(const ConfigNodePtr& tree, const ConfigNodePtr& defaults, const std::string& assignment,
                             std::vector<ConfigMistake>& mistakes);
 
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -12,7 +12,7 @@
 #include "core/config/config_visitor.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 using ::testing::AllOf;
@@ -206,4 +206,4 @@ TEST(ConfigHelp, ProgramsGetEveryBound) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline config

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 using Type = ConfigField::Type;
@@ -199,4 +199,4 @@ std::string allowed_text(const ConfigField& field) {
   return text + empty;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

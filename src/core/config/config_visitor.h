@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline config {
 
 class AnyChoice;
 class ConfigVisitor;
@@ -142,6 +142,6 @@ class ConfigVisitor {
 /// What the field accepts, for messages and help: "a whole number, at least 1".
 std::string allowed_text(const ConfigField& field);
 
-}  // namespace chorus
+}  // namespace chorus::inline config
 
 #include "core/config/config_visitor_impl.h"

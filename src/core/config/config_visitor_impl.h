@@ -3,7 +3,7 @@
 // The templates of core/config/config_visitor.h, which turn a member into closures. Do not include it directly.
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline config {
 
 template <typename E>
 requires std::is_enum_v<E> ConfigField& ConfigVisitor::field(std::string_view name, std::vector<E>& value,
@@ -111,4 +111,4 @@ ConfigField& ConfigVisitor::field(std::string_view name, std::vector<T>& value, 
   return field;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

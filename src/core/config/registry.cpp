@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace chorus {
+namespace chorus::inline config {
 namespace {
 
 /// An exception before main() would end the program without a message, so a mistake is kept here until the first
@@ -125,4 +125,4 @@ const AnyConfig& AnyChoice::config() const {
 
 AnyConfig& AnyChoice::config() { return const_cast<AnyConfig&>(std::as_const(*this).config()); }
 
-}  // namespace chorus
+}  // namespace chorus::inline config

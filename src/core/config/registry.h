@@ -12,7 +12,7 @@
 
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline config {
 
 /// A configuration struct whose type is erased.
 class AnyConfig {
@@ -192,4 +192,4 @@ class Choice : public AnyChoice {
   }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline config

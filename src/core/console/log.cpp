@@ -18,7 +18,7 @@
 #include "core/console/progress.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 5> kLevels = {
@@ -102,4 +102,4 @@ void Log::write(LogLevel level, fmt::string_view format, fmt::format_args args) 
   logger().log(spdlog_level, line);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline console {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
@@ -55,4 +55,4 @@ class Log {
   std::string area_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline console

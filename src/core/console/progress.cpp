@@ -14,7 +14,7 @@
 
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1;
@@ -195,4 +195,4 @@ std::string Progress::plain_line(double now, bool finished) const {
   return line;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline console

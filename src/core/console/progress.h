@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline console {
 
 struct ProgressOptions {
   std::string label;           ///< name of the work: "train"
@@ -74,4 +74,4 @@ void write_above_progress(std::string_view text);
 /// A readable duration: "0:07", "12:34", "3:05:09", "2 d 03:05".
 std::string duration_text(double seconds);
 
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -12,7 +12,7 @@
 #include "core/console/log.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 using ::testing::ElementsAre;
@@ -209,4 +209,4 @@ TEST(LogLevels, AreNamed) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -4,7 +4,7 @@
 
 #include "core/console/progress.h"
 
-namespace chorus {
+namespace chorus::inline console {
 
 QuietConsole::QuietConsole() : level_(log_level()), progress_(progress_enabled()) {
   set_log_level(std::max(level_, LogLevel::kError));
@@ -16,4 +16,4 @@ QuietConsole::~QuietConsole() {
   set_progress_enabled(progress_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -2,7 +2,7 @@
 
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline console {
 
 /// Shows errors only and no progress while it lives, then restores what was shown before (`--quiet` stays quiet).
 ///
@@ -20,4 +20,4 @@ class QuietConsole {
   bool progress_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -4,7 +4,7 @@
 
 #include "core/console/progress.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 TEST(QuietConsole, RestoresWhatWasShownBefore) {
@@ -27,4 +27,4 @@ TEST(QuietConsole, RestoresWhatWasShownBefore) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <functional>
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -108,4 +108,4 @@ bool wants_colour(int descriptor) {
   return is_terminal(descriptor) && (no_colour == nullptr || *no_colour == '\0');
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline console

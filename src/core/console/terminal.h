@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline console {
 
 /// Widths are in terminal columns: a CJK character or an emoji takes two, a combining accent none.
 
@@ -27,4 +27,4 @@ std::size_t terminal_columns(int descriptor, std::size_t otherwise = 80);
 /// Whether to use colour: on a terminal, unless NO_COLOR is set (no-color.org).
 bool wants_colour(int descriptor);
 
-}  // namespace chorus
+}  // namespace chorus::inline console

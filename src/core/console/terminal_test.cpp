@@ -8,7 +8,7 @@
 #include "core/console/log.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 using testing::AllOf;
@@ -86,4 +86,4 @@ TEST(Log, WritesWholeLinesOfItsLevelAndMakesThemHarmless) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline console

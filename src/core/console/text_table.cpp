@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 constexpr std::size_t kGap = 2;
@@ -125,4 +125,4 @@ std::string TextTable::render(std::size_t width) const {
   return text;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline console

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline console {
 
 /// A text table. Columns are aligned by display width rather than bytes, so accents, CJK and emoji line up. Cells are
 /// made printable (core/console/terminal.h): text from a file cannot move the cursor.
@@ -47,4 +47,4 @@ class TextTable {
 /// Breaks the text at spaces into lines of at most `columns`; a longer word gets its own line.
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
-}  // namespace chorus
+}  // namespace chorus::inline console

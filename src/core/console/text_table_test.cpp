@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline console {
 namespace {
 
 TEST(Terminal, WidthsAreWhatATerminalShows) {
@@ -63,4 +63,4 @@ TEST(TextTable, TooManyCellsAreABug) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline console

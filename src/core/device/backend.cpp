@@ -2,7 +2,7 @@
 
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 #ifdef CHORUS_HAS_CUDA
@@ -24,4 +24,4 @@ bool is_float(const at::Tensor& x) { return x.scalar_type() == at::kFloat; }
 
 bool is_float_or_half(const at::Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

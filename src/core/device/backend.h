@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Which implementation of an operator computes a call. The reference is written with LibTorch's operators and works
 /// everywhere; the others are loops over plain memory (x_cpu) and kernels of our own (x_gpu).
@@ -27,4 +27,4 @@ bool is_float_or_half(const at::Tensor& x);
 /// Whether our GPU kernels run on tensors that lie where x does.
 inline bool uses_gpu_kernels(const at::Tensor& x) { return backend_for(x, {.gpu = true}) == Backend::kGpu; }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -5,7 +5,7 @@
 
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 TEST(Backend, IsWhatTheDeviceSupportsAndTheProgramWants) {
@@ -29,4 +29,4 @@ TEST(Backend, KnowsTheTypesOfOurKernels) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -16,7 +16,7 @@
 #include "core/device/torch_runtime.h"
 #endif
 
-namespace chorus {
+namespace chorus::inline device {
 
 #ifdef CHORUS_HAS_CUDA
 
@@ -115,4 +115,4 @@ void GpuGraph::launch() const { throw InternalError("this program was built with
 
 GpuGraph::~GpuGraph() = default;
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Work of a GPU that is recorded once and then launched as one. A step of training is hundreds of small kernels, and
 /// asking for them one by one can take longer than they run.
@@ -57,4 +57,4 @@ class GpuGraph {
   std::unique_ptr<Recorded> recorded_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -20,7 +20,7 @@
 #include <unordered_map>
 #endif
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 std::vector<const AnyGpuKernel*>& registered_kernels() {
@@ -175,7 +175,7 @@ void* module_of(const KernelFamily& family, const std::string& defines, int devi
 std::string KernelFamily::compile(const std::string& defines, const std::string& architecture) const {
   const Nvrtc& nvrtc = Nvrtc::get();
   const std::string text = defines + source_.text;
-  const std::vector<const char*> options{architecture.c_str(), "--std=c++17"};
+  const std::vector<const char*> options{architecture.c_str(), "--std=c++20"};
   void* program = nullptr;
   succeed(nvrtc.create(&program, text.c_str(), source_.file, 0, nullptr, nullptr), "compiling a kernel");
   const int result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
@@ -262,4 +262,4 @@ void AnyGpuKernel::launch_with(const Grid&, const void*, std::initializer_list<K
 
 #endif
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// The text of a .cu file with everything it includes, which the build embeds (cmake/kernels.cmake) as
 /// `kernels::x` for x.cu. So building Chorus needs no CUDA compiler, and kernels are ordinary source files.
@@ -117,4 +117,4 @@ class GpuKernel : public AnyGpuKernel {
 
 using GpuGrid = AnyGpuKernel::Grid;
 
-}  // namespace chorus
+}  // namespace chorus::inline device

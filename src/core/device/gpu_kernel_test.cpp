@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 TEST(KernelFamily, HasAVariantForEveryCombinationOfOptions) {
@@ -33,4 +33,4 @@ TEST(KernelFamily, IsCachedByWhatItIsMadeOf) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -12,7 +12,7 @@
 #include <mutex>
 #endif
 
-namespace chorus {
+namespace chorus::inline device {
 
 #ifdef CHORUS_HAS_CUDA
 
@@ -94,4 +94,4 @@ void GpuLanes::hand_over(const at::Tensor&) const {}
 
 #endif
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Two queues of a GPU's work: the main one, which comes first, and one beside it for what can wait and fills the gaps
 /// (a product leaves part of the card idle when it ends, and memory while it runs). While it lives, what this thread
@@ -41,4 +41,4 @@ class GpuLanes {
   std::unique_ptr<Streams> streams_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline device {
 
 #ifdef CHORUS_HAS_CUDA
 
@@ -42,4 +42,4 @@ at::Tensor HostCopy::wait() const { return here_; }
 
 #endif
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// A tensor on its way from a GPU to host memory. The copy is queued behind the work requested so far and the caller
 /// continues; `wait` blocks until this copy has arrived, not until later work is done. A CPU tensor is passed on as is.
@@ -25,4 +25,4 @@ class HostCopy {
   std::shared_ptr<Arrival> arrival_;  // null: it is here
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline device

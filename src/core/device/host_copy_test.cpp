@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 TEST(HostCopy, GivesTheSameElements) {
@@ -22,4 +22,4 @@ TEST(HostCopy, ArrivesFromAGpu) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Types of fixed size for the arguments of GPU kernels (x_args.h), which C++ and the kernel sources both include. On
 /// the systems we build for, the 64-bit ones are std::int64_t and std::uint64_t, whose headers kernels cannot include.
@@ -19,4 +19,4 @@ struct ClientRow {
   i64 stride;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 std::atomic<bool> fast = true, fixed_order = true;
@@ -17,4 +17,4 @@ bool deterministic() { return fixed_order; }
 
 void use_deterministic(bool on) { fixed_order = on; }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Switches for the whole program. Set them before a run; operators read them on every call.
 
@@ -14,4 +14,4 @@ void use_fast_kernels(bool on);
 bool deterministic();
 void use_deterministic(bool on);
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -20,7 +20,7 @@
 #define CHORUS_CONST_IN_TORCH_1 const
 #endif
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
@@ -165,4 +165,4 @@ void prepare_tensor_memory() {
   });
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 constexpr std::int64_t kLong = 20 << 20;  // floats: 80 MB
@@ -50,4 +50,4 @@ TEST(TensorMemory, TellsWhenThereIsNone) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -2,7 +2,7 @@
 
 #include <ATen/Context.h>
 
-namespace chorus {
+namespace chorus::inline device {
 
 Tf32Matmuls::Tf32Matmuls(bool on) : before_(at::globalContext().allowTF32CuBLAS()) {
   if (on) at::globalContext().setAllowTF32CuBLAS(true);
@@ -12,4 +12,4 @@ Tf32Matmuls::~Tf32Matmuls() {
   if (at::globalContext().allowTF32CuBLAS() != before_) at::globalContext().setAllowTF32CuBLAS(before_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// While it lives, float32 matmuls of a GPU round their factors to TF32 (10 bits of mantissa, float32 sums), which
 /// tensor cores multiply several times as fast; at the end the setting is what it was. The setting is LibTorch's and
@@ -18,4 +18,4 @@ class Tf32Matmuls {
   bool before_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline device

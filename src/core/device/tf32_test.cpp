@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 TEST(Tf32Matmuls, AreAllowedWithinTheScopeOnly) {
@@ -20,4 +20,4 @@ TEST(Tf32Matmuls, AreAllowedWithinTheScopeOnly) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -21,7 +21,7 @@
 #include "core/device/gpu_graph.h"
 #include "core/device/tensor_memory.h"
 
-namespace chorus {
+namespace chorus::inline device {
 namespace {
 
 void report(const std::string& message) {
@@ -92,4 +92,4 @@ void release_unused_memory() {
 #endif
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline device

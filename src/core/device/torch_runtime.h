@@ -4,7 +4,7 @@
 
 #include <exception>
 
-namespace chorus {
+namespace chorus::inline device {
 
 /// Sets LibTorch up, at the first call and at the first of each thread: one thread a core unless OMP_NUM_THREADS says
 /// otherwise (LibTorch counts hyper-threads out), its warnings go to our log, and tensors lie in large pages
@@ -36,4 +36,4 @@ double free_gpu_memory();
 /// Gives what LibTorch keeps of a GPU's memory for later back.
 void release_unused_memory();
 
-}  // namespace chorus
+}  // namespace chorus::inline device

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace chorus {
+namespace chorus::inline files {
 
 std::filesystem::path cache_folder(const std::string& setting) {
   if (setting == "none") return {};
@@ -14,4 +14,4 @@ std::filesystem::path cache_folder(const std::string& setting) {
   return {};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

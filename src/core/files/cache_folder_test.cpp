@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 /// Sets an environment variable (or removes it) until the end of the scope.
@@ -52,4 +52,4 @@ TEST(CacheFolder, FollowsTheSettingAndThenTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// Reads a whole file. DataError when it is missing, a folder, unreadable or larger than `max_bytes` (a guard for files
 /// that are parsed whole, such as a configuration). Pipes and devices work too.
@@ -80,4 +80,4 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline files

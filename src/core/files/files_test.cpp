@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ TEST_F(FilesTest, MapsAFile) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

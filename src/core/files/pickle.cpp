@@ -8,7 +8,7 @@
 #include "core/base/byte_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using Ref = Pickle::Ref;
@@ -235,4 +235,4 @@ Pickle parse_pickle(std::span<const std::byte> bytes, const std::function<bool(s
   return Machine(allowed, where).run(bytes);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// The contents of a pickle, without executing it. A pickle is a program for a stack machine, which Python runs, calls
 /// to the operating system included. Here a call is only recorded, and names that `allowed` does not accept are errors.
@@ -50,4 +50,4 @@ Pickle parse_pickle(std::span<const std::byte> bytes, const std::function<bool(s
 inline constexpr std::string_view kConvertPickle =
     "if you trust it, load it in Python and save it with save_pretrained, which makes a model.safetensors";
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using testing::AllOf;
@@ -171,4 +171,4 @@ TEST(Pickle, AMarkGuardsWhatLiesBelowIt) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -11,7 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/files/safetensors_header.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) { return {path, MappedFile(path)}; }
 
@@ -87,4 +87,4 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
   file.commit();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -14,7 +14,7 @@
 #include "core/files/files.h"
 #include "core/tensor/named_tensors.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// One tensor of a file. `begin` and `end` are byte offsets after the header.
 struct TensorEntry {
@@ -71,4 +71,4 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
                        const std::map<std::string, std::string>& metadata = {},
                        Durability durability = Durability::kSynced);
 
-}  // namespace chorus
+}  // namespace chorus::inline files

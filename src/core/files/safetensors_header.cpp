@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using nlohmann::json;
@@ -173,4 +173,4 @@ std::string format_safetensors_header(std::span<const StoredTensor> tensors,
   return bytes + text;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -9,7 +9,7 @@
 
 #include "core/tensor/stored_type.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// One tensor of a safetensors file. `begin` and `end` are byte offsets after the header.
 struct StoredTensor {
@@ -42,4 +42,4 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
 std::string format_safetensors_header(std::span<const StoredTensor> tensors,
                                       const std::map<std::string, std::string>& metadata);
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/files/safetensors_header.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using testing::HasSubstr;
@@ -290,4 +290,4 @@ TEST(FirstNonFinite, FindsNaNAndInfinityButNotOverflow) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

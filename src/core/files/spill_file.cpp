@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 Fingerprint print_of(std::span<const std::byte> bytes) {
@@ -57,4 +57,4 @@ bool SpillFile::read(const Place& place, std::span<std::byte> into) const {
   return print_of(into) == place.print;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

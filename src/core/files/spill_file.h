@@ -8,7 +8,7 @@
 
 #include "core/base/fingerprint.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// Byte blocks that do not fit into memory, in one growing file that is removed with this object. Reads are checked: a
 /// damaged block is reported, never returned. A full disk ends the writing, not the program.
@@ -46,4 +46,4 @@ class SpillFile {
   std::string trouble_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline files

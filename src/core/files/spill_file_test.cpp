@@ -13,7 +13,7 @@
 
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST(SpillFile, AFullDiskEndsTheWritingOnly) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -9,7 +9,7 @@
 #include "core/base/byte_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -135,4 +135,4 @@ std::map<std::string, Bytes, std::less<>> read_stored_zip(Bytes file, const std:
   return members;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

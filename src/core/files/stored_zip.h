@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// The members of an uncompressed zip file, as torch.save writes it: name -> bytes, which point into `file`. Supports
 /// zip64. DataError starting with `where` for compressed, encrypted or repeated members, and for sizes or offsets
@@ -13,4 +13,4 @@ namespace chorus {
 std::map<std::string, std::span<const std::byte>, std::less<>> read_stored_zip(std::span<const std::byte> file,
                                                                                const std::string& where);
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using testing::AllOf;
@@ -182,4 +182,4 @@ TEST(StoredZip, WhatPyTorchNeverWritesIsRefused) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

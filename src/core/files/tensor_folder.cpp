@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/files/torch_pickle.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ void write_sharded(const fs::path& folder, std::span<const NamedTensor> tensors,
   remove_stale(folder, written);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -16,7 +16,7 @@
 #include "core/files/safetensors.h"
 #include "core/tensor/named_tensors.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// Shape and dtype of a tensor that has not been read yet.
 struct TensorInfo {
@@ -72,4 +72,4 @@ class TensorSource {
 void write_sharded(const std::filesystem::path& folder, std::span<const NamedTensor> tensors,
                    size_t max_shard_bytes = size_t{5} << 30);
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/files/torch_pickle.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using testing::ElementsAre;
@@ -238,4 +238,4 @@ TEST(SharedModels, AllTensorsAreReadAndFinite) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -13,7 +13,7 @@
 #include "core/files/pickle.h"
 #include "core/files/stored_zip.h"
 
-namespace chorus {
+namespace chorus::inline files {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -207,4 +207,4 @@ std::vector<PickledTensor> parse_torch_checkpoint(Bytes file, const std::string&
   throw DataError(fmt::format("{}: the zip file has no data.pkl, so torch.save did not write it", where));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -8,7 +8,7 @@
 
 #include "core/tensor/stored_type.h"
 
-namespace chorus {
+namespace chorus::inline files {
 
 /// One tensor of a file written by Python's `torch.save(state_dict)`.
 struct PickledTensor {
@@ -27,4 +27,4 @@ struct PickledTensor {
 ///     for (const PickledTensor& tensor : parse_torch_checkpoint(file.bytes(), path.string())) ...
 std::vector<PickledTensor> parse_torch_checkpoint(std::span<const std::byte> file, const std::string& where);
 
-}  // namespace chorus
+}  // namespace chorus::inline files

@@ -13,7 +13,7 @@
 #include "core/config/registry.h"
 #include "core/ports/federation.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// What a client's update counts for in an average.
 enum class Weighting { kExamples, kBatches, kEqual };
@@ -83,4 +83,4 @@ class Aggregation {
 
 using Aggregations = Registry<Aggregation>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

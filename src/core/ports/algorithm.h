@@ -17,7 +17,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// One round, as the server sees it.
 struct RoundInput {
@@ -90,4 +90,4 @@ class Algorithm {
 
 using Algorithms = Registry<Algorithm>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-namespace chorus {
+namespace chorus::inline ports {
 namespace {
 
 // Sessions are told apart by number only; no random draw depends on it.
@@ -20,4 +20,4 @@ const Message& Request::own_of(std::size_t i) const {
 
 Session::Session(Federation& federation) : federation_(federation), id_(next_session()) {}
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

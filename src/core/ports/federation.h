@@ -14,7 +14,7 @@
 #include "core/ports/message.h"
 #include "core/ports/roster.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// Asks every client of a cohort to run a named procedure (core/ports/procedure.h).
 struct Request {
@@ -142,4 +142,4 @@ class Session {
   std::uint64_t id_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -14,7 +14,7 @@
 #include "core/config/registry.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// A vector on its way through filters.
 using Numbers = LargeVector<float>;
@@ -94,4 +94,4 @@ class Filter {
 
 using Filters = Registry<Filter>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline ports {
 
 double GateTotals::error() const { return norm2 > 0 ? std::sqrt(error2 / norm2) : 0; }
 
@@ -14,4 +14,4 @@ GateTotals& GateTotals::operator+=(const GateTotals& more) {
   return *this;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -8,7 +8,7 @@
 #include "core/ports/variant.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// Whose message passes a gate, and when: what random draws and memories are filed under.
 struct GateMoment {
@@ -43,4 +43,4 @@ class Gate {
   virtual GateTotals receive(Message& message, const GateMoment& moment) const = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// Something a procedure keeps for its clients between two asks of one session (Workbench).
 class Kept {
@@ -13,4 +13,4 @@ class Kept {
   virtual void retain(std::span<const std::size_t> clients) = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

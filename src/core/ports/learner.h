@@ -9,7 +9,7 @@
 
 #include "core/ports/kept.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// What the clients should answer for some rows of the public set. With neither labels nor probabilities, the rows' own
 /// labels. n is the number of answers, as in Learner::predict; a first dimension C gives each client its own targets.
@@ -59,4 +59,4 @@ class Learner : public Kept {
   virtual void set_values(const at::Tensor& values) = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -8,7 +8,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/transport.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// Both halves of a federation in one process, with a transport between them.
 struct LinkInput {
@@ -28,4 +28,4 @@ class LinkedFederation : public Federation {
 
 using LinkedFederations = Registry<LinkedFederation, const LinkInput&>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 namespace {
 
 template <typename Map>
@@ -46,4 +46,4 @@ std::uint64_t Message::bytes() const {
   return total;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

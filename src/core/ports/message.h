@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// What a request or a reply carries: named tensors, numbers and texts. An algorithm adds a field by giving it a name;
 /// nothing else knows of it. The bytes on a wire are those of proto/message.proto.
@@ -35,4 +35,4 @@ struct Message {
   std::uint64_t bytes() const;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -7,7 +7,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// One client's part of an answer: what it sends back, or why it cannot.
 struct Answer {
@@ -38,4 +38,4 @@ class ProcedureRegistration : Registration<Procedures> {
       : Registration<Procedures>(std::move(name), std::move(summary), [] { return std::make_unique<P>(); }) {}
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 Roster::Roster(std::vector<RosterEntry> members) : members_(std::move(members)) {
   std::sort(members_.begin(), members_.end(), [](const RosterEntry& a, const RosterEntry& b) { return a.id < b.id; });
@@ -38,4 +38,4 @@ std::size_t Roster::trainable() const {
   return static_cast<std::size_t>(std::count_if(sizes_.begin(), sizes_.end(), [](double size) { return size > 0; }));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -8,7 +8,7 @@
 
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// A client that can be asked, as far as the server knows it.
 struct RosterEntry {
@@ -47,4 +47,4 @@ class Roster {
   std::vector<double> sizes_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

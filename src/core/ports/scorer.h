@@ -11,7 +11,7 @@
 #include "core/ports/message.h"
 #include "core/ports/variant.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 using Scores = std::map<std::string, double>;
 
@@ -37,4 +37,4 @@ class Scorer {
   virtual std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

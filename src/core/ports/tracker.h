@@ -8,7 +8,7 @@
 
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// Something that happened in a run, with its numbers: one line of `metrics.jsonl`. The kinds and what each carries
 /// stand in docs/reference/formats.md ("Run folders"). Numbers may be non-finite; a name may stand in one of the two
@@ -44,4 +44,4 @@ class Tracker {
 /// Trackers beside `metrics.jsonl`, by name: each writes files of its own into the run folder it is given.
 using Trackers = Registry<Tracker, const std::filesystem::path&>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -8,7 +8,7 @@
 
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// The far end of one connection of a server, unique while the server runs. A peer is a process: it may host one client
 /// or a thousand.
@@ -56,4 +56,4 @@ class Transport {
 
 using Transports = Registry<Transport>;
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

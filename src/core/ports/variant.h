@@ -2,7 +2,7 @@
 
 #include <compare>
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// How much of a tunable network takes part: what is attached (adapters, low-rank updates, prefixes) in its top `depth`
 /// layers, `width` wide (bottleneck, rank, length). -1: as much as the run has.
@@ -12,4 +12,4 @@ struct Variant {
   auto operator<=>(const Variant&) const = default;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

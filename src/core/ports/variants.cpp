@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 at::Tensor Variants::take(const Variant& variant, const at::Tensor& whole) const {
   return whole.index_select(0, places(variant).to(whole.device()));
@@ -32,4 +32,4 @@ Variant read_variant(const Message& body) {
   return {read("depth"), read("width")};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -8,7 +8,7 @@
 #include "core/ports/message.h"
 #include "core/ports/variant.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// The smaller versions of what a run trains. The server holds the whole [P]; a client that is asked about a variant
 /// gets, trains and answers with that part [P_v] of it and nothing else.
@@ -42,4 +42,4 @@ class Variants {
 void write_variant(const Variant& variant, Message& body);
 Variant read_variant(const Message& body);
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

@@ -17,7 +17,7 @@
 #include "core/ports/message.h"
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline ports {
 
 /// What a client's procedure keeps between rounds: SCAFFOLD's control variates, an optimiser, a personal model.
 using ClientState = std::map<std::string, at::Tensor>;
@@ -132,4 +132,4 @@ class Workbench {
   std::map<std::string, std::unique_ptr<Kept>> kept_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ports

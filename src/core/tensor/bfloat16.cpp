@@ -7,7 +7,7 @@
 
 #include "core/base/best_instructions.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 CHORUS_FAST_LOOPS
@@ -64,4 +64,4 @@ at::Tensor as_bfloat16(const at::Tensor& x) {
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// bfloat16: float32's first 16 bits, rounded to the nearest, of two as near the even one. As bytes little-endian, at
 /// any place.
@@ -17,4 +17,4 @@ void put_as_bfloat16(const at::Tensor& to, const at::Tensor& from);
 /// x rounded; x itself where it is bfloat16.
 at::Tensor as_bfloat16(const at::Tensor& x);
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -3,7 +3,7 @@
 #include "core/tensor/bfloat16.h"
 #include "core/tensor/flat_views.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 std::shared_ptr<const FrozenShadow::Views> FrozenShadow::views(const std::shared_ptr<const Layout>& layout,
                                                                const at::Tensor& frozen) {
@@ -45,4 +45,4 @@ Bfloat16Shadow Bfloat16Shadow::rows(const Layout& layout, std::int64_t begin, st
   return exists() ? Bfloat16Shadow(layout, values_.narrow(0, begin, count), frozen_) : Bfloat16Shadow();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -10,7 +10,7 @@
 #include "core/tensor/joined_views.h"
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// The bfloat16 copy of a frozen vector, made when first asked for and shared by all Params that share the vector.
 class FrozenShadow {
@@ -55,4 +55,4 @@ class Bfloat16Shadow {
   JoinedViews joined_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

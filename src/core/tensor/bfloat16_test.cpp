@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 // Every exponent, ties, and what is no number, as LibTorch rounds them.
@@ -45,4 +45,4 @@ TEST(Bfloat16, GoesIntoPartsOfRowsAndNoFurther) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tensor

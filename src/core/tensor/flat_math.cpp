@@ -13,7 +13,7 @@
 #include "core/base/best_instructions.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 CHORUS_FAST_LOOPS
@@ -179,4 +179,4 @@ bool all_finite(const float* numbers, std::int64_t count) {
   return finite;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

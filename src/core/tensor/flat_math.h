@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// Arithmetic on long vectors at the speed of memory: one pass, all of this thread's cores (at::parallel_for), pieces
 /// that do not depend on their number.
@@ -24,4 +24,4 @@ bool subtract_from(float* x, const float* y, std::int64_t count);
 /// Whether all are numbers, none infinite.
 bool all_finite(const float* numbers, std::int64_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

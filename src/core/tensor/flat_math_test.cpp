@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 TEST(FlatMath, SumsOneToEightVectorsAndWhatIsSummedAlready) {
@@ -57,4 +57,4 @@ TEST(FlatMath, FindsWhatIsNotFiniteWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -1,6 +1,6 @@
 #include "core/tensor/flat_views.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 at::Tensor aligned_rows(std::int64_t clients, std::int64_t size, at::Device device, at::ScalarType type) {
   const std::int64_t stride = (size + 15) / 16 * 16;
@@ -12,4 +12,4 @@ at::Tensor view_of(const at::Tensor& flat, const ParamSpec& spec) {
   return flat.narrow(1, spec.offset, spec.count).unflatten(1, spec.shape.empty() ? at::IntArrayRef{1} : spec.shape);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

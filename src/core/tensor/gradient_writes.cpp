@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 // On a GPU long rows that lie apart are filled faster one by one.
@@ -58,4 +58,4 @@ void GradientWrites::zero() {
   std::fill(written.begin(), written.end(), std::uint8_t{1});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

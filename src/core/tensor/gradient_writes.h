@@ -9,7 +9,7 @@
 
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// Takes the gradient of a matmul's weight as soon as it is there: that of each client's elements from `offset` on,
 /// [C, ...], bfloat16 where a GPU's matmuls are. It may change these values at once: nothing reads them any more.
@@ -46,4 +46,4 @@ class GradientWrites : public c10::intrusive_ptr_target {
   at::Tensor gradients_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 // The parameters of a joint as one, if they are that.
@@ -32,4 +32,4 @@ const at::Tensor& JoinedViews::operator[](ParamId first) const {
   return found == views_.end() ? kNone : found->second;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -7,7 +7,7 @@
 
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// Parameters that a StoragePlan joins (the query, key and value weights of an attention layer) as one view,
 /// [C, count * rows, ...] or [count * rows, ...]: one matmul instead of several. A joint has no view where its
@@ -25,4 +25,4 @@ class JoinedViews {
   std::unordered_map<int, at::Tensor> views_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/fingerprint.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 ParamId Layout::add(std::string name, std::vector<std::int64_t> shape, Init init) {
   return append({.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_});
@@ -101,4 +101,4 @@ std::uint64_t Layout::fingerprint() const {
   return print.low | 1;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

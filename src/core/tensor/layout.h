@@ -11,7 +11,7 @@
 
 #include "core/tensor/storage_plan.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// How a parameter that no checkpoint provides is filled.
 struct Init {
@@ -110,4 +110,4 @@ class Layout {
   int current_layer_ = kEmbeddingLayer;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

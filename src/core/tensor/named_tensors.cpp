@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 constexpr std::array<std::pair<StoredType, at::ScalarType>, 10> kTensorTypes = {{{StoredType::kBool, at::kBool},
@@ -83,4 +83,4 @@ std::optional<std::string> first_non_finite(std::span<const NamedTensor> tensors
   return std::nullopt;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

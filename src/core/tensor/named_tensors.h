@@ -12,7 +12,7 @@
 
 #include "core/tensor/stored_type.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
@@ -43,4 +43,4 @@ void copy_into(const StoredView& view, at::Tensor destination);
 std::optional<std::string> first_non_finite(std::span<const NamedTensor> tensors);
 bool all_finite(const at::Tensor& tensor);
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -6,7 +6,7 @@
 #include "core/tensor/bfloat16.h"
 #include "core/tensor/flat_views.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 at::Tensor zero_rows(std::int64_t clients, std::int64_t size, at::Device device) {
@@ -172,4 +172,4 @@ void Params::initialise(ParamId id, std::uint64_t seed) {
   for (std::int64_t c = 0; c < (spec.trainable ? clients() : 1); ++c) tensor(id, c).copy_(fresh);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

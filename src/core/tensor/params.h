@@ -11,7 +11,7 @@
 #include "core/tensor/joined_views.h"
 #include "core/tensor/layout.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// The elements behind a Layout for a cohort of C clients: one flat buffer `values` [C, P] of what trains, its twin
 /// `grads` [C, P], and one vector `frozen` [F] that all clients share. An optimizer step, an average, a clip or a
@@ -110,4 +110,4 @@ class Params {
   std::shared_ptr<const FrozenViews> frozen_views_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 Layout small_layout() {
@@ -164,4 +164,4 @@ TEST(Bfloat16Shadow, CopiesWhatTrainsAndSharesTheFrozenCopy) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -1,6 +1,6 @@
 #include "core/tensor/storage_plan.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 void StoragePlan::mark(std::vector<bool>& list, int index) {
   const auto place = static_cast<std::size_t>(index);
@@ -15,4 +15,4 @@ int StoragePlan::group(int index, std::int64_t count) const {
   return is_matmul_weight(index) ? 0 : 1;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// How the parameters of a Layout lie in the flat vectors, and how fast kernels may use them. It changes speed and the
 /// order of the elements, nothing else. Parameters are named by their index in the layout.
@@ -35,4 +35,4 @@ struct StoragePlan {
   }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 struct TypeRow {
@@ -49,4 +49,4 @@ std::optional<int64_t> elements_of(const std::vector<int64_t>& shape, StoredType
   return elements;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline tensor {
 
 /// The number types a tensor can have on disk. Free of LibTorch, so that the parsers of untrusted bytes can be fuzzed
 /// alone. The order is the one in which the safetensors library sorts tensors when it writes: do not change it.
@@ -24,4 +24,4 @@ std::string shape_text(const std::vector<int64_t>& shape);
 /// counted as ones, as for strides) does not fit in memory.
 std::optional<int64_t> elements_of(const std::vector<int64_t>& shape, StoredType type);
 
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -12,7 +12,7 @@
 #include "core/tensor/named_tensors.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tensor {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(AllFinite, SeesEveryPlaceAndIsNotFooledByOverflow) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tensor

@@ -20,7 +20,7 @@
 #include "core/files/files.h"
 #include "core/files/safetensors.h"
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,4 +217,4 @@ void CheckpointStore::discard_after(std::int64_t round) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

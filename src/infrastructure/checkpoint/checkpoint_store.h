@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 
 /// The whole federation after a round: the model and the server optimiser (tensors), names and lists (texts, UTF-8),
 /// and counters (numbers, kept bit for bit; whole numbers beyond 2^53 belong into texts). Random streams are keyed by
@@ -60,4 +60,4 @@ class CheckpointStore {
   std::size_t keep_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

@@ -20,7 +20,7 @@
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -354,4 +354,4 @@ TEST_F(CheckpointTest, SurvivesSigkillAtAnyMoment) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

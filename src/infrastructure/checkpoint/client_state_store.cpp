@@ -17,7 +17,7 @@
 #include "core/files/files.h"
 #include "core/files/safetensors.h"
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -349,4 +349,4 @@ std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientSt
   return checkpoint;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

@@ -17,7 +17,7 @@
 #include "core/ports/workbench.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 
 /// One client's state on disk, as a checkpoint records it.
 struct ClientStateFile {
@@ -120,4 +120,4 @@ void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, co
 /// there is none.
 std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientStateStore& clients);
 
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

@@ -14,7 +14,7 @@
 #include "core/files/files.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ TEST(ClientStateManifest, ManyFilesAreVerifiedByAllThreads) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline checkpoint

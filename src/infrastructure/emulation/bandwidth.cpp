@@ -11,7 +11,7 @@
 #include "core/base/rng.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 constexpr std::uint64_t kLargestTrace = std::uint64_t{256} << 20;
@@ -142,4 +142,4 @@ Link Links::of(ClientId client, const DeviceProfile& profile) const {
   throw InternalError("an unknown kind of bandwidth");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

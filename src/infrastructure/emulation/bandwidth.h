@@ -9,7 +9,7 @@
 #include "core/base/client_id.h"
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 /// Speed of the clients' links, in MB/s (10^6 bytes per second).
 struct BandwidthConfig {
@@ -62,4 +62,4 @@ class Links {
   std::shared_ptr<const BandwidthTrace> trace_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

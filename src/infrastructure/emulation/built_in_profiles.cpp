@@ -3,7 +3,7 @@
 
 #include "infrastructure/emulation/device_profile.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -65,4 +65,4 @@ const BuiltIn kNanoSmall{"jetson_nano_distilbert", "NVIDIA Jetson Nano training 
 const BuiltIn kPiSmall{"rpi_4b_distilbert", "Raspberry Pi 4B training DistilBERT (Cai et al. 2023)", distilbert, 1};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -1,6 +1,6 @@
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 constexpr double kMegabyte = 1e6;
@@ -38,4 +38,4 @@ Cost cost_of(const CostInput& input) {
   return cost;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

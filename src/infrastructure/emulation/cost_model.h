@@ -6,7 +6,7 @@
 #include "core/base/cost.h"
 #include "infrastructure/emulation/device_profile.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 /// The work of a client per batch, as needed for a look-up in a profile.
 struct EmulatedWork {
@@ -50,4 +50,4 @@ struct CostInput {
 };
 Cost cost_of(const CostInput& input);
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

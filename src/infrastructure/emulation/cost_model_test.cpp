@@ -9,7 +9,7 @@
 #include "infrastructure/emulation/bandwidth.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 using testing::HasSubstr;
@@ -149,4 +149,4 @@ TEST(BandwidthTrace, TransfersEqualAddingUpTheSpeeds) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

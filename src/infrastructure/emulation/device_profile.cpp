@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 constexpr double kGigabyte = 1e9;
@@ -148,4 +148,4 @@ namespace {
 const ConfigRegistration<DeviceProfile> kRegisteredProfile{"device_profile", "how fast a device trains, for emulation"};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -9,7 +9,7 @@
 
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 /// Costs of one training method by tuned depth, the number of top layers that train (0: only the head).
 struct DepthTable {
@@ -75,4 +75,4 @@ std::string name_of(const TuningWay& way);
 /// Parses a key of a profile: full, full_cached, adapter, adapter_cached. ConfigError for anything else.
 TuningWay way_named(const std::string& key);
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

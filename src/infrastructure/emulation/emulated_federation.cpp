@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 bool only_measures(const std::string& procedure) { return procedure == "evaluate" || procedure == "local/evaluate"; }
@@ -190,4 +190,4 @@ Replies EmulatedFederation::ask(std::span<const ClientId> cohort, Request reques
   return Replies([asking] { return asking->next(); });
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -6,7 +6,7 @@
 #include "core/ports/federation.h"
 #include "infrastructure/emulation/fleet.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 struct EmulatedFederationInput {
   Federation& inner;  ///< who really answers; borrowed, as is the fleet
@@ -45,4 +45,4 @@ class EmulatedFederation : public Federation {
   std::shared_ptr<const EmulatedFederationInput> shared_;  // with replies that may outlive this
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 using ::testing::ElementsAre;
@@ -199,4 +199,4 @@ TEST(EmulatedFederation, AMixedFleetIsAsSlowAsItsSlowest) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -5,7 +5,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 void FleetPart::describe(ConfigVisitor& visitor) {
   visitor.field("profile", profile, "a name of `chorus list device`, or a YAML file").not_empty();
@@ -77,4 +77,4 @@ void Fleet::check_work(EmulatedWork work) const {
   for (const DeviceProfile& device : profiles_) batch_seconds(device, work);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

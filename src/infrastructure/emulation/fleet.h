@@ -9,7 +9,7 @@
 #include "infrastructure/emulation/bandwidth.h"
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 
 /// A share of the clients with one kind of device.
 struct FleetPart {
@@ -77,4 +77,4 @@ class Fleet {
   Links links_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 namespace fs = std::filesystem;
@@ -236,4 +236,4 @@ TEST_F(FleetTest, DamagedTracesAreNamedByLine) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -8,7 +8,7 @@
 
 #include "infrastructure/emulation/cost_model.h"
 
-namespace chorus {
+namespace chorus::inline emulation {
 namespace {
 
 constexpr TuningWay kFullWay{TuningWay::Method::kFull, false};
@@ -254,4 +254,4 @@ TEST(PaperNumbers, ParametersOfAdapters) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline emulation

@@ -20,7 +20,7 @@
 #include "core/ports/procedure.h"
 #include "core/ports/variants.h"
 
-namespace chorus {
+namespace chorus::inline federation {
 namespace {
 
 /// Clients of a session that share a workbench.
@@ -414,4 +414,4 @@ Traffic LocalFederation::traffic() const {
   return shared_->traffic;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline federation

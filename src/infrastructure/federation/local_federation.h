@@ -9,7 +9,7 @@
 #include "core/ports/gate.h"
 #include "core/ports/workbench.h"
 
-namespace chorus {
+namespace chorus::inline federation {
 
 struct LocalFederationInput {
   Roster roster = {};
@@ -53,4 +53,4 @@ class LocalFederation : public Federation {
   std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline federation

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 
 void ClientService::run() {
   HelloFrame hello;
@@ -137,4 +137,4 @@ void ClientService::answer(const CohortFrame& cohort) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline remote

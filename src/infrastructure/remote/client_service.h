@@ -11,7 +11,7 @@
 #include "core/ports/transport.h"
 #include "infrastructure/transport/wire/wire.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 
 /// The clients' half: hosts the clients of one process and does what a server asks of them.
 ///
@@ -43,4 +43,4 @@ class ClientService {
   bool broken_ = false;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline remote

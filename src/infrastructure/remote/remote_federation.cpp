@@ -14,7 +14,7 @@
 #include "core/console/log.h"
 #include "infrastructure/transport/wire/wire.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 namespace {
 
 constexpr double kPollSeconds = 0.2;  // how often `stop` and deadlines are looked at
@@ -289,4 +289,4 @@ void RemoteFederation::end_session(std::uint64_t session) {
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }
 
-}  // namespace chorus
+}  // namespace chorus::inline remote

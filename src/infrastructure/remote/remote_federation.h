@@ -7,7 +7,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/transport.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 
 struct RemoteFederationInput {
   ServerTransport& transport;       ///< borrowed; must outlive the replies, too
@@ -41,4 +41,4 @@ class RemoteFederation : public Federation {
   std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline remote

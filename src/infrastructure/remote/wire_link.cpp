@@ -5,7 +5,7 @@
 #include "infrastructure/remote/client_service.h"
 #include "infrastructure/remote/remote_federation.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 namespace {
 
 /// A server's half and a client process's half, on a thread of its own.
@@ -47,4 +47,4 @@ const Registration<LinkedFederations> kRegisteredWireLink{
     [](const LinkInput& input) { return std::make_unique<WireLink>(input); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline remote

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 namespace {
 
 namespace fs = std::filesystem;
@@ -158,4 +158,4 @@ std::vector<Event> cut_events_after(const fs::path& path, std::int64_t round) {
   return std::move(lines.events);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -8,7 +8,7 @@
 
 #include "core/ports/tracker.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 
 /// The event with the current time, if it has none.
 Event stamped(Event event);
@@ -46,4 +46,4 @@ std::vector<Event> read_events(const std::filesystem::path& path);
 /// Atomically keeps the events up to `round`, without `run_finished`; returns them.
 std::vector<Event> cut_events_after(const std::filesystem::path& path, std::int64_t round);
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -17,7 +17,7 @@
 #include "core/files/files.h"
 #include "infrastructure/tracking/metrics_log.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ RunInfo read_run_info(const fs::path& folder) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

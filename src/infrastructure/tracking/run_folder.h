@@ -11,7 +11,7 @@
 #include "infrastructure/tracking/run_lock.h"
 #include "infrastructure/tracking/run_summary.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 
 /// The format version of run folders, raised on every incompatible change.
 inline constexpr int kRunFormat = 2;
@@ -83,4 +83,4 @@ class RunFolder {
 /// Reads `run.json` without locking, also of a running run. Errors as for RunFolder::open.
 RunInfo read_run_info(const std::filesystem::path& folder);
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

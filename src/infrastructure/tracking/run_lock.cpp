@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 
 RunLock::RunLock(const std::filesystem::path& folder, const std::string& taken) {
   const std::filesystem::path path = folder / "lock";
@@ -37,4 +37,4 @@ RunLock::~RunLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline tracking {
 
 /// An exclusive flock on the file `lock` in a folder, held while the object lives; released when the process dies.
 ///
@@ -20,4 +20,4 @@ class RunLock {
   int descriptor_ = -1;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -180,4 +180,4 @@ std::optional<RunSummary> read_run_summary(const std::filesystem::path& run_fold
   return parse_run_summary(read_file(path, std::uint64_t{64} << 20), path.string());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -9,7 +9,7 @@
 
 #include "core/base/cost.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 
 using Scores = std::map<std::string, double>;
 
@@ -64,4 +64,4 @@ RunSummary parse_run_summary(const std::string& json, const std::string& where);
 /// The run's summary; nullopt when it is not finished.
 std::optional<RunSummary> read_run_summary(const std::filesystem::path& run_folder);
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking

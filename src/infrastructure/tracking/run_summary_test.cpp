@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 namespace {
 
 using SummaryJson = nlohmann::json;
@@ -100,4 +100,4 @@ TEST(RunSummary, AnUnfinishedRunHasNone) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tracking

@@ -16,7 +16,7 @@
 #include "infrastructure/tracking/run_folder.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline tracking {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,4 +270,4 @@ TEST_F(Tracking, SummariesComeBackAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tracking

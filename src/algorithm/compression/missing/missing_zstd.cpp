@@ -1,6 +1,6 @@
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline compression {
 namespace {
 
 const NameRegistration kMissingZstd{
@@ -10,4 +10,4 @@ const NameRegistration kMissingZstd{
      .unavailable = "it was built without zstd (install libzstd-dev, and build again)"}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace chorus {
+namespace chorus::inline compression_zstd {
 
 void ZstdConfig::describe(ConfigVisitor& visitor) {
   visitor.field("level", level, "1 is fast, 19 is small").at_least(1).at_most(19);
@@ -47,4 +47,4 @@ const Registration<Filters, ZstdConfig> kRegisteredZstd{
     [](const ZstdConfig& config) { return std::make_unique<ZstdFilter>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compression_zstd

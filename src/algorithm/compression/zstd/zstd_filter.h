@@ -2,7 +2,7 @@
 
 #include "core/ports/filter.h"
 
-namespace chorus {
+namespace chorus::inline compression_zstd {
 
 struct ZstdConfig {
   std::int64_t level = 3;
@@ -24,4 +24,4 @@ class ZstdFilter : public Filter {
   ZstdConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline compression_zstd

@@ -13,7 +13,7 @@
 #include "application/data/record.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 namespace {
 
 using std::chrono::days;
@@ -293,4 +293,4 @@ TimeSegments time_segments(const Partition& partition, std::span<const std::int6
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline continual

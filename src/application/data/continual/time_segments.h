@@ -10,7 +10,7 @@
 #include "application/data/partition/partition.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 
 /// How the training period is cut into segments.
 enum class SegmentRule {
@@ -66,4 +66,4 @@ TimeSegments time_segments(const Partition& partition, std::span<const std::int6
 /// "2004-11-15" (with the time of day unless it is midnight), or the number where it is not a date.
 std::string time_text(std::int64_t time);
 
-}  // namespace chorus
+}  // namespace chorus::inline continual

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 namespace {
 
 using testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(TimeText, IsADateWhereItCanBe) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline continual

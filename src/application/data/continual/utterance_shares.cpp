@@ -14,7 +14,7 @@
 #include "core/base/utf8.h"
 #include "core/console/text_table.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 namespace {
 
 struct TakeLow {
@@ -214,4 +214,4 @@ std::string shares_json(const UtteranceReport& report) {
   return out.dump();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline continual

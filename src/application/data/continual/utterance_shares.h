@@ -9,7 +9,7 @@
 #include "application/data/dataset.h"
 #include "application/data/partition/partition.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 
 /// When two texts count as the same utterance.
 enum class SameText {
@@ -68,4 +68,4 @@ std::string shares_json(const UtteranceReport& report);
 /// The text under SameText::kFolded.
 std::string folded(std::string_view text);
 
-}  // namespace chorus
+}  // namespace chorus::inline continual

@@ -6,7 +6,7 @@
 #include "application/data/dataset_builder.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline continual {
 namespace {
 
 using testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST(UtteranceShares, AverageOverPeriods) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline continual

@@ -10,7 +10,7 @@
 #include "application/text/tokenizer.h"
 #include "core/console/progress.h"
 
-namespace chorus {
+namespace chorus::inline encoder_features {
 namespace {
 
 constexpr std::int64_t kTokensABatch = 4096;
@@ -83,4 +83,4 @@ FeatureMatrix EncoderFeatures::features() const {
   return matrix;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline encoder_features

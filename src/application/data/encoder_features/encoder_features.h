@@ -6,7 +6,7 @@
 
 #include "application/data/partition/population.h"
 
-namespace chorus {
+namespace chorus::inline encoder_features {
 
 /// Sentence embeddings of a Hugging Face encoder as features for the partitioner `feature_clusters` (Lin et al. 2022,
 /// appendix B: sentence vectors, k-means, Dirichlet over the clusters). The vector of a text is the mean of its last
@@ -36,4 +36,4 @@ class EncoderFeatures : public FeatureSource {
   std::unique_ptr<Loaded> loaded_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline encoder_features

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline encoder_features {
 namespace {
 
 TEST(EncoderFeatures, SimilarSentencesAreNearAndOrderIsKept) {
@@ -34,4 +34,4 @@ TEST(EncoderFeatures, SimilarSentencesAreNearAndOrderIsKept) {
 TEST(EncoderFeatures, AMissingModelIsADataError) { EXPECT_THROW(EncoderFeatures("no/such/folder", {}), DataError); }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline encoder_features

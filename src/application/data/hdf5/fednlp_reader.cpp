@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline hdf5 {
 namespace {
 
 using nlohmann::json;
@@ -275,4 +275,4 @@ const FormatRegistration kRegistered{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline hdf5

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline hdf5 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -122,4 +122,4 @@ TEST(FednlpReader, RefusesWhatIsNotOne) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline hdf5

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline hdf5 {
 namespace {
 
 constexpr hssize_t kMostElements = 100'000'000;
@@ -168,4 +168,4 @@ std::string H5File::read_text(const std::string& name) const {
   return std::move(value.strings.front());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline hdf5

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline hdf5 {
 
 /// The value of an HDF5 dataset: strings or integers, a scalar or a list.
 struct H5Value {
@@ -45,4 +45,4 @@ class H5File {
   std::int64_t file_ = -1;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline hdf5

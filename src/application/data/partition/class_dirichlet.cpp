@@ -8,7 +8,7 @@
 #include "application/data/partition/label_deal.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 void ClassDirichletConfig::describe(ConfigVisitor& v) {
   v.field("alpha", alpha, "concentration over clients, per class").above(0);
@@ -60,4 +60,4 @@ const Registration<Partitioners, ClassDirichletConfig> kRegisteredClassDirichlet
     [](const ClassDirichletConfig& config) { return std::make_unique<ClassDirichlet>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

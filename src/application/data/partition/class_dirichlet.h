@@ -4,7 +4,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct ClassDirichletConfig {
   double alpha = 1.0;        ///< concentration over clients; > 0; FedID uses 100 for "IID" and 1, 0.1 for skew
@@ -25,4 +25,4 @@ class ClassDirichlet : public Partitioner {
   ClassDirichletConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 /// Features that make clustering cheap: a circle.
@@ -159,4 +159,4 @@ INSTANTIATE_TEST_SUITE_P(Registered, EveryPartitioner, testing::ValuesIn(Partiti
                          [](const auto& each) { return each.param; });
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -2,7 +2,7 @@
 
 #include "application/data/partition/pseudo_labels.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 std::vector<std::string> names_of(const StringTable& table) {
@@ -87,4 +87,4 @@ DatasetPopulation::DatasetPopulation(const Dataset& data, std::uint64_t seed)
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 #include "application/data/partition/population.h"
 #include "application/data/partition/text_features.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// A Dataset as partitioners see it. Labels are the class labels; for tagging the pseudo-labels of pseudo_labels.h;
 /// otherwise the sources, if any (FedNLP's `label_index_list`). The validation split is not dealt out. Borrows the
@@ -40,4 +40,4 @@ class DatasetPopulation {
 /// the target of seq2seq, both sentences of a pair, else the text.
 TextAt feature_text(const Dataset& data);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

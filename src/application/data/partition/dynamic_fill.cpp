@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 std::vector<std::size_t> dynamic_fill(std::span<const std::size_t> remaining, std::size_t need, std::size_t exhausted) {
   std::vector<std::size_t> given(remaining.size(), 0);
@@ -32,4 +32,4 @@ std::vector<std::size_t> dynamic_fill(std::span<const std::size_t> remaining, st
   return given;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

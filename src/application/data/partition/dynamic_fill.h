@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// FedNLP's dynamic re-assignment (Lin et al. 2022, appendix C): a client lacks `need` examples of the exhausted label
 /// `exhausted`; other labels fill the gap in proportion to what remains. `remaining[k]` counts the unassigned examples
@@ -16,4 +16,4 @@ namespace chorus {
 /// R).
 std::vector<std::size_t> dynamic_fill(std::span<const std::size_t> remaining, std::size_t need, std::size_t exhausted);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -10,7 +10,7 @@
 #include "application/data/partition/label_dirichlet.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 std::vector<std::int32_t> cluster(const Population& population, std::size_t clusters, std::int64_t restarts,
@@ -109,4 +109,4 @@ const Registration<Partitioners, KMeansPartitionConfig> kRegisteredKmeans{
     [](const KMeansPartitionConfig& config) { return std::make_unique<KMeansPartition>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

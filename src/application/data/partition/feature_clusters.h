@@ -6,7 +6,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct FeatureClustersConfig {
   double alpha = 1.0;              ///< concentration of the cluster mixes; > 0
@@ -46,4 +46,4 @@ class KMeansPartition : public Partitioner {
   KMeansPartitionConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

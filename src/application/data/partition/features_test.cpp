@@ -13,7 +13,7 @@
 #include "application/data/partition/words.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using testing::HasSubstr;
@@ -195,4 +195,4 @@ TEST(FeatureClusters, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -10,7 +10,7 @@
 #include "application/data/partition/svg.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 constexpr double kTop = 96;  // below heading and panel titles
@@ -271,4 +271,4 @@ std::string size_figure(std::span<const FigurePanel> panels) {
                     "density over clients, Gaussian kernel");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

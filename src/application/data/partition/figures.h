@@ -8,7 +8,7 @@
 #include "application/data/partition/population.h"
 #include "application/data/partition/statistics.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// The partition figures of Lin et al. 2022 as self-contained SVG files: Fig. 2 (Jensen-Shannon matrices), Fig. 3
 /// (label mixes), Fig. 8 (densities of client sizes), and the label counts of each client. Several partitions of the
@@ -34,4 +34,4 @@ std::string size_figure(std::span<const FigurePanel> panels);
 /// "α = 1" for a partition with an alpha, "β = 5", both, or the group's name.
 std::string panel_title(const Partition& partition);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

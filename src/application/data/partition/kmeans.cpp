@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 double distance(std::span<const float> a, std::span<const float> b) {
@@ -131,4 +131,4 @@ KMeans kmeans(const FeatureMatrix& features, const KMeansConfig& config, std::ui
   return best;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -5,7 +5,7 @@
 
 #include "application/data/partition/population.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct KMeansConfig {
   std::size_t clusters = 10;
@@ -25,4 +25,4 @@ struct KMeans {
 /// loses all its rows gets the row farthest from its centre. Deterministic in the seed. `clusters` must be 1 .. rows.
 KMeans kmeans(const FeatureMatrix& features, const KMeansConfig& config, std::uint64_t seed);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

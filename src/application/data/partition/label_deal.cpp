@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 LabelPiles make_piles(std::span<const std::int32_t> labels, std::size_t label_count, std::uint64_t seed,
                       std::uint64_t split) {
@@ -71,4 +71,4 @@ std::vector<ClientId> deal_label_mixes(const LabelDeal& deal) {
   return owners;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

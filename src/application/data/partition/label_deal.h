@@ -7,7 +7,7 @@
 
 #include "application/data/partition/partition.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// The order in which examples are dealt: grouped by label, shuffled within each label. `begin` has one entry per label
 /// and one for the end.
@@ -38,4 +38,4 @@ struct LabelDeal {
 /// `dynamic_fill`. Returns the owner of each example. Time O(examples + clients * labels).
 std::vector<ClientId> deal_label_mixes(const LabelDeal& deal);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

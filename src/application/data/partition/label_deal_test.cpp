@@ -8,7 +8,7 @@
 #include "application/data/partition/dynamic_fill.h"
 #include "application/data/partition/test_population.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 struct FillCase {
@@ -102,4 +102,4 @@ TEST(LabelDeal, LabelsNobodyHasDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

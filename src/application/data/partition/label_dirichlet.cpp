@@ -7,7 +7,7 @@
 #include "application/data/partition/label_deal.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 void LabelDirichletConfig::describe(ConfigVisitor& v) {
   v.field("alpha", alpha, "concentration of the label mixes; small: one label per client").above(0);
@@ -64,4 +64,4 @@ const Registration<Partitioners, LabelDirichletConfig> kRegisteredLabelDirichlet
     [](const LabelDirichletConfig& config) { return std::make_unique<LabelDirichlet>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

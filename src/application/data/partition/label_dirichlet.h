@@ -4,7 +4,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct LabelDirichletConfig {
   double alpha = 1.0;        ///< concentration; > 0; small: one label per client, large: the mix of all data
@@ -32,4 +32,4 @@ class LabelDirichlet : public Partitioner {
 /// split has fewer examples than clients.
 std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients, const std::string& remainder);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

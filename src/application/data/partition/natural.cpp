@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 void NaturalConfig::describe(ConfigVisitor& v) {
   v.field("by", by, "the column that defines the clients").one_of({"client", "source", "label"});
@@ -61,4 +61,4 @@ const Registration<Partitioners, NaturalConfig> kRegisteredNatural{
     [](const NaturalConfig& config) { return std::make_unique<Natural>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

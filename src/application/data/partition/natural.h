@@ -4,7 +4,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct NaturalConfig {
   std::string by = "client";  ///< the column that defines clients: client, source or label
@@ -25,4 +25,4 @@ class Natural : public Partitioner {
   NaturalConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 ClientLists ClientLists::from_owners(std::span<const ClientId> owners, std::span<const ExampleId> ids,
                                      std::size_t clients) {
@@ -101,4 +101,4 @@ void hold_out(Partition& partition, double share, std::span<const std::int64_t> 
   partition.test = std::move(test);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -10,7 +10,7 @@
 
 #include "core/base/client_id.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 using ExampleId = std::uint32_t;
 
@@ -83,4 +83,4 @@ std::string empty_clients_warning(const Partition& partition);
 /// latest ones, otherwise random ones; floor(share * size) per client. ConfigError unless 0 <= share < 1.
 void hold_out(Partition& partition, double share, std::span<const std::int64_t> times, std::uint64_t seed);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 /// HDF5 may put a user block of 512, 1024, ... bytes before its signature.
@@ -211,4 +211,4 @@ FolderLock::FolderLock(const std::filesystem::path& path) {
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

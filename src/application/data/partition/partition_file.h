@@ -8,7 +8,7 @@
 #include "application/data/partition/partition.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// A file format for named partitions ("groups"). Layouts: docs/reference/formats.md. Registered: "json", and "h5" when
 /// built with HDF5.
@@ -71,4 +71,4 @@ class FolderLock {
   int descriptor_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

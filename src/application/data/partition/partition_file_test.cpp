@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST_F(PartitionFile, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -112,4 +112,4 @@ const Registration<PartitionFormats> kRegistered{"json", "lists of example ids a
                                                  [] { return std::make_unique<JsonPartitions>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

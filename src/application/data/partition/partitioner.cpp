@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 /// Spreads `count` items evenly over owners sorted by client: item t goes to the owner at (t + u) * n / count.
@@ -106,4 +106,4 @@ std::string name_number(double value, int decimals) {
   return text;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

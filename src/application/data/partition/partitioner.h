@@ -11,7 +11,7 @@
 #include "application/data/partition/population.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// How a client's test examples relate to its training examples.
 enum class TestMix {
@@ -75,4 +75,4 @@ void check_clients(const PartitionRequest& request);
 /// A number in a group's name, as Python's %g prints it (alpha 1 -> "1"), with at least `decimals` decimals.
 std::string name_number(double value, int decimals = 0);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -20,7 +20,7 @@
 #include "application/data/partition/uniform.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using testing::HasSubstr;
@@ -332,4 +332,4 @@ TEST(Partition, OfOtherDataIsRefused) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 void check_factor(const Factor& factor, std::size_t size, const char* name) {
@@ -76,4 +76,4 @@ const Factor& factor_named(const Population& population, const std::string& name
   return *factor;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// A categorical column: `ids[i]` of example i indexes `names`, or is kNoValue.
 struct Factor {
@@ -67,4 +67,4 @@ void check_population(const Population& population);
 /// example has no value.
 const Factor& factor_named(const Population& population, const std::string& name);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

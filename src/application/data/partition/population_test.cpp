@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using testing::AllOf;
@@ -135,4 +135,4 @@ TEST(Partition, TheLatestAreHeldOutWhereThereAreTimes) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 constexpr std::array<std::string_view, 10> kLeftOut{"CARDINAL", "DATE",     "MONEY",       "QUANTITY", "ORDINAL",
@@ -29,4 +29,4 @@ std::string pseudo_label(std::span<const std::string_view> tags) {
   return label.empty() ? "NULL" : label;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// The label of a tagged sentence for label-based partitions (FedNLP): its set of entity types, sorted and joined by
 /// "-", without CARDINAL, DATE, MONEY, QUANTITY, ORDINAL, TIME, LANGUAGE, WORK_OF_ART, LAW and PERCENT; "NULL" when
@@ -13,4 +13,4 @@ namespace chorus {
 ///     pseudo_label({"O", "B-PERSON", "I-PERSON", "B-DATE", "B-GPE"})  ->  "GPE-PERSON"
 std::string pseudo_label(std::span<const std::string_view> tags);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

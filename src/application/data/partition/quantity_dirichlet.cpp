@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 void check_guard(std::int64_t min_size, std::int64_t max_draws) {
@@ -133,4 +133,4 @@ const Registration<Partitioners, LabelQuantityConfig> kRegisteredLabelQuantity{
     [](const LabelQuantityConfig& config) { return std::make_unique<LabelQuantity>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

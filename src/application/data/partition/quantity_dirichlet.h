@@ -2,7 +2,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct QuantityDirichletConfig {
   double beta = 5.0;             ///< concentration; > 0; large: equal sizes
@@ -49,4 +49,4 @@ class LabelQuantity : public Partitioner {
   LabelQuantityConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

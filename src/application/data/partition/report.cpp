@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -112,4 +112,4 @@ std::string report_json(const PartitionReport& report, std::size_t histograms) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -7,7 +7,7 @@
 #include "application/data/partition/population.h"
 #include "application/data/partition/statistics.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// Statistics of a partition. Labels, coverage and vocabularies need the data.
 struct PartitionReport {
@@ -44,4 +44,4 @@ struct PictureStyle {
 /// Jensen-Shannon matrix as shades. Shades alone carry the meaning; colour only helps.
 std::string report_picture(const PartitionReport& report, const PictureStyle& style);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

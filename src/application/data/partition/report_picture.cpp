@@ -6,7 +6,7 @@
 #include "application/data/partition/report.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 /// A bar of `value` out of `top` in at most `cells` characters, in eighths.
@@ -155,4 +155,4 @@ std::string report_picture(const PartitionReport& report, const PictureStyle& st
   return text;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 void ShardsConfig::describe(ConfigVisitor& v) {
   v.field("shards", shards, "shards per client").at_least(1).at_most(1'000'000);
@@ -62,4 +62,4 @@ const Registration<Partitioners, ShardsConfig> kRegisteredShards{
     [](const ShardsConfig& config) { return std::make_unique<Shards>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

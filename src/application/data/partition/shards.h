@@ -4,7 +4,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct ShardsConfig {
   std::int64_t shards = 2;   ///< shards per client; McMahan et al. use 2
@@ -25,4 +25,4 @@ class Shards : public Partitioner {
   ShardsConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// A matrix in CSR format.
 struct SparseMatrix {
@@ -17,4 +17,4 @@ struct SparseMatrix {
   std::size_t rows() const { return begin.size() - 1; }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

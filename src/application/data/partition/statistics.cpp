@@ -9,7 +9,7 @@
 #include "application/data/partition/words.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 double quantile(std::span<const double> sorted, double q) {
@@ -184,4 +184,4 @@ VocabularyOverlap vocabulary_overlap(const ClientLists& lists, const TextAt& tex
   return overlap;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 #include "application/data/partition/partition.h"
 #include "application/data/partition/population.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// Client sizes of one split.
 struct SizeSummary {
@@ -59,4 +59,4 @@ VocabularyOverlap vocabulary_overlap(const ClientLists& lists, const TextAt& tex
 /// At most `most` clients with examples, evenly spread.
 std::vector<std::size_t> sample_clients(const ClientLists& lists, std::size_t most);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

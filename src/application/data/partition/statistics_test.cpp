@@ -17,7 +17,7 @@
 #include "application/data/partition/test_population.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 using testing::HasSubstr;
@@ -184,4 +184,4 @@ TEST(Svg, TicksAreRound) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 constexpr std::size_t kLevels = 64;
@@ -162,4 +162,4 @@ std::string Svg::finish(double width, double height, std::string_view title, std
   return file + heading.body_ + body_ + "</svg>\n";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

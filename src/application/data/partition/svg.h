@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct SvgText {
   double size = 12;
@@ -48,4 +48,4 @@ std::string_view palette_colour(std::size_t i);
 /// About `count` round tick values that span 0 .. top.
 std::vector<double> round_ticks(double top, std::size_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 constexpr std::int64_t kMissing = std::numeric_limits<std::int64_t>::min();
@@ -114,4 +114,4 @@ const Registration<Partitioners, TemporalConfig> kRegisteredTemporal{
     [](const TemporalConfig& config) { return std::make_unique<Temporal>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -7,7 +7,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct TemporalConfig {
   std::string slices = "count";  ///< slices of equal count (of training examples) or duration
@@ -39,4 +39,4 @@ class Temporal : public Partitioner {
 std::vector<Partition> slice_clients(const Partition& partition, std::span<const std::int64_t> times,
                                      std::span<const std::int64_t> boundaries);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 #include "application/data/partition/population.h"
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// A population with its own columns, for tests: random labels, sources and times, and clients if requested.
 struct TestPopulation {
@@ -58,4 +58,4 @@ inline std::vector<std::size_t> label_counts(const ClientLists& lists, std::size
   return counts;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -8,7 +8,7 @@
 
 #include "application/data/partition/words.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 struct WordCount {
@@ -114,4 +114,4 @@ FeatureMatrix TextFeatures::features() const {
   return std::move(svd.projected);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

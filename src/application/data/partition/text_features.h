@@ -8,7 +8,7 @@
 #include "application/data/partition/sparse_matrix.h"
 #include "application/data/partition/truncated_svd.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct TfidfConfig {
   std::size_t min_documents = 2;   ///< ignore words in fewer texts
@@ -49,4 +49,4 @@ class GivenFeatures : public FeatureSource {
   std::string name_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

@@ -6,7 +6,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 namespace {
 
 /// Row-major, double: orthogonality is lost in floats when singular values differ by orders of magnitude.
@@ -162,4 +162,4 @@ TruncatedSvd truncated_svd(const SparseMatrix& a, const SvdConfig& config, std::
   return svd;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

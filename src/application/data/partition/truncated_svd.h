@@ -6,7 +6,7 @@
 #include "application/data/partition/population.h"
 #include "application/data/partition/sparse_matrix.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct SvdConfig {
   std::size_t rank = 64;        ///< components
@@ -26,4 +26,4 @@ struct TruncatedSvd {
 /// (its largest entry is positive), so the result depends on A and the seed only.
 TruncatedSvd truncated_svd(const SparseMatrix& a, const SvdConfig& config, std::uint64_t seed);
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

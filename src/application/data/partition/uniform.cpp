@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 void UniformConfig::describe(ConfigVisitor& v) {
   v.field("fednlp_chunks", fednlp_chunks, "chunks of ceil(N / n), as in FedNLP: the last clients can be empty");
@@ -44,4 +44,4 @@ const Registration<Partitioners, UniformConfig> kRegisteredIid{
     "iid", "the same as uniform", [](const UniformConfig& config) { return std::make_unique<Uniform>(config); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition

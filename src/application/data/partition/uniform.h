@@ -2,7 +2,7 @@
 
 #include "application/data/partition/partitioner.h"
 
-namespace chorus {
+namespace chorus::inline partition {
 
 struct UniformConfig {
   bool fednlp_chunks = false;  ///< chunks of ceil(N / n), as in FedNLP: the last clients can be short or empty
@@ -21,4 +21,4 @@ class Uniform : public Partitioner {
   UniformConfig config_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

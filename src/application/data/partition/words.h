@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus {
+namespace chorus::inline partition {
 
 /// Calls use(word) for each word of the text: runs of ASCII letters and digits and of non-ASCII characters, ASCII
 /// lower-cased, inner apostrophes kept ("don't"). For bags of words; tokenizers are in application/text.
@@ -27,4 +27,4 @@ void for_each_word(std::string_view text, std::string& scratch, Use use) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition

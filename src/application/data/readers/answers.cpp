@@ -8,7 +8,7 @@
 #include "core/base/utf8.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 void AnswerAligner::set_context(std::string_view context) {
   context_ = context;
@@ -52,4 +52,4 @@ bool AnswerAligner::align(GoldAnswer& answer, ReadReport& report, const std::str
   return true;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

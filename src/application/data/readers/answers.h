@@ -7,7 +7,7 @@
 
 #include "application/data/readers/reader_options.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Checks answers against a context. Offsets are code points.
 class AnswerAligner {
@@ -25,4 +25,4 @@ class AnswerAligner {
   Misaligned policy_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

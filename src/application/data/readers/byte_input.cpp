@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 namespace fs = std::filesystem;
 
@@ -74,4 +74,4 @@ std::string file_head(const fs::path& path, std::size_t bytes) {
   return head;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

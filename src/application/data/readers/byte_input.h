@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// The bytes of a file, decompressed when its content (not its name) is gzip, multiple members included. DataError when
 /// the file is missing, a folder or unreadable, or its gzip data is damaged or truncated.
@@ -29,4 +29,4 @@ class ByteInput {
 /// The first bytes of a file, decompressed, for guessing its format. Empty for a folder.
 std::string file_head(const std::filesystem::path& path, std::size_t bytes = 65536);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

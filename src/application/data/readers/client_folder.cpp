@@ -9,7 +9,7 @@
 #include "application/data/readers/jsonl.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,4 +92,4 @@ const FormatRegistration kClientFolder{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using Names = std::span<const std::string_view>;
@@ -205,4 +205,4 @@ bool is_usual_name(const std::string& name) {
   return false;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

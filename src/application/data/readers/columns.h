@@ -6,7 +6,7 @@
 
 #include "application/data/readers/reader_options.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 enum class Role { kId, kText, kSecond, kLabel, kScore, kWords, kTags, kAnswers, kClient, kSource, kTime };
 inline constexpr std::size_t kRoles = 11;
@@ -30,4 +30,4 @@ ColumnRoles find_roles(const ReaderOptions& options, const std::vector<std::stri
 /// Whether the name is a usual name of any role: distinguishes a header from data.
 bool is_usual_name(const std::string& name);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

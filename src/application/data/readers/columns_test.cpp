@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using testing::AllOf;
@@ -147,4 +147,4 @@ TEST(Answers, AreMovedToTheNearestOccurrence) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -9,7 +9,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 bool blank(std::string_view line) { return line.find_first_not_of(" \t") == std::string_view::npos; }
@@ -109,4 +109,4 @@ const FormatRegistration kConll{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -14,7 +14,7 @@
 #include "application/data/readers/json_value.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 bool RowReader::next(std::vector<std::string>& fields) {
   std::string_view line;
@@ -189,4 +189,4 @@ const FormatRegistration kTsv{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -6,7 +6,7 @@
 
 #include "application/data/readers/line_reader.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Rows of a delimited file. With `quotes`, RFC 4180: a field in double quotes may hold delimiters, line breaks and
 /// doubled quotes. Without, quotes are ordinary characters (GLUE). Blank lines are skipped. An unclosed quote is a
@@ -33,4 +33,4 @@ class RowReader {
 /// ColumnNames. In tsv, quotes are ordinary characters unless ReaderOptions::quotes is set. Without a header and names,
 /// the layout of AG News is assumed: a class number, then text columns.
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -3,7 +3,7 @@
 #include "application/data/readers/format.h"
 #include "core/config/config_visitor.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 void ColumnNames::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -60,4 +60,4 @@ void DataConfig::describe(ConfigVisitor& visitor) {
   });
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

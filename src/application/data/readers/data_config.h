@@ -7,7 +7,7 @@
 #include "application/data/dataset_builder.h"
 #include "application/data/readers/reader_options.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Where a dataset comes from and how it is read. Formats: `chorus list reader`.
 struct DataConfig {
@@ -34,4 +34,4 @@ struct DataConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -13,7 +13,7 @@
 #include "core/console/log.h"
 #include "core/files/cache_folder.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ void DatasetCache::keep(const Dataset& data) const {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

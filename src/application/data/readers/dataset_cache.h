@@ -9,7 +9,7 @@
 #include "application/data/dataset.h"
 #include "application/data/readers/data_config.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// The cache of open_dataset(): one file for each set of files and options, keyed by the files' identities, sizes and
 /// times, by the options and by the program itself (a new build may read differently). Data below 1 MiB is not cached,
@@ -38,4 +38,4 @@ class DatasetCache {
   Fingerprint key_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

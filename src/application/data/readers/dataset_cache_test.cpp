@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -196,4 +196,4 @@ TEST_F(DatasetCacheTest, UnwritableCacheIsNoFailure) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 std::vector<std::unique_ptr<Format>>& store() {
@@ -108,4 +108,4 @@ std::unique_ptr<RecordReader> open_reader(const std::filesystem::path& path, con
   return (format == "auto" ? guess_format(path) : format_named(format)).open(path, options);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

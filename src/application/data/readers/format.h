@@ -8,7 +8,7 @@
 
 #include "application/data/readers/reader_options.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// The beginning of a file, for guessing its format.
 struct FileHead {
@@ -51,4 +51,4 @@ const Format& guess_format(const std::filesystem::path& path);
 std::unique_ptr<RecordReader> open_reader(const std::filesystem::path& path, const std::string& format,
                                           const ReaderOptions& options);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

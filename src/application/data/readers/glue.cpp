@@ -15,7 +15,7 @@
 #include "application/data/readers/json_value.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 struct GlueTask {
@@ -161,4 +161,4 @@ int looks_like_glue(const FileHead& head) {
 const FormatRegistration kGlue{{"glue", "the TSV files of the nine GLUE tasks", looks_like_glue, open}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -6,7 +6,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -142,4 +142,4 @@ void JsonStream::expect_end() {
   if (peek() != 0) fail("something follows the end of the value");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

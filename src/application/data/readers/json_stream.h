@@ -7,7 +7,7 @@
 
 #include "application/data/readers/byte_input.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// A streaming reader for large JSON files: enters objects and arrays and returns one value at a time as JSON text for
 /// a full parser. Hand-written because nlohmann's streaming uses callbacks and keeps no location. DataError with
@@ -59,4 +59,4 @@ class JsonStream {
   std::uint64_t replaced_ = 0;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 using nlohmann::json;
 
@@ -167,4 +167,4 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Parses one JSON value; `where` ("file:line") begins the DataError when it is malformed.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
@@ -32,4 +32,4 @@ double parse_score(std::string_view text, const std::string& where);
 /// Splits at whitespace.
 std::vector<std::string> split_words(std::string_view text);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

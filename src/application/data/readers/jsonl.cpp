@@ -12,7 +12,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using nlohmann::json;
@@ -174,4 +174,4 @@ std::unique_ptr<RecordReader> open_jsonl(const std::filesystem::path& path, cons
   return std::make_unique<JsonlReader>(path, options, client);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

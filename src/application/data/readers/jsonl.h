@@ -6,7 +6,7 @@
 
 #include "application/data/readers/reader_options.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// JSONL: one JSON object per line (also gzipped); blank lines are skipped. Roles of fields: ColumnNames. A text given
 /// as a list of strings is joined by spaces (SciTLDR's source); of a target given as a list the first is the target and
@@ -15,4 +15,4 @@ namespace chorus {
 std::unique_ptr<RecordReader> open_jsonl(const std::filesystem::path& path, const ReaderOptions& options,
                                          const std::string& client);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

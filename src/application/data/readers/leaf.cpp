@@ -12,7 +12,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using nlohmann::json;
@@ -141,4 +141,4 @@ const FormatRegistration kLeaf{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

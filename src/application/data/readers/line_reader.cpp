@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 constexpr std::size_t kBuffer = 1U << 18;
@@ -102,4 +102,4 @@ void note_replaced(ReadReport& report, const std::filesystem::path& path, std::u
                                      path.string(), replaced, replaced == 1 ? " was" : "s were"));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -8,7 +8,7 @@
 #include "application/data/readers/byte_input.h"
 #include "application/data/record.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Reads a text file line by line, without line ends ("\n" or "\r\n"), as valid UTF-8: a byte order mark is dropped,
 /// invalid sequences become U+FFFD and are counted. UTF-16 and files with zero bytes (binary) are a DataError. Lines
@@ -66,4 +66,4 @@ class LineRecordReader : public RecordReader {
 /// Adds the message about replaced bytes to ReadReport::notes.
 void note_replaced(ReadReport& report, const std::filesystem::path& path, std::uint64_t replaced);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -11,7 +11,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using nlohmann::json;
@@ -99,4 +99,4 @@ const FormatRegistration kMrqa{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/console/log.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ DataConfig config_of_paths(const std::vector<std::string>& paths) {
   return config;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

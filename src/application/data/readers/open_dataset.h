@@ -6,7 +6,7 @@
 #include "application/data/dataset.h"
 #include "application/data/readers/data_config.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 
 /// Reads everything into memory once, streaming; large data that was read before is mapped from the cache instead
 /// (dataset_cache.h). ConfigError for a wrong setting, DataError for a wrong file. What was skipped, replaced or moved
@@ -19,4 +19,4 @@ Dataset open_dataset(const DataConfig& config);
 /// data. A folder means its data files (those named after a split if there are any).
 DataConfig config_of_paths(const std::vector<std::string>& paths);
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

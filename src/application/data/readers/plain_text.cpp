@@ -8,7 +8,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 bool blank_line(std::string_view line) { return line.find_first_not_of(" \t\f") == std::string_view::npos; }
@@ -111,4 +111,4 @@ const FormatRegistration kParallel{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -5,9 +5,11 @@
 
 #include "application/data/record.h"
 
-namespace chorus {
-
+namespace chorus::inline config {
 class ConfigVisitor;
+}
+
+namespace chorus::inline readers {
 
 /// Columns (CSV, TSV) or fields (JSONL) by role. Empty: by its usual name, see columns.h; "none": unused. Several
 /// joined by '+' are joined by a space ("title+description"). A file without a header has the columns "1", "2", ...; a
@@ -49,4 +51,4 @@ struct ReaderOptions {
   Misaligned misaligned = Misaligned::kError;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -496,4 +496,4 @@ INSTANTIATE_TEST_SUITE_P(Sets, RealData,
                          });
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -10,7 +10,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 /// Length of the id of "17<tab>"sentence"", 0 when the line does not begin a block.
@@ -79,4 +79,4 @@ const FormatRegistration kSemeval{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -10,7 +10,7 @@
 #include "application/data/readers/line_reader.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 class SlotReader final : public LineRecordReader {
@@ -77,4 +77,4 @@ const FormatRegistration kSlots{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline readers {
 namespace {
 
 using testing::AllOf;
@@ -222,4 +222,4 @@ TEST(JsonValue, TimesAndScores) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline readers

@@ -3,7 +3,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 // Slots: agent, thing, verb, adj, place come from the topic (or, as `overlap` says, from elsewhere); x and xagent from
@@ -135,4 +135,4 @@ void make_classification(const World& world, RandomStream& stream, Record& recor
   record.label = topics()[label].name;
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

@@ -6,7 +6,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/words.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 constexpr auto kConcepts = static_cast<std::size_t>(Concept::kCount);
@@ -106,4 +106,4 @@ void add_typo(std::string& text, std::size_t from, RandomStream& stream) {
   }
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 
 /// Concepts with several wordings. Each user has a favourite wording of each.
 enum class Concept : std::uint8_t {
@@ -63,4 +63,4 @@ class Dialect {
 /// non-ASCII text are unchanged.
 void add_typo(std::string& text, std::size_t from, RandomStream& stream);
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

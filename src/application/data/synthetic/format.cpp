@@ -2,7 +2,7 @@
 
 #include "application/data/synthetic/synthetic.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 namespace {
 
 // The "file" is a description of the corpus, so the format is never guessed.
@@ -17,4 +17,4 @@ const FormatRegistration kRegistered{
      }}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

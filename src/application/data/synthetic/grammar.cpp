@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 bool wants_an(std::string_view word) {
@@ -48,4 +48,4 @@ std::string number_words(std::uint64_t number) {
   return number < kNumbers.size() ? kNumbers[number] : std::to_string(number);
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 
 /// Appends `word` to `out`, turning a preceding "a" into "an" where needed.
 void append_word(std::string& out, std::string_view word);
@@ -30,4 +30,4 @@ void lower_case(std::string& text, std::size_t from = 0);
 /// 0 .. 20 as words ("seven"), above that as digits.
 std::string number_words(std::uint64_t number);
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

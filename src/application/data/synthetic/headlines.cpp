@@ -5,7 +5,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 /// The consequence of an event, as worded in the report and in the headline.
@@ -234,4 +234,4 @@ void make_headline(const World& world, RandomStream& stream, Record& record) {
   capitalise(record.second);
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

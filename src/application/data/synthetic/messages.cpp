@@ -5,7 +5,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 // Slots: the user's words for a concept (hello, very, good, ...); agent, thing, verb, adj, place of the message's
@@ -162,4 +162,4 @@ void make_message(const World& world, RandomStream& stream, Record& record) {
   }
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

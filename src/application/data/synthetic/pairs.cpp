@@ -5,7 +5,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 /// Two names for one person; a verb in two wordings, each as past / base form, and the verb that denies it.
@@ -293,4 +293,4 @@ void make_similarity(const World& world, RandomStream& stream, Record& record) {
   tell(second, stream, record.second);
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

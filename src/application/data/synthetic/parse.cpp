@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 namespace {
 
 template <typename T>
@@ -71,4 +71,4 @@ SyntheticConfig parse_synthetic(std::string_view text, const SyntheticConfig& de
   return config;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

@@ -7,7 +7,7 @@
 #include "application/data/synthetic/world.h"
 #include "core/base/utf8.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 enum AnswerType { kTown, kYear, kJob, kFirm, kPerson, kCount, kPrice, kThing };
@@ -266,4 +266,4 @@ void make_question(const World& world, RandomStream& stream, Record& record) {
   record.answers.push_back({answer, begin, begin + static_cast<std::int64_t>(utf8::count(answer))});
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace chorus {
+namespace chorus::inline synthetic {
 
 void append_json_line(const Record& record, Formulation formulation, std::string& out) {
   nlohmann::ordered_json line;
@@ -54,4 +54,4 @@ void append_json_line(const Record& record, Formulation formulation, std::string
   out += '\n';
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

@@ -4,7 +4,7 @@
 
 #include "application/data/record.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 
 /// Appends the record as one line of JSON, with field names that the JSONL reader recognizes:
 ///
@@ -16,4 +16,4 @@ namespace chorus {
 /// and id, client, source, time where set.
 void append_json_line(const Record& record, Formulation formulation, std::string& out);
 
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

@@ -8,7 +8,7 @@
 #include "application/data/synthetic/world.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 namespace {
 
 void check_count(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
@@ -174,4 +174,4 @@ std::unique_ptr<RecordReader> synthetic_corpus(const SyntheticConfig& config) {
   return std::make_unique<SyntheticReader>(config);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

@@ -8,7 +8,7 @@
 
 #include "application/data/record.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 
 /// The corpus to generate. With the defaults a small encoder learns something but not everything.
 struct SyntheticConfig {
@@ -81,4 +81,4 @@ std::unique_ptr<RecordReader> synthetic_corpus(const SyntheticConfig& config);
 /// one), an invalid number, or a value out of range.
 SyntheticConfig parse_synthetic(std::string_view text, const SyntheticConfig& defaults = {});
 
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

@@ -18,7 +18,7 @@
 #include "core/base/rng.h"
 #include "core/base/utf8.h"
 
-namespace chorus {
+namespace chorus::inline synthetic {
 namespace {
 
 using testing::HasSubstr;
@@ -466,4 +466,4 @@ TEST(Synthetic, ParsesItsShortForm) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline synthetic

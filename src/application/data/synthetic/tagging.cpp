@@ -3,7 +3,7 @@
 #include "application/data/synthetic/grammar.h"
 #include "application/data/synthetic/world.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 enum Type : std::size_t { kPer, kOrg, kLoc, kProd, kDate, kTypes };
@@ -307,4 +307,4 @@ void make_tagging(const World& world, RandomStream& stream, Record& record) {
   restyle(world, author, stream, record);
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

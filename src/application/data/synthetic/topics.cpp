@@ -2,7 +2,7 @@
 
 #include "application/data/synthetic/words.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 struct Row {
@@ -137,4 +137,4 @@ const std::vector<Topic>& topics() {
   return all;
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

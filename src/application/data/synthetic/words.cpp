@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 
 Words cut(std::string_view table, char separator) {
   Words words;
@@ -133,4 +133,4 @@ const Names& names() {
   return words;
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

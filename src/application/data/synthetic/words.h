@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 
 /// A list of words or phrases, split from one comma-separated literal.
 using Words = std::vector<std::string_view>;
@@ -62,4 +62,4 @@ struct Common {
 
 const Common& common();
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 namespace {
 
 constexpr std::int64_t kYearBegin = 1672531200;  // 2023-01-01 00:00:00 UTC
@@ -87,4 +87,4 @@ std::string_view World::pick(const Words& words, const Author& author, RandomStr
   return words[(begin + stream.below(part)) % words.size()];
 }
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

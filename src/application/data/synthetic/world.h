@@ -8,7 +8,7 @@
 #include "application/data/synthetic/synthetic.h"
 #include "application/data/synthetic/words.h"
 
-namespace chorus::synthetic {
+namespace chorus::inline synthetic {
 
 /// Who wrote an example, where and when.
 struct Author {
@@ -68,4 +68,4 @@ std::string_view pair_label(std::uint64_t label, std::uint64_t labels);
 std::uint64_t question_kinds();
 std::uint64_t headline_kinds();
 
-}  // namespace chorus::synthetic
+}  // namespace chorus::inline synthetic

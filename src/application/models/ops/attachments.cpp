@@ -2,7 +2,7 @@
 
 #include "application/models/ops/residual.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 at::Tensor Adapter::operator()(const Params& params, const at::Tensor& f, const at::Tensor& x, const Norm* norm) const {
   Dropout none;
@@ -15,4 +15,4 @@ at::Tensor Adapter::operator()(const Params& params, const at::Tensor& f, const 
   return h;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -8,7 +8,7 @@
 
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Small trainable parts that application/peft attaches to a frozen network. A layer of a network has a place for each;
 /// an empty one (exists() == false) costs nothing. Like all operators they hold ids only.
@@ -50,4 +50,4 @@ struct LayerSlots {
   Prefix* prefix = nullptr;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

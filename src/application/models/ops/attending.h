@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Queries, keys and values of attention: packed rows [C, T, H], or columns of wider rows.
 struct Attending {
@@ -17,4 +17,4 @@ struct Attending {
   }
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

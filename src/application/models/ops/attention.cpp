@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // Of queries like q, and heads of this width.
@@ -88,4 +88,4 @@ at::Tensor attend_to_cache(const at::Tensor& q, const KeyValueCache& cache, cons
   return torch::matmul(weights, cache.values.transpose(1, 2)).view({1, sequences, -1});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

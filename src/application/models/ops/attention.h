@@ -7,7 +7,7 @@
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/packing.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// What attention needs besides the three projections.
 struct AttentionSpec {
@@ -51,4 +51,4 @@ struct KeyValueCache {
 /// Returns [1, N, H].
 at::Tensor attend_to_cache(const at::Tensor& q, const KeyValueCache& cache, const AttentionSpec& spec);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

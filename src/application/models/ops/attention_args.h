@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout_args.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Rows of queries that one block of the forward kernel takes.
 inline constexpr u32 kAttentionRows = 64;
@@ -39,4 +39,4 @@ struct AttentionGradientArgs {
   MaskArgs mask;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 /// Where a sequence lies among the packed rows of queries and of keys, and its weights in the flat buffer.
@@ -222,4 +222,4 @@ at::Tensor self_attention_cpu(const at::Tensor& qkv, const Packing& packing, con
                                     c10::make_intrusive<HeldCall>(Call{packing, packing, spec, site}));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/attention.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Attention on a CPU without padding: one sequence and head at a time, read from and written to where the packed
 /// tokens lie. Scores, softmax and dropout of a head stay in the cache; the weights are kept for the gradient, the
@@ -14,4 +14,4 @@ at::Tensor attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Ten
 at::Tensor self_attention_cpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
                               const Dropout::Site& site);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -8,11 +8,11 @@
 #include "application/models/ops/attention_args.h"
 #include "application/models/ops/gpu_arguments.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource attention_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kAttentionKernels{kernels::attention_gpu, {{"D", {"16", "32", "48", "64"}}}};
@@ -187,4 +187,4 @@ at::Tensor self_attention_gpu(const at::Tensor& qkv, const Packing& packing, con
   return GpuSelfAttention::apply(qkv.contiguous(), call_of(packing, packing, spec, site));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/attention.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Attention within packed sequences on a GPU, in bfloat16 with float32 sums and without padding; the same masks as
 /// everywhere.
@@ -17,4 +17,4 @@ at::Tensor attention_gpu(const at::Tensor& q, const at::Tensor& k, const at::Ten
 at::Tensor self_attention_gpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
                               const Dropout::Site& site);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

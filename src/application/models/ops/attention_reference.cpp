@@ -6,7 +6,7 @@
 #include "application/models/ops/softmax_gpu.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // [N, L, H] -> [N, heads, L, H / heads]
@@ -104,4 +104,4 @@ at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const a
   return queries.pack(mixed.reshape({mixed.size(0), mixed.size(1), -1}));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/attention.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Attention by batched matmuls over padded sequences: for every device, type and spec.
 at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
@@ -13,4 +13,4 @@ at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const a
 at::Tensor attention_weights(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden,
                              const AttentionSpec& spec);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

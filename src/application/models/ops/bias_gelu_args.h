@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Rows x [C, rows, width], width a multiple of 4, and a bias that is added to them. blockIdx.y is the client; the
 /// threads of `chunks` neighbouring blocks take a row.
@@ -24,4 +24,4 @@ struct BiasGeluGradientArgs {
   u32 rows, width, chunks, block_rows;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -4,11 +4,11 @@
 #include "application/models/ops/gpu_arguments.h"
 #include "application/models/ops/sums_gpu.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource bias_gelu_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kBiasGeluKernels{kernels::bias_gelu_gpu, {element_option("ELEMENT"), {"BY_TANH", {"0", "1"}}}};
@@ -74,4 +74,4 @@ at::Tensor bias_gelu_gradient_gpu(const at::Tensor& x, const at::Tensor& bias, c
   return dx;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

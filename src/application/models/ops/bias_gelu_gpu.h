@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Biases and GELU on a GPU, for x [C, T, H] and a bias [H], [C, H] or undefined.
 
@@ -17,4 +17,4 @@ at::Tensor bias_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_ta
 at::Tensor bias_gelu_gradient_gpu(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh,
                                   const at::Tensor& bias_gradient);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

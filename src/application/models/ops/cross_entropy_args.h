@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The cross entropy of each row of logits [rows, width] with its label, 0 where that is `ignored`; and the logarithm
 /// of the row's sum of exponentials.
@@ -34,4 +34,4 @@ struct LossGradientArgs {
   u32 rows, width;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -6,11 +6,11 @@
 #include "application/models/ops/gpu_arguments.h"
 #include "core/device/backend.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource cross_entropy_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kLossKernels{kernels::cross_entropy_gpu, {element_option("ELEMENT")}};
@@ -73,4 +73,4 @@ at::Tensor cross_entropy_gradient_gpu(const at::Tensor& gradient, const at::Tens
   return dlogits;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

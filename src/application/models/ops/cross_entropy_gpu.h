@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// On a GPU: the mean cross entropy of each client's logits [C, M, V] where labels [C, M] are not `ignored`.
 struct CrossEntropyResult {
@@ -17,4 +17,4 @@ CrossEntropyResult cross_entropy_gpu(const at::Tensor& logits, const at::Tensor&
 at::Tensor cross_entropy_gradient_gpu(const at::Tensor& gradient, const at::Tensor& logits, const at::Tensor& labels,
                                       const CrossEntropyResult& forward, std::int64_t ignored);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -13,7 +13,7 @@
 #include "core/device/backend.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 at::Tensor shift_right(const at::Tensor& x, int bits) {
@@ -164,4 +164,4 @@ at::Tensor Dropout::weights(const at::Tensor& x, double probability, const Packi
   return apply(x, site, packing.client_of().repeat_interleave(heads * queries), (row * kLongest).flatten());
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

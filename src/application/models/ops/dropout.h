@@ -12,7 +12,7 @@ namespace torch::autograd {
 struct AutogradContext;
 }
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The random part of a forward pass. Each client has a stream of its own, and an element is dropped or kept by a hash
 /// of (client's seed, number of the call, index of the element): the same client drops the same elements whether it
@@ -87,4 +87,4 @@ class Dropout {
 at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, std::int64_t width,
                      const Dropout::Site& site);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The dropout masks of one site of the network (dropout.h). Nothing is dropped where the threshold is 0.
 struct MaskArgs {
@@ -29,4 +29,4 @@ struct MaskWeightsArgs {
   u32 heads, queries, width, total;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

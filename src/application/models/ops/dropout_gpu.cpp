@@ -2,11 +2,11 @@
 
 #include "application/models/ops/gpu_arguments.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource dropout_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kDropoutKernels{kernels::dropout_gpu, {element_option("ELEMENT")}};
@@ -53,4 +53,4 @@ at::Tensor mask_weights_gpu(const at::Tensor& x, const Dropout::Site& site, cons
   return to;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Dropout masks on a GPU, bit-identical to those of row_kernels.h. For tensors that `gpu_rows_fit`.
 
@@ -12,4 +12,4 @@ at::Tensor mask_hidden_gpu(const at::Tensor& x, const Dropout::Site& site);
 at::Tensor mask_weights_gpu(const at::Tensor& x, const Dropout::Site& site, const at::Tensor& client_of,
                             const at::Tensor& sequence_of);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -4,7 +4,7 @@
 
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 bool in_fours(const at::Tensor& x) {
@@ -37,4 +37,4 @@ ClientRow AlignedRow::row() const {
   return {aligned_.data_ptr<float>(), aligned_.dim() == 2 ? aligned_.stride(0) : 0};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

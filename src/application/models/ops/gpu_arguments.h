@@ -6,7 +6,7 @@
 #include "application/models/ops/dropout_args.h"
 #include "core/device/gpu_kernel.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// What the launches of our GPU kernels share.
 
@@ -34,4 +34,4 @@ class AlignedRow {
   at::Tensor aligned_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

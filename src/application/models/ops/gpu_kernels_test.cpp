@@ -13,7 +13,7 @@
 #include "application/models/ops/sums_gpu.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 class GpuKernels : public testing::Test {
@@ -181,4 +181,4 @@ TEST_F(GpuKernels, GiveTheSameBitsEachTime) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline ops

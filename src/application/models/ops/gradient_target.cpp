@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 bool GradientTarget::take(const at::Tensor& gradient) const {
   const auto begin = writes->written.begin() + first, end = begin + count;
@@ -54,4 +54,4 @@ c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId
   return c10::make_intrusive<GradientTarget>(params.shared_writes(), first.index, count, params.layout()[first].offset);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -5,7 +5,7 @@
 
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Where a product writes the gradient of its weight, or of several that are one: among those of a Params, of which
 /// some hold something already (GradientWrites). Kept by the functions of a backward pass.
@@ -36,4 +36,4 @@ struct GradientTarget : torch::CustomClassHolder {
 /// Of `count` parameters from `first` on; null when they do not train. Made once for each use of them.
 c10::intrusive_ptr<GradientTarget> gradient_target(const Params& params, ParamId first, int count);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // Calls work(begin, count) for pieces of `count` elements, in parallel.
@@ -198,4 +198,4 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   throw InternalError("an activation without a function");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -8,7 +8,7 @@
 #include "core/tensor/layout.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The operators of every network, for a cohort: activations are [C, T, H]; a trainable parameter comes as [C, ...],
 /// one slice a client; a frozen one as [...], shared by all, and costs no gradient. Each struct holds ids only; the
@@ -86,4 +86,4 @@ at::Tensor activate(Activation activation, const Params& params, const Linear& l
 /// x times the normal distribution's share below x, or its approximation by a hyperbolic tangent.
 at::Tensor gelu(const at::Tensor& x, bool by_tanh);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

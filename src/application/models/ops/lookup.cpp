@@ -8,7 +8,7 @@
 #include "core/device/backend.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 void add_looked_up_cpu(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& tables, std::int64_t padding) {
@@ -101,4 +101,4 @@ at::Tensor sum_rows(const at::Tensor& x, const at::Tensor& owner, std::int64_t c
   return torch::mm(index.eq(owner.unsqueeze(0)).to(x.scalar_type()), x);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -6,7 +6,7 @@
 
 #include "application/models/ops/gradient_target.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Rows of tables, and sums of rows by index: the operators whose gradients add several rows to one. On a CPU always in
 /// a fixed order; on a GPU where `deterministic()` (kernels.h) says so.
@@ -22,4 +22,4 @@ at::Tensor repeat_rows(const at::Tensor& x, const at::Tensor& rows);
 /// x [N, H] -> [count, H]: row owner[n] is the sum of all x[n].
 at::Tensor sum_rows(const at::Tensor& x, const at::Tensor& owner, std::int64_t count);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

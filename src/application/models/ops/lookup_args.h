@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Tokens per block of the kernels that add gradients of looked-up rows.
 inline constexpr u32 kLookupChunk = 32;
@@ -38,4 +38,4 @@ struct SortedLookupArgs {
   u32 tokens, width;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -4,11 +4,11 @@
 #include "application/models/ops/lookup_args.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource lookup_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kLookupKernels{kernels::lookup_gpu, {element_option("ELEMENT")}};
@@ -82,4 +82,4 @@ void add_looked_up_gpu(const at::Tensor& rows, const at::Tensor& ids, const at::
   if (chunks > 1) kSortedLookupRest.launch(grid, arguments, {element});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

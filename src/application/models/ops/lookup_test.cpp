@@ -5,7 +5,7 @@
 #include "application/models/ops/lookup_gpu.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // In double precision, token by token.
@@ -121,4 +121,4 @@ TEST(SumRows, AddsByOwner) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline ops

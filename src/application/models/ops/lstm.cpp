@@ -11,7 +11,7 @@
 #include "application/models/ops/row_kernels.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 /// The order in which one client's tokens are computed: step by step, and in each step the sequences that have not
@@ -200,4 +200,4 @@ std::pair<at::Tensor, at::Tensor> lstm(const Params& params, const LstmSteps& st
   return {results[0], results[1]};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

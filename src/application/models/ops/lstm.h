@@ -7,7 +7,7 @@
 #include "application/models/ops/packing.h"
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// One direction of an LSTM over all sequences of a cohort, on a CPU: what the steps of
 /// application/models/recurrent.cpp do, with one product and one pass a step. Sequences are sorted by length, so that
@@ -25,4 +25,4 @@ bool lstm_can(const Params& params, const LstmSteps& steps, const at::Tensor& pr
 std::pair<at::Tensor, at::Tensor> lstm(const Params& params, const LstmSteps& steps, const at::Tensor& projected,
                                        const Packing& packing);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

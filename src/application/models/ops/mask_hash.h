@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The hash behind dropout's masks: 64 bits for a group of four neighbouring elements, 16 each (splitmix64's finisher).
 inline constexpr std::uint64_t kMaskGolden = 0x9E3779B97F4A7C15ULL;
@@ -16,4 +16,4 @@ inline std::uint64_t mask_hash(std::uint64_t key, std::uint64_t group) {
   return z ^ (z >> 31);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

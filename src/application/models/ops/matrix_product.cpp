@@ -8,7 +8,7 @@
 #include <optional>
 #endif
 
-namespace chorus {
+namespace chorus::inline ops {
 
 #ifdef CHORUS_HAS_BLAS
 
@@ -127,4 +127,4 @@ void MatrixProduct::operator()(TensorRows a, TensorRows b, float* c, std::int64_
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

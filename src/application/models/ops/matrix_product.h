@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// A product of matrices in plain memory, without LibTorch's cost of a call:
 ///
@@ -41,4 +41,4 @@ struct MatrixProduct {
   static bool halves_possible();
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

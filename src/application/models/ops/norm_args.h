@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout_args.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// y = normal * weight + bias, normal = (s - mean) / deviation, s = (f + f_bias) * mask + x, for rows of `width`
 /// elements, a multiple of 4. inverse = 1 / deviation of each row.
@@ -28,4 +28,4 @@ struct ResidualNormGradientArgs {
   u32 clients, rows, width, block_rows;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

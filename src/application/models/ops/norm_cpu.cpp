@@ -4,7 +4,7 @@
 
 #include "application/models/ops/row_kernels.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // Rows that one thread takes at a time. The gradients of weight and bias are summed per block, so that the sum does not
@@ -92,4 +92,4 @@ NormGradientCpu residual_norm_gradient_cpu(const at::Tensor& gradient, const at:
   return {df, dx};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// On a CPU: norm(f * mask + x) with weight and bias [H] or [C, H]; f and x are [C, T, H] float32.
 struct NormInputCpu {
@@ -28,4 +28,4 @@ NormGradientCpu residual_norm_gradient_cpu(const at::Tensor& gradient, const at:
                                            const NormCpu& forward, const at::Tensor& weight, const Dropout::Site& site,
                                            const at::Tensor& dweight, const at::Tensor& dbias);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

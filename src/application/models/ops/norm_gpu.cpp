@@ -4,11 +4,11 @@
 #include "application/models/ops/norm_args.h"
 #include "core/base/error.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource norm_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kNormKernels{kernels::norm_gpu,
@@ -97,4 +97,4 @@ NormGradientGpu residual_norm_gradient_gpu(const at::Tensor& dy, const NormGpu& 
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

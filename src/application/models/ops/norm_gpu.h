@@ -4,7 +4,7 @@
 
 #include "application/models/ops/dropout.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// On a GPU: norm((f + f_bias) * mask + x) with weight and bias [H] or [C, H]. Activations are float32 or bfloat16.
 struct NormInputGpu {
@@ -35,4 +35,4 @@ struct NormWishGpu {
 NormGradientGpu residual_norm_gradient_gpu(const at::Tensor& dy, const NormGpu& forward, const at::Tensor& weight,
                                            const Dropout::Site& site, const NormWishGpu& wish);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

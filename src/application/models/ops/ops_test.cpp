@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/device/kernels.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 TEST(Packing, KnowsWhereEachTokenLies) {
@@ -480,4 +480,4 @@ TEST(MatrixProduct, OfBfloat16IsThatOfTheSameNumbers) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline ops

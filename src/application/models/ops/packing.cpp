@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // On a GPU T and L are multiples of these: every new shape costs its products a search for the best way, and a step of
@@ -202,4 +202,4 @@ at::Tensor Packing::pick(const at::Tensor& packed, const at::Tensor& columns) {
   return packed.flatten(0, 1).index_select(0, rows.flatten()).view(shape);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

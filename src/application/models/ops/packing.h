@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// What hidden scores become before a softmax: as good as minus infinity, and a number in bfloat16, too.
 inline constexpr double kHiddenScore = -1e30;
@@ -83,4 +83,4 @@ class Packing {
   at::Tensor slot_of_;   // [C * T] index into N * L
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

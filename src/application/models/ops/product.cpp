@@ -20,7 +20,7 @@
 // Since 2.8 LibTorch has matmuls of bfloat16 that accumulate into float32 on a GPU.
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 at::Tensor none() { return torch::empty({0}); }
@@ -287,4 +287,4 @@ at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor
   return backend == Backend::kCpu ? BiasGeluCpu::apply(y, bias, by_tanh) : BiasGeluGpu::apply(y, bias, by_tanh);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

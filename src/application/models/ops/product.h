@@ -4,7 +4,7 @@
 
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// x W^T + b for each client: x [C, T, in], W [C, out, in] or, frozen, [out, in]; b [C, out] or [out].
 struct Affine {
@@ -24,4 +24,4 @@ at::Tensor joined_product(const Params& params, const Affine& first, const at::T
 /// gelu(x W^T + b); bias and function are one pass.
 at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor& x, bool by_tanh);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -7,7 +7,7 @@
 #include "application/models/ops/sums_gpu.h"
 #include "core/device/backend.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // Shared by ResidualNorm, SumThenNorm and CohortNorm; the last has no x.
@@ -169,4 +169,4 @@ at::Tensor SublayerEnd::operator()(const Params& params, const Linear& linear, c
                masks.site(dropout, x.device()));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

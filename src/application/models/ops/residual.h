@@ -6,7 +6,7 @@
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// norm(dropout(f) + x): what ends a sub-layer of a post-norm network. f and x are [C, T, H]. With a kernel
 /// one pass over memory forward and one backward; else, and for T5's norm, the operators it is made of.
@@ -34,4 +34,4 @@ struct SublayerEnd {
                         Dropout& masks) const;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 CHORUS_FAST_LOOPS
@@ -480,4 +480,4 @@ void lstm_gradient_row(float* gates, const float* before, const float* c, const 
   lstm_step_back(gates, gates + hidden, gates + 2 * hidden, gates + 3 * hidden, before, c, dh, dc, hidden);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Arithmetic on rows of floats in plain memory: what LibTorch's operators do in several passes over large tensors is
 /// done here while a row is in the cache. Each has a reference beside it in the operator that uses it, and is tested
@@ -83,4 +83,4 @@ void softmax_row(float* x, std::int64_t count, std::int64_t width, float scale);
 /// d (of the weights) becomes the gradient of the scores: p * (d - sum_j d_j p_j).
 void softmax_gradient_row(const float* p, float* d, std::int64_t width);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout_args.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The sequences whose attention scores [N, heads, queries, width] are normalised, padded; each row of scores is a
 /// query's. All of [N].
@@ -31,4 +31,4 @@ struct SoftmaxGradientArgs {
   MaskArgs mask;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

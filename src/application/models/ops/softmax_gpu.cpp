@@ -5,11 +5,11 @@
 #include "application/models/ops/gpu_arguments.h"
 #include "application/models/ops/softmax_args.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource softmax_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kSoftmaxKernels{kernels::softmax_gpu, {element_option("ELEMENT")}};
@@ -73,4 +73,4 @@ at::Tensor softmax_gradient_gpu(const at::Tensor& gradient, const at::Tensor& we
   return result;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "application/models/ops/dropout.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// softmax(scale * scores) over the keys each query sees, and that times a dropout mask: the weights of attention, in
 /// one pass. Scores are [N, heads, Lq, Lk], padded; beyond a sequence's end the weights are 0.
@@ -24,4 +24,4 @@ SoftmaxResult softmax_gpu(const at::Tensor& scores, const SoftmaxCall& call);
 /// The gradient of the scores from that of `masked`.
 at::Tensor softmax_gradient_gpu(const at::Tensor& gradient, const at::Tensor& weights, const SoftmaxCall& call);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -2,7 +2,7 @@
 
 #include "core/device/kernel_types.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Gradients of small parameters [C, width], with a stride between clients; null: not wanted.
 struct GradientRow {
@@ -24,4 +24,4 @@ struct ColumnSumsArgs {
   u32 rows, width;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -3,11 +3,11 @@
 #include "application/models/ops/gpu_arguments.h"
 #include "application/models/ops/sums_args.h"
 
-namespace chorus {
-namespace kernels {
+namespace chorus::kernels {
 extern const KernelSource sums_gpu;
-}
+}  // namespace chorus::kernels
 
+namespace chorus::inline ops {
 namespace {
 
 const KernelFamily kSumKernels{kernels::sums_gpu, {element_option("ELEMENT")}};
@@ -45,4 +45,4 @@ void column_sums_gpu(const at::Tensor& x, const at::Tensor& gradients) {
                      {gpu_element(from.scalar_type())});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// Sums of gradients of small parameters on a GPU, in a fixed order, added to what is there.
 
@@ -13,4 +13,4 @@ void fold_sums_gpu(const at::Tensor& sums, const std::array<at::Tensor, 3>& grad
 /// gradients [C, H] += the sum over rows of x [C, T, H].
 void column_sums_gpu(const at::Tensor& x, const at::Tensor& gradients);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

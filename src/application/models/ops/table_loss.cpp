@@ -12,7 +12,7 @@
 #include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 namespace {
 
 // The rows whose labels count, client after client.
@@ -141,4 +141,4 @@ at::Tensor table_loss(const Params& params, const LanguageHead& head, const at::
                           half.defined() ? half : none, labels, ignored, gradient_target(params, head.table, 1));
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

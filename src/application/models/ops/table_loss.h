@@ -4,7 +4,7 @@
 
 #include "core/tensor/params.h"
 
-namespace chorus {
+namespace chorus::inline ops {
 
 /// The cross entropy of a language model, head and loss in one: of the logits x table^T + bias for x [C, M, H], with
 /// labels [C, M] of which `ignored` are not looked at. [C], each client's mean; what cross_entropy makes of
@@ -17,4 +17,4 @@ struct LanguageHead {
 at::Tensor table_loss(const Params& params, const LanguageHead& head, const at::Tensor& x, const at::Tensor& labels,
                       std::int64_t ignored);
 
-}  // namespace chorus
+}  // namespace chorus::inline ops

@@ -1,6 +1,6 @@
 #include "core/config/registry.h"
 
-namespace chorus {
+namespace chorus::inline remote {
 namespace {
 
 const NameRegistration kMissing{
@@ -10,4 +10,4 @@ const NameRegistration kMissing{
      .unavailable = "it was built without protobuf (install libprotobuf-dev and protobuf-compiler, and build again)"}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline remote

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 double round_step(double rough) {
@@ -108,4 +108,4 @@ std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_tic
   return {make_axis(xs, x_ticks), wide ? make_log_axis(ys, y_ticks) : make_axis(ys, y_ticks)};
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

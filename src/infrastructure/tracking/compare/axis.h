@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline compare {
 
 /// One curve of a plot. Points need not be sorted; non-finite ones are ignored.
 struct Curve {
@@ -37,4 +37,4 @@ std::vector<Curve> drawable(std::span<const Curve> curves);
 /// logarithmic scale.
 std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_ticks, std::size_t y_ticks);
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

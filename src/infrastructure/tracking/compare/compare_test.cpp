@@ -19,7 +19,7 @@
 #include "infrastructure/tracking/compare/terminal_plot.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -279,4 +279,4 @@ TEST_F(Compare, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline compare

@@ -11,7 +11,7 @@
 #include "core/base/nearest.h"
 #include "infrastructure/tracking/compare/svg_plot.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 constexpr double kLongInSeconds = 2 * 3600;  // shown in hours
@@ -215,4 +215,4 @@ std::string to_svg(const Comparison& comparison) {
                                           .y_label = comparison.metric});
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

@@ -8,7 +8,7 @@
 #include "infrastructure/tracking/compare/run_record.h"
 #include "infrastructure/tracking/compare/terminal_plot.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 
 struct CompareOptions {
   std::vector<std::filesystem::path> runs{};
@@ -53,4 +53,4 @@ std::string to_text(const Comparison& comparison, const PlotOptions& plot);
 std::string to_json(const Comparison& comparison);
 std::string to_svg(const Comparison& comparison);
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

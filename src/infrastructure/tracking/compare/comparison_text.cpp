@@ -7,7 +7,7 @@
 #include "core/console/text_table.h"
 #include "infrastructure/tracking/compare/comparison.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 constexpr TextTable::Align kRight = TextTable::Align::kRight;
@@ -182,4 +182,4 @@ std::string to_text(const Comparison& comparison, const PlotOptions& plot) {
   return text + decile_table(comparison);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "infrastructure/tracking/metrics_log.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis) {
   return curve;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

@@ -10,7 +10,7 @@
 #include "infrastructure/tracking/compare/axis.h"
 #include "infrastructure/tracking/run_folder.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 
 /// One evaluation with the costs up to it.
 struct RunPoint {
@@ -50,4 +50,4 @@ RunAxis run_axis_named(const std::string& name);
 /// The run's scores as a curve.
 Curve curve_of(const RunRecord& run, const std::string& metric, RunAxis axis);
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

@@ -9,7 +9,7 @@
 
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRightMargin = 20, kTop = 44, kBottom = 84;
@@ -115,4 +115,4 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
   return svg + "</svg>\n";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

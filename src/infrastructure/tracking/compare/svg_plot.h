@@ -5,7 +5,7 @@
 
 #include "infrastructure/tracking/compare/axis.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 
 struct SvgOptions {
   std::string title{}, x_label{}, y_label{};
@@ -17,4 +17,4 @@ struct SvgOptions {
 ///     write_file("curves.svg", svg_plot(curves, {.title = "20news", .x_label = "round", .y_label = "accuracy"}));
 std::string svg_plot(std::span<const Curve> curves, const SvgOptions& options);
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

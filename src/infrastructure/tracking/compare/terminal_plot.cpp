@@ -13,7 +13,7 @@
 #include "core/base/utf8.h"
 #include "core/console/terminal.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 namespace {
 
 constexpr std::array<const char*, 8> kMarks = {"●", "▲", "■", "◆", "○", "△", "□", "◇"};
@@ -213,4 +213,4 @@ std::string terminal_plot(std::span<const Curve> all, const PlotOptions& options
   return picture + legend(curves, options);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

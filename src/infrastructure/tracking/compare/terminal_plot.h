@@ -6,7 +6,7 @@
 
 #include "infrastructure/tracking/compare/axis.h"
 
-namespace chorus {
+namespace chorus::inline compare {
 
 struct PlotOptions {
   std::size_t width = 80;   ///< columns, including labels
@@ -26,4 +26,4 @@ PlotOptions plot_options_for(int descriptor);
 ///     fmt::print("{}", terminal_plot(curves, {.x_label = "round", .y_label = "accuracy"}));
 std::string terminal_plot(std::span<const Curve> curves, const PlotOptions& options);
 
-}  // namespace chorus
+}  // namespace chorus::inline compare

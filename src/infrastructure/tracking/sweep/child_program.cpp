@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 namespace {
 
 volatile std::sig_atomic_t pressed = 0;
@@ -85,4 +85,4 @@ std::pair<pid_t, int> ChildPrograms::wait() {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

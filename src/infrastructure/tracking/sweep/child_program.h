@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline sweep {
 
 /// Runs child programs with their output in files. From the first start until the object is destroyed, Ctrl-C reaches
 /// the children (same terminal) and is recorded here instead of ending this process. One object at a time.
@@ -40,4 +40,4 @@ class ChildPrograms {
   std::vector<pid_t> children_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

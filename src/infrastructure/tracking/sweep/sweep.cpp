@@ -14,7 +14,7 @@
 #include "infrastructure/tracking/run_lock.h"
 #include "infrastructure/tracking/sweep/child_program.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -219,4 +219,4 @@ Sweep run_sweep(const SweepOptions& options, const std::function<void(const Swee
   return sweep;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

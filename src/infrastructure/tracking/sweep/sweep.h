@@ -11,7 +11,7 @@
 #include "infrastructure/tracking/run_summary.h"
 #include "infrastructure/tracking/sweep/sweep_plan.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 
 struct SweepOptions {
   std::filesystem::path config{};
@@ -64,4 +64,4 @@ Sweep run_sweep(const SweepOptions& options, const std::function<void(const Swee
 std::string to_text(const Sweep& sweep);
 std::string to_json(const Sweep& sweep);
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 namespace {
 
 constexpr std::size_t kMostPoints = 10'000;
@@ -135,4 +135,4 @@ std::string point_folder(const SweepPoint& point, std::uint64_t seed) {
   return fmt::format("{}{}seed={}", name, name.empty() ? "" : "_", seed);
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace chorus {
+namespace chorus::inline sweep {
 
 /// One key of a sweep and the values it takes: `algorithm.mu=0.01,0.1,1`.
 struct SweepKey {
@@ -45,4 +45,4 @@ std::string point_name(const SweepPoint& point);
 /// long or characters were lost.
 std::string point_folder(const SweepPoint& point, std::uint64_t seed);
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

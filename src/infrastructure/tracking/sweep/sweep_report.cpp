@@ -7,7 +7,7 @@
 #include "core/console/text_table.h"
 #include "infrastructure/tracking/sweep/sweep.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -97,4 +97,4 @@ std::string to_json(const Sweep& sweep) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline sweep

@@ -17,7 +17,7 @@
 #include "infrastructure/tracking/run_lock.h"
 #include "tests/support.h"
 
-namespace chorus {
+namespace chorus::inline sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,4 +241,4 @@ TEST_F(SweepTest, OneProcessAtATime) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline sweep

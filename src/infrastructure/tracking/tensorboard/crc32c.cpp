@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace chorus {
+namespace chorus::inline tracking_tensorboard {
 namespace {
 
 constexpr std::array<std::uint32_t, 256> table() {
@@ -30,4 +30,4 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
   return ((value >> 15) | (value << 17)) + 0xa282ead8U;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking_tensorboard

@@ -10,7 +10,7 @@
 #include "infrastructure/tracking/tensorboard/crc32c.h"
 #include "infrastructure/tracking/tensorboard/tensorboard_tracker.h"
 
-namespace chorus {
+namespace chorus::inline tracking_tensorboard {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,4 +84,4 @@ TEST_F(TensorBoard, IsOptional) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline tracking_tensorboard

@@ -13,7 +13,7 @@
 #include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/tensorboard/crc32c.h"
 
-namespace chorus {
+namespace chorus::inline tracking_tensorboard {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ void TensorBoardTracker::append(const std::string& message) {
   }
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking_tensorboard

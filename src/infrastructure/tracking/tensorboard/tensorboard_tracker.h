@@ -6,7 +6,7 @@
 
 #include "core/ports/tracker.h"
 
-namespace chorus {
+namespace chorus::inline tracking_tensorboard {
 
 /// Scalar curves for TensorBoard, in `RUN/tensorboard/events.out.tfevents.TIME.chorus`: every finite number of the
 /// events of kind `round` (tag "round/loss") and `evaluation` (tag "test/accuracy", by the event's split), with the
@@ -30,4 +30,4 @@ class TensorBoardTracker final : public Tracker {
   int descriptor_ = -1;  // opened by the first event, whose time is in the file's name
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline tracking_tensorboard

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline transport_inproc {
 
 /// Everything both ends share.
 struct InprocTransport::Hub {
@@ -130,4 +130,4 @@ std::unique_ptr<ServerTransport> InprocTransport::listen() {
 
 std::unique_ptr<ClientTransport> InprocTransport::connect() { return std::make_unique<InprocClient>(hub_); }
 
-}  // namespace chorus
+}  // namespace chorus::inline transport_inproc

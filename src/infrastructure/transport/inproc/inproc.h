@@ -4,7 +4,7 @@
 
 #include "core/ports/transport.h"
 
-namespace chorus {
+namespace chorus::inline transport_inproc {
 
 /// A transport without a network: frames go through queues in this process. For tests of everything that servers and
 /// clients do with bytes, and for simulations that want exact traffic. A client waits while kMostWaiting frames of all
@@ -23,4 +23,4 @@ class InprocTransport : public Transport {
   std::shared_ptr<Hub> hub_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline transport_inproc

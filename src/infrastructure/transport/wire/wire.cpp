@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "message.pb.h"
 
-namespace chorus {
+namespace chorus::inline transport_wire {
 namespace {
 
 constexpr int kMostDimensions = 8;
@@ -226,4 +226,4 @@ Result<Frame> decode_frame(std::string_view bytes) {
   return malformed("it says nothing that this program knows");
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline transport_wire

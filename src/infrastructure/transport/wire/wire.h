@@ -9,7 +9,7 @@
 #include "core/base/result.h"
 #include "core/ports/federation.h"
 
-namespace chorus {
+namespace chorus::inline transport_wire {
 
 /// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
 inline constexpr std::uint32_t kWireVersion = 2;
@@ -60,4 +60,4 @@ std::string encode_frame(const Frame& frame);
 /// are no frame. Tensors are on the CPU and own their memory.
 Result<Frame> decode_frame(std::string_view bytes);
 
-}  // namespace chorus
+}  // namespace chorus::inline transport_wire

@@ -7,7 +7,7 @@
 #include "core/base/rng.h"
 #include "message.pb.h"
 
-namespace chorus {
+namespace chorus::inline transport_wire {
 namespace {
 
 Request example() {
@@ -131,4 +131,4 @@ TEST(Wire, NeverCrashesOnDamagedBytes) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline transport_wire

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 
 static_assert(std::is_same_v<hid_t, std::int64_t> && std::is_same_v<herr_t, int>);
 
@@ -33,4 +33,4 @@ std::string h5_reason() {
   return reason;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 
 /// Owns an HDF5 identifier (hid_t) with its closing function. A failed call gives an invalid handle.
 class H5Handle {
@@ -44,4 +44,4 @@ class H5Quiet {
 /// The library's innermost reason for the last failure, such as "truncated file: eof = 512, ...", or empty.
 std::string h5_reason();
 
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -12,7 +12,7 @@
 #include "application/data/partition/partition_file.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 namespace {
 
 /// Distinct ids never compress to fewer bytes than this: a file that claims more would only fill the memory.
@@ -226,4 +226,4 @@ Partition H5PartitionReader::read(const std::string& group) const {
   return partition;
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -6,7 +6,7 @@
 
 #include "application/data/partition/partition.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 
 /// Reads FedNLP's partition files (docs/reference/formats.md): many partitions per file, one root group each. Accepts
 /// files without `n_clients`, clients that are not numbered, empty lists of any type, and unknown objects. Every count
@@ -30,4 +30,4 @@ class H5PartitionReader {
   State* state_;
 };
 
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -13,7 +13,7 @@
 #include "application/data/partition/partition_file.h"
 #include "core/base/error.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 namespace {
 
 /// Lists up to this size are stored in the dataset's header: a tenth of the size and time for many small clients.
@@ -168,4 +168,4 @@ void write_h5_partition(const std::filesystem::path& path, const Partition& part
   copy.commit();
 }
 
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -4,7 +4,7 @@
 #include "application/data/partition/hdf5/h5_partition_writer.h"
 #include "application/data/partition/partition_file.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 namespace {
 
 class H5Partitions : public PartitionFormat {
@@ -32,4 +32,4 @@ const Registration<PartitionFormats> kRegistered{"h5", "FedNLP's partition files
                                                  [] { return std::make_unique<H5Partitions>(); }};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 namespace {
 
 using testing::AllOf;
@@ -245,4 +245,4 @@ TEST_F(H5Partitions, ManyClients) {
 }
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5

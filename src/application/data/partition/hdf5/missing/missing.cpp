@@ -1,6 +1,6 @@
 #include "application/data/partition/partition_file.h"
 
-namespace chorus {
+namespace chorus::inline partition_hdf5 {
 namespace {
 
 const NameRegistration kMissing{
@@ -10,4 +10,4 @@ const NameRegistration kMissing{
      .unavailable = "it was built without HDF5 (install libhdf5-dev and build again, or use a .json file)"}};
 
 }  // namespace
-}  // namespace chorus
+}  // namespace chorus::inline partition_hdf5
