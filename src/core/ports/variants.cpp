@@ -8,11 +8,21 @@
 
 namespace chorus::inline ports {
 
+bool Variants::is_whole(const Variant& variant) const {
+  const Variant all = whole();
+  return (variant.depth < 0 || variant.depth == all.depth) && (variant.width < 0 || variant.width == all.width);
+}
+
 at::Tensor Variants::take(const Variant& variant, const at::Tensor& whole) const {
+  if (is_whole(variant)) return whole;
   return whole.index_select(0, places(variant).to(whole.device()));
 }
 
 void Variants::put(const Variant& variant, const at::Tensor& part, const at::Tensor& whole) const {
+  if (is_whole(variant)) {
+    whole.copy_(part);
+    return;
+  }
   whole.index_copy_(0, places(variant).to(whole.device()), part.to(whole.device()));
 }
 

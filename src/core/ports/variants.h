@@ -34,6 +34,8 @@ class Variants {
   };
   virtual std::vector<LowRankPair> low_rank_pairs() const { return {}; }
 
+  bool is_whole(const Variant& variant) const;
+  /// For the whole it is `whole` itself, without a copy.
   at::Tensor take(const Variant& variant, const at::Tensor& whole) const;
   void put(const Variant& variant, const at::Tensor& part, const at::Tensor& whole) const;
 };
