@@ -4,12 +4,14 @@
 
 namespace chorus::inline device {
 
-Tf32Matmuls::Tf32Matmuls(bool on) : before_(at::globalContext().allowTF32CuBLAS()) {
+bool tf32_matmuls() { return at::globalContext().allowTF32CuBLAS(); }
+
+Tf32Matmuls::Tf32Matmuls(bool on) : before_(tf32_matmuls()) {
   if (on) at::globalContext().setAllowTF32CuBLAS(true);
 }
 
 Tf32Matmuls::~Tf32Matmuls() {
-  if (at::globalContext().allowTF32CuBLAS() != before_) at::globalContext().setAllowTF32CuBLAS(before_);
+  if (tf32_matmuls() != before_) at::globalContext().setAllowTF32CuBLAS(before_);
 }
 
 }  // namespace chorus::inline device

@@ -18,4 +18,7 @@ class Tf32Matmuls {
   bool before_;
 };
 
+/// Whether float32 matmuls of a GPU are in TF32 now.
+bool tf32_matmuls();
+
 }  // namespace chorus::inline device

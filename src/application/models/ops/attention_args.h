@@ -16,7 +16,8 @@ struct AttentionShape {
   float scale;
 };
 
-/// Tensors of bfloat16 rows; a stride is between two rows. logs: log2 of each query's sum of exponentials, per head.
+/// Tensors of bfloat16 or float32 rows; a stride is between two rows. logs: log2 of each query's sum of exponentials,
+/// per head.
 struct AttentionForwardArgs {
   const void *q, *k, *v;
   i64 q_stride, k_stride;

@@ -7,17 +7,23 @@
 #include "application/models/ops/attending.h"
 #include "application/models/ops/attention_args.h"
 #include "application/models/ops/gpu_arguments.h"
+#include "core/device/tf32.h"
 
 namespace chorus::kernels {
 extern const KernelSource attention_gpu;
+extern const KernelSource attention_tf32_gpu;
 }  // namespace chorus::kernels
 
 namespace chorus::inline ops {
 namespace {
 
-const KernelFamily kAttentionKernels{kernels::attention_gpu, {{"D", {"16", "32", "48", "64"}}}};
+const KernelOption kHeadWidth{"D", {"16", "32", "48", "64"}};
+const KernelFamily kAttentionKernels{kernels::attention_gpu, {kHeadWidth}};
 const GpuKernel<AttentionForwardArgs> kAttentionForward{kAttentionKernels, "attention_forward"};
 const GpuKernel<AttentionGradientArgs> kAttentionGradient{kAttentionKernels, "attention_gradient"};
+const KernelFamily kTf32Kernels{kernels::attention_tf32_gpu, {kHeadWidth}};
+const GpuKernel<AttentionForwardArgs> kTf32Forward{kTf32Kernels, "attention_tf32_forward"};
+const GpuKernel<AttentionGradientArgs> kTf32Gradient{kTf32Kernels, "attention_tf32_gradient"};
 
 constexpr int kAttentionThreads = 128;
 
@@ -71,19 +77,20 @@ AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k, const G
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
   Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
                   torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat))};
-  kAttentionForward.launch({.blocks = call.places.size(1) * call.heads,
-                            .threads = kAttentionThreads,
-                            .rows = (call.longest_query + kAttentionRows - 1) / kAttentionRows},
-                           {.q = q.data_ptr(),
-                            .k = k.data_ptr(),
-                            .v = v.data_ptr(),
-                            .q_stride = q.stride(1),
-                            .k_stride = k.stride(1),
-                            .out = result.out.data_ptr(),
-                            .logs = result.logs.data_ptr<float>(),
-                            .shape = attention_shape(q, k, call),
-                            .mask = mask_args(call.site)},
-                           {q.size(2) / call.heads});
+  const auto& kernel = q.scalar_type() == at::kFloat ? kTf32Forward : kAttentionForward;
+  kernel.launch({.blocks = call.places.size(1) * call.heads,
+                 .threads = kAttentionThreads,
+                 .rows = (call.longest_query + kAttentionRows - 1) / kAttentionRows},
+                {.q = q.data_ptr(),
+                 .k = k.data_ptr(),
+                 .v = v.data_ptr(),
+                 .q_stride = q.stride(1),
+                 .k_stride = k.stride(1),
+                 .out = result.out.data_ptr(),
+                 .logs = result.logs.data_ptr<float>(),
+                 .shape = attention_shape(q, k, call),
+                 .mask = mask_args(call.site)},
+                {q.size(2) / call.heads});
   return result;
 }
 
@@ -93,25 +100,26 @@ void attend_gradient(const at::Tensor& gradient, const Attending& in, const Atte
   const at::Tensor dout = gradient.to(forward.out.scalar_type()).contiguous();
   const at::Tensor products = torch::empty_like(forward.logs);
   const at::Tensor sums = torch::empty(dout.sizes(), dout.options().dtype(at::kFloat));
-  kAttentionGradient.launch({.blocks = call.places.size(1) * call.heads, .threads = kAttentionThreads},
-                            {.q = in.q.data_ptr(),
-                             .k = in.k.data_ptr(),
-                             .v = in.v.data_ptr(),
-                             .q_stride = in.q.stride(1),
-                             .k_stride = in.k.stride(1),
-                             .out = forward.out.data_ptr(),
-                             .dout = dout.data_ptr(),
-                             .logs = forward.logs.data_ptr<float>(),
-                             .products = products.data_ptr<float>(),
-                             .sums = sums.data_ptr<float>(),
-                             .dq = to.q.data_ptr(),
-                             .dk = to.k.data_ptr(),
-                             .dv = to.v.data_ptr(),
-                             .dq_stride = to.q.stride(1),
-                             .dk_stride = to.k.stride(1),
-                             .shape = attention_shape(in.q, in.k, call),
-                             .mask = mask_args(call.site)},
-                            {in.q.size(2) / call.heads});
+  const auto& kernel = dout.scalar_type() == at::kFloat ? kTf32Gradient : kAttentionGradient;
+  kernel.launch({.blocks = call.places.size(1) * call.heads, .threads = kAttentionThreads},
+                {.q = in.q.data_ptr(),
+                 .k = in.k.data_ptr(),
+                 .v = in.v.data_ptr(),
+                 .q_stride = in.q.stride(1),
+                 .k_stride = in.k.stride(1),
+                 .out = forward.out.data_ptr(),
+                 .dout = dout.data_ptr(),
+                 .logs = forward.logs.data_ptr<float>(),
+                 .products = products.data_ptr<float>(),
+                 .sums = sums.data_ptr<float>(),
+                 .dq = to.q.data_ptr(),
+                 .dk = to.k.data_ptr(),
+                 .dv = to.v.data_ptr(),
+                 .dq_stride = to.q.stride(1),
+                 .dk_stride = to.k.stride(1),
+                 .shape = attention_shape(in.q, in.k, call),
+                 .mask = mask_args(call.site)},
+                {in.q.size(2) / call.heads});
 }
 
 class GpuAttention : public torch::autograd::Function<GpuAttention> {
@@ -172,8 +180,9 @@ GpuAttentionCall call_of(const Packing& queries, const Packing& keys, const Atte
 }  // namespace
 
 bool attention_gpu_fits(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec) {
-  return q.scalar_type() == at::kBFloat16 && width % 16 == 0 && width <= 64 && !spec.bias.defined() &&
-         !spec.prefix_keys.defined() && !keys.visible().defined() && keys.longest() < (1 << 14) &&
+  const bool type_fits = q.scalar_type() == at::kBFloat16 || (q.scalar_type() == at::kFloat && tf32_matmuls());
+  return type_fits && width % 16 == 0 && width <= 64 && !spec.bias.defined() && !spec.prefix_keys.defined() &&
+         !keys.visible().defined() && keys.longest() < (1 << 14) &&
          keys.total_sequences() * spec.heads < std::numeric_limits<std::int32_t>::max();
 }
 

@@ -1,5 +1,4 @@
-#include "application/models/ops/attention_args.h"
-#include "application/models/ops/dropout.cuh"
+#include "application/models/ops/attention.cuh"
 
 // Attention in bfloat16 after FlashAttention-2 (Dao 2023): scores stay in registers, tile by tile, and no sequence is
 // padded. A warp has 16 rows of one sequence and head, a block 64; columns pass by in tiles of shared memory.
@@ -10,29 +9,13 @@
 // a B (16 x 8) has rows 2t, 2t + 1 and those + 8, column g; an accumulator (16 x 8) has rows g and g + 8, columns 2t,
 // 2t + 1. So the accumulators of two neighbouring tiles of 8 columns are the A of the next matmul.
 
-#define ROWS kAttentionRows
-#define QUERIES 32
-#define KEYS 32
 #define STRIDE (D + 8)
-struct Sequence {
-  u64 q_row, k_row;  // of the first token
-  u32 q_count, k_count, head;
-  u32 q_tail, k_tail;  // rows that follow and belong to no sequence
-  u64 mask_key, mask_group;
-};
 __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// 2^x; scores are kept in units of log2.
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-#define LOG2E 1.4426950408889634f
 // Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
 __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 first, u32 count) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -157,64 +140,10 @@ __device__ inline void clear_rows(bf16* x, u64 stride, u32 rows) {
   for (u32 i = threadIdx.x; i < rows * (D / 8); i += 128)
     *(uint4*)(x + (u64)(i / (D / 8)) * stride + i % (D / 8) * 8) = make_uint4(0, 0, 0, 0);
 }
-__device__ inline float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-__device__ inline float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ inline Sequence sequence_of(const AttentionShape& shape, const MaskArgs& mask) {
-  const i64* places = shape.places;
-  u32 heads = shape.heads;
-  u32 all = gridDim.x / heads, n = (u32)places[6 * all + blockIdx.x / heads];
-  Sequence s;
-  s.head = blockIdx.x % heads;
-  s.q_row = places[2 * all + n];
-  s.k_row = places[3 * all + n];
-  s.q_count = (u32)places[4 * all + n];
-  s.k_count = (u32)places[5 * all + n];
-  s.q_tail = (u32)((n + 1 < all ? places[2 * all + n + 1] : shape.q_rows) - s.q_row) - s.q_count;
-  s.k_tail = (u32)((n + 1 < all ? places[3 * all + n + 1] : shape.k_rows) - s.k_row) - s.k_count;
-  s.mask_key = mask_key(mask, (u32)places[n]);
-  s.mask_group = (((u64)places[all + n] * heads + s.head) << 32) / 4;
-  return s;
-}
-__device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
-  return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
-}
-// The mask bits of rows first + g and first + g + 8 for this lane's two columns, 16 each. Two neighbouring lanes need
-// halves of the same hashes: each computes the hash of one row.
-__device__ inline void row_bits(u32* bits, const Sequence& s, u32 first, u32 key) {
-  u32 odd = threadIdx.x % 2, row = first + threadIdx.x % 32 / 4 + 8 * odd;
-  u64 both = mask_bits(s, row, key);
-  u32 mine = odd ? (u32)(both >> 32) : (u32)both;
-  u32 other = __shfl_xor_sync(0xffffffffu, odd ? (u32)both : (u32)(both >> 32), 1);
-  bits[0] = odd ? other : mine;
-  bits[1] = odd ? mine : other;
-}
-// Which of the warp's 16 keys each lane's query keeps: one bit per key.
-__device__ inline u32 key_bits(const Sequence& s, u32 query, u32 first, u32 threshold) {
-  u32 result = 0;
-#pragma unroll
-  for (u32 i = 0; i < 4; ++i) {
-    u64 hash = mask_bits(s, query, first + 4 * i);
-    u32 low = (u32)hash, high = (u32)(hash >> 32);
-    result |= ((low & 0xFFFF) >= threshold ? 1u << 4 * i : 0) | (low >> 16 >= threshold ? 2u << 4 * i : 0) |
-              ((high & 0xFFFF) >= threshold ? 4u << 4 * i : 0) | (high >> 16 >= threshold ? 8u << 4 * i : 0);
-  }
-  return result;
-}
-__device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
-  return query < s.q_count && key < s.k_count && (!causal || key <= query);
-}
-
 extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(AttentionForwardArgs args) {
   Sequence at = sequence_of(args.shape, args.mask);
-  u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
-  float scale = args.shape.scale, keep = args.mask.scale;
-  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  u32 heads = args.shape.heads, causal = args.shape.causal;
+  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16;
   if (begin >= at.q_count) return;
   __shared__ __align__(16) u16 key_tile[KEYS][STRIDE], value_tile[KEYS][STRIDE];
   u64 width = (u64)heads * D, q_stride = args.q_stride, k_stride = args.k_stride;
@@ -225,7 +154,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(Attention
   if (begin == 0) clear_rows(out + at.q_count * width, width, at.q_tail);
   u32 a[D / 16][4];
   load_rows(a, q, q_stride, first, at.q_count);
-  float sum[D / 8][4] = {}, top[2] = {-3e38f, -3e38f}, total[2] = {}, unit = scale * LOG2E;
+  float sum[D / 8][4] = {};
+  Softmax softmax;
   u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
   Tile<KEYS> next_keys, next_values;
   next_keys.fetch(k, k_stride, 0, at.k_count);
@@ -238,57 +168,12 @@ extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(Attention
     next_keys.fetch(k, k_stride, column + KEYS, at.k_count);
     next_values.fetch(v, k_stride, column + KEYS, at.k_count);
     float s[KEYS / 8][4];
-    u32 bits[KEYS / 8][2];
     scores<KEYS>(s, a, key_tile);
-    if (column + KEYS > at.k_count || causal) {
-#pragma unroll
-      for (u32 n = 0; n < KEYS / 8; ++n)
-#pragma unroll
-        for (u32 e = 0; e < 4; ++e)
-          if (!seen(at, first + g + 8 * (e / 2), column + n * 8 + 2 * t + e % 2, causal)) s[n][e] = -3e38f;
-    }
-#pragma unroll
-    for (u32 n = 0; n < KEYS / 8; ++n)
-      if (threshold > 0) row_bits(bits[n], at, first, column + n * 8 + 2 * t);
-#pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-      float most = top[half];
-#pragma unroll
-      for (u32 n = 0; n < KEYS / 8; ++n) most = fmaxf(most, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
-      most = quad_max(most);
-      float shrink = power_of_two((top[half] - most) * unit), part = 0, shift = most * unit;
-      top[half] = most;
-#pragma unroll
-      for (u32 n = 0; n < KEYS / 8; ++n) {
-        float low = power_of_two(s[n][2 * half] * unit - shift), high = power_of_two(s[n][2 * half + 1] * unit - shift);
-        part += low + high;
-        if (threshold > 0) {
-          low = (bits[n][half] & 0xFFFF) < threshold ? 0 : low * keep;
-          high = bits[n][half] >> 16 < threshold ? 0 : high * keep;
-        }
-        s[n][2 * half] = low;
-        s[n][2 * half + 1] = high;
-      }
-      total[half] = total[half] * shrink + part;
-#pragma unroll
-      for (u32 n = 0; n < D / 8; ++n) {
-        sum[n][2 * half] *= shrink;
-        sum[n][2 * half + 1] *= shrink;
-      }
-    }
+    soften<KEYS>(s, sum, softmax, at, args, first, column);
     accumulate<KEYS>(sum, s, value_tile);
   }
-#pragma unroll
-  for (u32 half = 0; half < 2; ++half) total[half] = quad_sum(total[half]);
-  store_rows(out, width, sum, first, at.q_count, 1.0f / total[0], 1.0f / total[1]);
-  if (t != 0) return;
-#pragma unroll
-  for (u32 half = 0; half < 2; ++half) {
-    u32 row = first + g + 8 * half;
-    if (row < at.q_count) {
-      args.logs[(at.q_row + row) * heads + at.head] = top[half] * unit + __log2f(total[half]);
-    }
-  }
+  finish(softmax, at, args, first);
+  store_rows(out, width, sum, first, at.q_count, 1.0f / softmax.total[0], 1.0f / softmax.total[1]);
 }
 
 // The part of the queries' gradient that comes from 64 keys: ds [keys][queries] transposed, times the keys. A warp
@@ -343,15 +228,13 @@ __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*
 extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(AttentionGradientArgs args) {
   Sequence at = sequence_of(args.shape, args.mask);
   u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
-  float scale = args.shape.scale, keep = args.mask.scale;
+  float scale = args.shape.scale;
   u32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   __shared__ __align__(16) u16 key_tile[ROWS][STRIDE], value_tile[ROWS][STRIDE];
   __shared__ __align__(16) u16 query_tile[2][QUERIES][STRIDE], dout_tile[2][QUERIES][STRIDE];
   __shared__ __align__(16) u16 ds_tile[ROWS][QUERIES + 8];
   __shared__ float2 of_query[QUERIES];  // the log of its sum, and its product
   u64 width = (u64)heads * D, place = at.q_row * width + at.head * D, number = at.q_row * heads + at.head;
-  float unit = scale * LOG2E;
-  if (threshold == 0) keep = 1;
   const bf16* q = (const bf16*)args.q + at.q_row * args.q_stride + at.head * D;
   const bf16* k = (const bf16*)args.k + at.k_row * args.k_stride + at.head * D;
   const bf16* v = (const bf16*)args.v + at.k_row * args.k_stride + at.head * D;
@@ -406,26 +289,12 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
       scores<QUERIES>(s, a, query_tile[now]);
       load_rows(a, value_tile + warp * 16);
       scores<QUERIES>(d, a, dout_tile[now]);
+      slopes<QUERIES>(s, d, of_query, mask, first, column, args);
 #pragma unroll
-      for (u32 n = 0; n < QUERIES / 8; ++n) {
-#pragma unroll
-        for (u32 odd = 0; odd < 2; ++odd) {
-          u32 place = n * 8 + 2 * t + odd, kept_keys = __shfl_sync(0xffffffffu, mask, place) >> g;
-          float2 query = of_query[place];
-#pragma unroll
-          for (u32 e = odd; e < 4; e += 2) {
-            // At most 1: keys beyond the end have scores of 0.
-            float weight = power_of_two(fminf(s[n][e] * unit - query.x, 0));
-            if (causal && first + g + 4 * (e - odd) > column + place) weight = 0;
-            float factor = kept_keys >> 4 * (e - odd) & 1 ? keep : 0;
-            s[n][e] = weight * (d[n][e] * factor - query.y);
-            d[n][e] = weight * factor;
-          }
-        }
+      for (u32 n = 0; n < QUERIES / 8; ++n)
 #pragma unroll
         for (u32 half = 0; half < 2; ++half)
           *(u32*)&ds_tile[warp * 16 + g + 8 * half][n * 8 + 2 * t] = pair(s[n][2 * half], s[n][2 * half + 1]);
-      }
       accumulate<QUERIES>(value_sum, d, dout_tile[now]);
       accumulate<QUERIES>(key_sum, s, query_tile[now]);
       __syncthreads();

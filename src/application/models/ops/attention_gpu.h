@@ -4,8 +4,8 @@
 
 namespace chorus::inline ops {
 
-/// Attention within packed sequences on a GPU, in bfloat16 with float32 sums and without padding; the same masks as
-/// everywhere.
+/// Attention within packed sequences on a GPU, without padding and with the same masks as everywhere: of bfloat16
+/// tensors, and of float32 tensors where matmuls are in TF32 (core/device/tf32.h). Sums are float32.
 
 /// Whether the kernels take this call, with queries like `q` and heads of this width.
 bool attention_gpu_fits(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "application/models/ops/attention.h"
+#include "application/models/ops/attention_gpu.h"
 #include "application/models/ops/bias_gelu_gpu.h"
 #include "application/models/ops/dropout.h"
 #include "application/models/ops/layers.h"
@@ -12,6 +13,7 @@
 #include "application/models/ops/residual.h"
 #include "application/models/ops/sums_gpu.h"
 #include "core/device/kernels.h"
+#include "core/device/tf32.h"
 
 namespace chorus::inline ops {
 namespace {
@@ -132,28 +134,40 @@ TEST_F(GpuKernels, AttentionOfFloat32) {
   }
 }
 
+// The kernels of bfloat16, and those of float32 in TF32, beside float32 without either.
 TEST_F(GpuKernels, AttentionOfEveryHeadWidth) {
   const at::Device gpu(at::kCUDA, 0);
   const Packing packing({{3, 150, 9}, {64, 65}, {1}}, gpu);
   const at::Tensor valid = packing.token_valid().unsqueeze(2).to(at::kFloat);
-  for (const std::int64_t width : {16, 32, 48, 64}) {
-    for (const bool causal : {false, true}) {
-      const AttentionSpec spec{.heads = 2, .scale = 0.2, .causal = causal, .dropout = 0.2};
-      const at::Tensor qkv = normal({3, packing.tokens(), 6 * width}, at::kBFloat16);
-      const at::Tensor weights = normal({3, packing.tokens(), 2 * width});
-      std::vector<std::vector<at::Tensor>> results;
-      for (const bool fast : {true, false}) {
-        use_fast_kernels(fast);
-        const at::Tensor in = (fast ? qkv.clone() : qkv.to(at::kFloat)).requires_grad_();
-        Dropout dropout({5, 6, 7});
-        const at::Tensor out = self_attention(in, packing, spec, dropout).to(at::kFloat) * valid;
-        (out * weights).sum().backward();
-        results.push_back({out, in.grad()});
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const double bound = type == at::kBFloat16 ? 1e-2 : 1e-3;
+    for (const std::int64_t width : {16, 32, 48, 64}) {
+      for (const bool causal : {false, true}) {
+        const AttentionSpec spec{.heads = 2, .scale = 0.2, .causal = causal, .dropout = 0.2};
+        const at::Tensor qkv = normal({3, packing.tokens(), 6 * width}, type);
+        const at::Tensor weights = normal({3, packing.tokens(), 2 * width});
+        std::vector<std::vector<at::Tensor>> results;
+        for (const bool fast : {true, false}) {
+          use_fast_kernels(fast);
+          const Tf32Matmuls tf32(fast);
+          const at::Tensor in = (fast ? qkv.clone() : qkv.to(at::kFloat)).requires_grad_();
+          ASSERT_TRUE(!fast || attention_gpu_fits(in, width, packing, spec));
+          Dropout dropout({5, 6, 7});
+          const at::Tensor out = self_attention(in, packing, spec, dropout).to(at::kFloat) * valid;
+          (out * weights).sum().backward();
+          results.push_back({out, in.grad()});
+        }
+        EXPECT_LT(relative_error(results[0][0], results[1][0]), bound) << type << ' ' << width;
+        EXPECT_LT(relative_error(results[0][1], results[1][1]), 2 * bound) << type << ' ' << width;
+        EXPECT_FALSE(torch::equal(results[0][0], results[1][0])) << "the kernels were not used";
       }
-      EXPECT_LT(relative_error(results[0][0], results[1][0]), 1e-2) << width;
-      EXPECT_LT(relative_error(results[0][1], results[1][1]), 2e-2) << width;
     }
   }
+}
+
+TEST_F(GpuKernels, AttentionOfFloat32WithoutTf32IsExact) {
+  const Packing packing({{3, 15}}, {at::kCUDA, 0});
+  EXPECT_FALSE(attention_gpu_fits(normal({1, 18, 96}), 16, packing, {.heads = 2}));
 }
 
 // Everything a backward pass adds up, twice.
