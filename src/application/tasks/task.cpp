@@ -119,8 +119,8 @@ std::vector<std::int32_t> Task::label_map(const StringTable& names) const {
 void Task::unknown_label(const Dataset& data, std::uint32_t example, std::string_view label) const {
   const Example found = data.at(example);
   throw DataError(fmt::format(
-      "example {}{} of the {} split has the label '{}', which the task does not know; it knows "
-      "{}. Give the data a label vocabulary, or remove the example",
+      "example {}{} of the {} split has the label '{}', which the task does not know (it knows {}); correct "
+      "it, or add it to data.labels where the run is configured",
       example, found.id.empty() ? "" : fmt::format(" ({})", found.id), name_of(found.split), label, list_of(labels())));
 }
 

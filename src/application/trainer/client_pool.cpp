@@ -14,6 +14,18 @@
 namespace chorus::inline trainer {
 namespace {
 
+// Where a client is in the lists.
+std::size_t index_of(const ClientPoolInput& input, ClientId id) {
+  std::size_t index = id;
+  if (!input.ids.empty()) {
+    const auto found = std::lower_bound(input.ids.begin(), input.ids.end(), id);
+    check(found != input.ids.end() && *found == id, "no such client");
+    index = static_cast<std::size_t>(found - input.ids.begin());
+  }
+  check(index < input.train_lists->clients(), "no such client");
+  return index;
+}
+
 class PoolBench final : public Workbench {
  public:
   PoolBench(const ClientPoolInput& input, const TrainerInput& version, std::vector<TrainClient> clients,
@@ -96,7 +108,8 @@ class PoolBench final : public Workbench {
  private:
   TrainMoment moment() const { return {input_.seed, round_, input_.rounds}; }
   std::span<const std::uint32_t> own_test(std::size_t i) const {
-    return input_.test_lists == nullptr ? std::span<const std::uint32_t>{} : (*input_.test_lists)[ids_[i]];
+    if (input_.test_lists == nullptr) return {};
+    return (*input_.test_lists)[index_of(input_, ids_[i])];
   }
   std::span<const std::uint32_t> examples(std::size_t i, TestOn on) const {
     return on == TestOn::kOwn ? own_test(i) : input_.shared_test;
@@ -179,9 +192,18 @@ ClientPool::ClientPool(const ClientPoolInput& input)
     public_set_ = std::make_shared<ClientData>(
         input.trainer.task.client_data(input.public_set.encoded, input.public_set.examples));
   }
-  for (std::size_t c = 0; c < input.train_lists->clients(); ++c) {
-    sizes_.push_back(static_cast<double>(input.train_lists->size_of(c)));
+  check(input.ids.empty() || input.ids.size() == input.train_lists->clients(), "one id per client");
+}
+
+Roster ClientPool::roster() const {
+  std::vector<RosterEntry> members;
+  for (std::size_t c = 0; c < input_.train_lists->clients(); ++c) {
+    RosterEntry entry;
+    entry.id = input_.ids.empty() ? static_cast<ClientId>(c) : input_.ids[c];
+    entry.examples = static_cast<double>(input_.train_lists->size_of(c));
+    members.push_back(std::move(entry));
   }
+  return Roster(std::move(members));
 }
 
 double ClientPool::client_bytes() const {
@@ -200,9 +222,9 @@ std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, s
   }
   std::vector<TrainClient> opened;
   for (const ClientId id : clients) {
-    check(id < sizes_.size(), "no such client");
-    const auto examples = (*input_.train_lists)[id];
-    opened.push_back({id, input_.trainer.task.client_data(input_.train, examples), sizes_[id]});
+    const auto examples = (*input_.train_lists)[index_of(input_, id)];
+    opened.push_back(
+        {id, input_.trainer.task.client_data(input_.train, examples), static_cast<double>(examples.size())});
   }
   const TrainerInput& whole = input_.trainer;
   if (input_.network == nullptr) {

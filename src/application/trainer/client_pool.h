@@ -11,6 +11,7 @@
 #include "application/metrics/metric.h"
 #include "application/peft/tuned_network.h"
 #include "application/trainer/cohort_trainer.h"
+#include "core/ports/roster.h"
 #include "core/ports/workbench.h"
 
 namespace chorus::inline trainer {
@@ -37,13 +38,14 @@ struct ClientPoolInput {
   std::shared_ptr<const EncodedDataset> test = {};  ///< null: nobody can evaluate
   const ClientLists* train_lists = nullptr;
   const ClientLists* test_lists = nullptr;          ///< null: clients have no test examples of their own
+  std::vector<ClientId> ids = {};                   ///< of the lists' clients, rising; empty: 0, 1, 2, ...
   std::span<const std::uint32_t> shared_test = {};  ///< what everybody can be scored on
   PublicSet public_set = {};
   StateShelf states = {};
   std::uint64_t seed = 0, rounds = 1;
 };
 
-/// The clients of a simulation: descriptions only. A hundred thousand cost their lists of examples and 8 bytes each;
+/// The clients of one process: descriptions only. A hundred thousand cost their lists of examples;
 /// a Workbench is opened for those that are put to work. Thread-safe.
 ///
 ///     ClientPool pool({...});
@@ -52,8 +54,8 @@ class ClientPool {
  public:
   explicit ClientPool(const ClientPoolInput& input);
 
-  /// Training examples of every client. One whose examples encode to no rows fails when it is asked to train.
-  std::span<const double> sizes() const { return sizes_; }
+  /// The clients with their training examples. One whose examples encode to no rows fails when it is asked to train.
+  Roster roster() const;
   /// Bytes one more client of a cohort takes, at worst.
   double client_bytes() const;
 
@@ -65,7 +67,6 @@ class ClientPool {
   ClientPoolInput input_;
   CohortTrainer trainer_;
   std::shared_ptr<const ClientData> public_set_;  // or null
-  std::vector<double> sizes_;
 };
 
 /// A metric's totals as a message, and back (DataError when it is not such a message).

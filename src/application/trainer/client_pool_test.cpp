@@ -9,6 +9,7 @@
 #include "application/tasks/causal_lm_task.h"
 #include "application/tasks/encode_split.h"
 #include "application/tasks/tiny_world_test.h"
+#include "core/base/error.h"
 #include "core/config/config.h"
 
 namespace chorus::inline trainer {
@@ -123,6 +124,36 @@ TEST(ClientPool, ClientsPredictAndFitRowsOfThePublicSet) {
   for (int step = 0; step < 20; ++step) learner->fit(rows, {.probabilities = answers, .temperature = 2});
   const LearnResult last = learner->fit(rows, {.probabilities = answers, .temperature = 2});
   for (std::size_t c = 0; c < 3; ++c) EXPECT_LT(last.loss[c], 0.5 * first.loss[c]);
+}
+
+TEST(ClientPool, AClientTrainsTheSameWhoeverElseIsHosted) {
+  const TrainerConfig config =
+      ConfigDocument::parse("{batch_size: 2, learning_rate: 1e-3}", "test").load<TrainerConfig>();
+  LanguageWorld world;
+  const at::Tensor start = world.params.values()[0].clone();
+  const at::Tensor among_all = world.open(config, {2})->train(start).values;
+  ClientLists own, own_test;
+  own.append(world.train_lists[2]);
+  own_test.append(world.test_lists[2]);
+  ClientPoolInput input{
+      .trainer = {*world.task, *world.model, world.params}, .config = config, .data = world.data, .train = world.train};
+  input.test = world.test;
+  input.train_lists = &own;
+  input.test_lists = &own_test;
+  const auto trained_as = [&](ClientId id) {
+    input.ids = {id};
+    const ClientPool pool(input);
+    EXPECT_EQ(pool.roster().members()[0].id, id);
+    EXPECT_EQ(pool.roster().size_of(id), 4);
+    const auto bench = pool.open(input.ids, 1);
+    EXPECT_GT(totals_of(bench->evaluate(start, Workbench::TestOn::kOwn)[0]).examples, 0U);
+    return bench->train(start).values;
+  };
+  EXPECT_TRUE(trained_as(2).equal(among_all));
+  EXPECT_FALSE(trained_as(7).equal(among_all)) << "its batches are drawn by its id";
+  const ClientPool pool(input);
+  const std::vector<ClientId> strangers{0};
+  EXPECT_THROW(pool.open(strangers, 1), InternalError);
 }
 
 }  // namespace

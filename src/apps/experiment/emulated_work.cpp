@@ -8,19 +8,19 @@
 
 namespace chorus::inline experiment {
 
-EmulatedWork emulated_work(const Experiment& experiment) {
-  const Model& model = experiment.model();
-  std::int64_t lowest = model.layers();
-  for (const ParamSpec& spec : model.layout().specs()) {
+EmulatedWork emulated_work(const TaskModel& model) {
+  const Model& network = model.model();
+  std::int64_t lowest = network.layers();
+  for (const ParamSpec& spec : network.layout().specs()) {
     if (spec.trainable && spec.layer != kHeadLayer) lowest = std::min<std::int64_t>(lowest, std::max(spec.layer, 0));
   }
   EmulatedWork work;
-  work.layers = model.layers();
+  work.layers = network.layers();
   work.depth = static_cast<double>(work.layers - lowest);
-  if (experiment.network().tuning().keeps_network()) work.way.method = TuningWay::Method::kAdapter;
-  work.way.cached = experiment.config().trainer.cache.mode == ActivationCache::Mode::kKeep;
-  work.batch_size = experiment.config().trainer.batch_size;
-  work.sequence_length = experiment.task().max_length();
+  if (model.network().tuning().keeps_network()) work.way.method = TuningWay::Method::kAdapter;
+  work.way.cached = model.config().trainer.cache.mode == ActivationCache::Mode::kKeep;
+  work.batch_size = model.config().trainer.batch_size;
+  work.sequence_length = model.task().max_length();
   return work;
 }
 
@@ -29,12 +29,12 @@ double round_batches(const TrainerConfig& trainer, double examples) {
   return std::ceil(examples / static_cast<double>(trainer.batch_size)) * static_cast<double>(trainer.epochs);
 }
 
-std::size_t check_emulation(const Experiment& experiment) {
-  const ExperimentConfig& config = experiment.config();
+std::size_t check_emulation(const TaskModel& model) {
+  const ExperimentConfig& config = model.config();
   const auto clients = static_cast<std::size_t>(config.clients_per_round);
   if (!config.emulation) return clients;
   const Fleet fleet(*config.emulation, static_cast<std::uint64_t>(config.seed));
-  fleet.check_work(emulated_work(experiment));
+  fleet.check_work(emulated_work(model));
   return static_cast<std::size_t>(std::ceil(config.emulation->over_selection * static_cast<double>(clients) - 1e-9));
 }
 

@@ -1,17 +1,14 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "application/data/dataset.h"
 #include "application/data/partition/partition.h"
-#include "application/models/model.h"
-#include "application/peft/tuned_network.h"
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
+#include "apps/experiment/task_model.h"
 
 namespace chorus::inline experiment {
 
@@ -22,8 +19,8 @@ struct Phase {
   std::int64_t rounds = 0;
 };
 
-/// Everything an experiment needs, read and ready: the data, who holds it, the task, the network. What is made from it
-/// (clients, federation) borrows it.
+/// A simulation, read and ready: everybody's data, who holds what, the task and the network. The two halves of the
+/// federation (server_half.h, client_half.h) are made from it and borrow it.
 ///
 ///     const Experiment experiment(config);       // reads, tokenizes (once), deals out, loads
 class Experiment {
@@ -35,12 +32,12 @@ class Experiment {
 
   const ExperimentConfig& config() const { return config_; }
   const Dataset& data() const { return data_; }
-  const Task& task() const { return *task_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const TunedNetwork& network() const { return *network_; }
-  const Model& model() const { return network_->model(); }
-  /// The network as it begins, C = 1.
-  const Params& params() const { return network_->params(); }
+  /// What both halves have in common.
+  const TaskModel& task_model() const { return *model_; }
+  const Task& task() const { return model_->task(); }
+  const Tokenizer& tokenizer() const { return model_->tokenizer(); }
+  const Model& model() const { return model_->model(); }
+  const Params& params() const { return model_->params(); }
 
   const std::shared_ptr<const EncodedDataset>& train() const { return train_; }
   const std::shared_ptr<const EncodedDataset>& test() const { return test_; }
@@ -54,25 +51,15 @@ class Experiment {
   /// One line about what was read, for a person.
   std::string description() const;
 
-  /// Writes a version of the network with these values [P] as a Hugging Face folder, tokenizer included. Low-rank
-  /// updates are merged, and stand in `folder`/adapter besides; adapters and prefixes lie in the folder itself.
-  void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const;
-
  private:
-  void make_network();
-  void check_cache(const Model& model) const;
   void make_partition();
   void make_segments();
   void make_phases();
   void choose_test();
 
   ExperimentConfig config_;
-  at::Device device_;
   Dataset data_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::unique_ptr<Task> task_;
-  std::unique_ptr<TunedNetwork> network_;
-  std::vector<std::string> fresh_head_;  // what the network's folder does not have
+  std::unique_ptr<const TaskModel> model_;
   Partition partition_;
   bool held_out_ = false;  // the test examples are some of the training split
   std::shared_ptr<const EncodedDataset> train_, test_;

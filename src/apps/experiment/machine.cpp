@@ -1,6 +1,7 @@
 #include "apps/experiment/machine.h"
 
 #include <malloc.h>
+#include <torch/cuda.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "core/base/error.h"
+#include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 
 namespace chorus::inline experiment {
@@ -29,6 +32,19 @@ double gpu_memory() {
 }
 
 }  // namespace
+
+at::Device device_named(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (!torch::cuda::is_available()) {
+    throw ConfigError("device: cuda, but this machine has no usable GPU, or LibTorch was built without CUDA");
+  }
+  return {at::kCUDA, 0};
+}
+
+void use_kernels_of(const FederationConfig& config) {
+  use_fast_kernels(config.kernels == FederationConfig::Kernels::kFast);
+  use_deterministic(config.deterministic);
+}
 
 double available_memory() {
   const double bytes = proc_bytes("/proc/meminfo", "MemAvailable:");

@@ -75,7 +75,7 @@ class Planner {
     plan_.description = experiment_.description();
     for (const Phase& phase : experiment_.phases()) plan_.rounds += phase.rounds;
     const bool pooled = config_.algorithm.traits().pooled;
-    plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_));
+    plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_.task_model()));
     count_batches();
   }
 
@@ -239,7 +239,7 @@ class Planner {
     double clock = 0;
     EmulatedFederation federation({.inner = dry,
                                    .fleet = fleet,
-                                   .work = emulated_work(experiment_),
+                                   .work = emulated_work(experiment_.task_model()),
                                    .clock = [&clock] { return clock; },
                                    .batches = [&](ClientId client) { return dry.batches(client); }});
     const auto selector = config_.selection.make();

@@ -144,6 +144,15 @@ std::vector<std::uint32_t> read_coverage(const at::Tensor& counts) {
 
 }  // namespace
 
+void remember(const ServerMemory& memory, RunState& state) {
+  state.server = memory.algorithm.state();
+  state.variant = memory.algorithm.variant();
+  state.aggregation = memory.aggregation.state();
+  state.filters = memory.filters;
+  state.coverage.assign(memory.coverage.times().begin(), memory.coverage.times().end());
+  state.coverage_rounds = memory.coverage.rounds();
+}
+
 Checkpoint to_checkpoint(const RunState& state) {
   Checkpoint checkpoint;
   const RoundLoopState& loop = state.loop;

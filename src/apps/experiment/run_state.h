@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "algorithm/federated/round_loop.h"
+#include "core/ports/workbench.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
 #include "infrastructure/tracking/run_summary.h"
 
@@ -22,6 +23,15 @@ struct RunState {
   double setup_seconds = 0, checkpoint_seconds = 0;  ///< so far, all processes of the run together
   std::string data;                                  ///< fingerprint of what is trained on
 };
+
+/// What the server of a run works with that must outlive the process; borrowed.
+struct ServerMemory {
+  const Algorithm& algorithm;
+  const Aggregation& aggregation;
+  const DeviceCoverage& coverage;
+  const ClientState& filters;
+};
+void remember(const ServerMemory& memory, RunState& state);
 
 Checkpoint to_checkpoint(const RunState& state);
 /// DataError when a field is missing, malformed or unknown: a checkpoint of another version.

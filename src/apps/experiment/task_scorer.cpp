@@ -41,7 +41,7 @@ Breakdown TaskScorer::breakdown(const ClientTotals& totals) const {
   for (const auto& [client, message] : totals) {
     if (message.texts.empty()) continue;
     result.client(client_name(client)).add_totals(totals_of(message));
-    result.set_activity(client_name(client), input_.activity[client]);
+    result.set_activity(client_name(client), input_.clients.roster().size_of(client));
   }
   return result;
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "application/metrics/breakdown.h"
 #include "application/peft/tuned_network.h"
 #include "application/tasks/evaluate.h"
 #include "application/trainer/trainer_config.h"
+#include "core/ports/federation.h"
 #include "core/ports/scorer.h"
 
 namespace chorus::inline experiment {
@@ -19,7 +19,7 @@ class TaskScorer : public Scorer {
     const Task& task;
     const TunedNetwork& network;  ///< its frozen values and its device are used
     EvaluationSet test;
-    std::span<const double> activity;  ///< of each client, for deciles: its training examples
+    const Federation& clients;  ///< their training examples are their activity, for deciles
     std::uint64_t seed = 0;
     ActivationCache* cache = nullptr;
     TrainerConfig::Precision precision = TrainerConfig::Precision::kFloat32;  ///< of the run

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "application/trainer/client_pool.h"
+#include "apps/experiment/run_state.h"
+#include "apps/experiment/server_half.h"
+#include "core/ports/tracker.h"
+#include "infrastructure/checkpoint/checkpoint_store.h"
+#include "infrastructure/checkpoint/client_state_store.h"
+#include "infrastructure/tracking/run_folder.h"
+
+namespace chorus::inline experiment {
+
+/// The state of a run, and its checkpoints: where it begins or goes on, and when it is saved.
+///
+///     RunCheckpoints checkpoints(folder, config.checkpoint, config.federation);
+///     checkpoints.begin(server, data.fingerprint().hex());
+///     ...                                                    // after every round:
+///     checkpoints.save(memory, last, tracker);
+class RunCheckpoints {
+ public:
+  RunCheckpoints(const RunFolder& folder, const ExperimentConfig& config);
+
+  /// Loads the newest checkpoint, or begins with the network as it is. `data`: fingerprint of what the run trains on.
+  /// DataError when the checkpoint is of other data or of another network.
+  void begin(const ServerHalf& server, const std::string& data);
+
+  RunState& state() { return state_; }
+  /// Where the clients of this process keep their states.
+  StateShelf shelf();
+  /// The newest round that a run can be resumed from; 0: none.
+  std::int64_t newest_round() const;
+
+  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`.
+  void save(const ServerMemory& memory, bool last, Tracker& tracker);
+
+ private:
+  std::filesystem::path folder_;
+  std::int64_t every_;
+  CheckpointStore checkpoints_;
+  ClientStateStore clients_;
+  RunState state_;
+  std::chrono::steady_clock::time_point saved_at_;
+};
+
+}  // namespace chorus::inline experiment

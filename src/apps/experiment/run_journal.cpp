@@ -1,0 +1,88 @@
+#include "apps/experiment/run_journal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace chorus::inline experiment {
+
+void RunJournal::begin(const RunState& state, std::int64_t rounds, std::size_t clients) {
+  // Without a checkpoint everything is told anew, what comes before the first round included.
+  tracker_ = folder_.tracker(state.loop.round > 0 ? state.loop.round : -1);
+  if (state.loop.round == 0) {
+    record_start(rounds, clients);
+  } else {
+    tracker_->record({"resumed", state.loop.round, {}, {}});
+  }
+  ProgressOptions options;
+  options.label = server_.config().name;
+  options.total = rounds;
+  options.unit = "rounds";
+  options.initial = state.loop.round;
+  progress_.emplace(std::move(options));
+}
+
+void RunJournal::record_start(std::int64_t rounds, std::size_t clients) {
+  const ExperimentConfig& config = server_.config();
+  const Layout& layout = server_.model().model().layout();
+  Event started{"run_started", 0};
+  started.numbers = {{"seed", static_cast<double>(config.seed)},
+                     {"rounds", static_cast<double>(rounds)},
+                     {"clients", static_cast<double>(clients)},
+                     {"parameters", static_cast<double>(layout.size())},
+                     {"trained_parameters", static_cast<double>(layout.trainable_size())}};
+  if (config.evaluation.target) started.numbers["target"] = *config.evaluation.target;
+  started.texts = {{"name", config.name},
+                   {"algorithm", config.algorithm.name()},
+                   {"metric", server_.metric()},
+                   {"goal", server_.higher_is_better() ? "max" : "min"}};
+  tracker_->record(started);
+}
+
+void RunJournal::show(const RoundLoopState& loop, const RoundResult& result) {
+  const std::string& metric = server_.metric();
+  std::string note = fmt::format("loss {:.4f}", result.loss);
+  if (const auto found = loop.last.find(metric); found != loop.last.end()) {
+    note += fmt::format("  {} {:.4f}", metric, found->second);
+  }
+  note += fmt::format("  {:.0f} examples/s", loop.examples / std::max(loop.seconds, 1e-9));
+  progress_->note(note);
+  progress_->advance();
+}
+
+RunSummary RunJournal::finish(const RunState& state, RoundLoopEnd end, double saving_seconds) {
+  const RoundLoopState& loop = state.loop;
+  const ExperimentConfig& config = server_.config();
+  RunSummary summary;
+  summary.status = end == RoundLoopEnd::kTargetReached ? "target_reached" : "finished";
+  summary.algorithm = config.algorithm.name();
+  summary.metric = server_.metric();
+  summary.higher_is_better = server_.higher_is_better();
+  summary.target = config.evaluation.target;
+  summary.rounds_to_target = loop.rounds_to_target;
+  summary.rounds = loop.round;
+  summary.best_round = loop.best_round;
+  summary.last = loop.last;
+  summary.best = loop.best;
+  summary.examples = loop.examples;
+  summary.bytes_up = loop.bytes_up;
+  summary.bytes_down = loop.bytes_down;
+  summary.seconds = loop.seconds;
+  if (config.emulation) summary.emulated = loop.emulated;
+  summary.targets = loop.targets;
+  if (state.phases.size() > 1) summary.phases = state.phases;
+  for (const ClientGroupScores& decile : loop.deciles) {
+    summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
+  }
+  summary.parts = {.setup = state.setup_seconds,
+                   .training = loop.seconds - loop.evaluation_seconds,
+                   .evaluation = loop.evaluation_seconds,
+                   .checkpoints = state.checkpoint_seconds,
+                   .saving = saving_seconds};
+  tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
+  tracker_->flush();
+  folder_.write_summary(summary);
+  return summary;
+}
+
+}  // namespace chorus::inline experiment

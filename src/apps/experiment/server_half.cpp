@@ -1,0 +1,114 @@
+#include "apps/experiment/server_half.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithm/compression/filtered_federation.h"
+#include "apps/experiment/task_scorer.h"
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "core/console/log.h"
+
+namespace chorus::inline experiment {
+namespace {
+
+void check_metric(const Task& task, const std::string& metric) {
+  Scores scores = task.metric()->scores();
+  scores["eval_loss"] = 0;
+  if (metric == "auto" || scores.contains(metric)) return;
+  std::string names;
+  for (const auto& entry : scores) names += (names.empty() ? "" : ", ") + entry.first;
+  throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", metric, names));
+}
+
+}  // namespace
+
+void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>& examples) {
+  if (const auto most = static_cast<std::size_t>(config.evaluation.examples); most > 0 && most < examples.size()) {
+    RandomStream stream({.seed = static_cast<std::uint64_t>(config.seed), .purpose = "test subset"});
+    stream.shuffle(std::span(examples));
+    examples.resize(most);
+  }
+  std::sort(examples.begin(), examples.end());
+}
+
+ServerHalf::ServerHalf(const TaskModel& model, TestSet test) : model_(model), test_(std::move(test)) {
+  if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
+  check_metric(model.task(), config().evaluation.metric);
+  metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
+}
+
+bool ServerHalf::higher_is_better() const { return chorus::higher_is_better(model_.task(), metric_); }
+
+// Checkpoints come back on the CPU; server state is where the model is.
+std::map<std::string, at::Tensor> ServerHalf::on_device(std::map<std::string, at::Tensor> state) const {
+  for (auto& entry : state) {
+    if (entry.second.scalar_type() == at::kFloat) entry.second = entry.second.to(model_.device());
+  }
+  return state;
+}
+
+RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, RunState& state) const {
+  // Without filters it passes everything on as it is.
+  FilteredFederation federation(model_.filters(), clients);
+  federation.restore(std::exchange(state.filters, {}));
+  const AlgorithmTraits& traits = config().algorithm.traits();
+  const auto algorithm = config().algorithm.make();
+  algorithm->restore(on_device(std::exchange(state.server, {})));
+  const auto aggregation = config().aggregation.make();
+  aggregation->restore(on_device(std::exchange(state.aggregation, {})));
+  const auto selector = config().selection.make();
+  TaskScorer scorer({model_.task(),
+                     model_.network(),
+                     {test_.data, test_.encoded, test_.examples},
+                     federation,
+                     model_.seed(),
+                     rounds.cache,
+                     config().trainer.precision,
+                     static_cast<int>(config().federation.workers)});
+  DeviceCoverage coverage(federation.roster().sizes());
+  if (!state.coverage.empty()) coverage.restore(state.coverage, state.coverage_rounds);
+
+  const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
+  RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
+  parts.variants = &model_.network();
+  parts.stop = rounds.stop;
+  parts.show = rounds.show;
+  if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
+  parts.numbers = [&] { return federation.numbers(); };
+  const RoundLoopEnd end = run_rounds(parts, loop_config(rounds), state.loop);
+  remember(memory, state);
+  Log("run").info("{}", coverage.text());
+  return end;
+}
+
+RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
+  const EvaluationConfig& evaluation = config().evaluation;
+  RoundLoopConfig loop;
+  loop.first_round = rounds.first;
+  loop.last_round = rounds.last;
+  loop.rounds = rounds.total;
+  loop.clients_per_round = static_cast<std::size_t>(config().clients_per_round);
+  loop.weighting = config().weighting;
+  loop.seed = model_.seed();
+  loop.evaluate_every = evaluation.every;
+  loop.metric = metric_;
+  loop.higher_is_better = higher_is_better();
+  loop.target = evaluation.target;
+  loop.per_client = evaluation.per_client;
+  loop.evaluation_clients = static_cast<std::size_t>(evaluation.clients);
+  loop.targets = evaluation.targets;
+  if (config().emulation) {
+    loop.emulation = EmulatedLoop{config().emulation->over_selection, config().emulation->idle_seconds};
+  }
+  if (config().algorithm.traits().pooled) {
+    loop.clients_per_round = 1;
+    if (loop.emulation) loop.emulation->over_selection = 1;
+  }
+  return loop;
+}
+
+}  // namespace chorus::inline experiment

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "application/models/activation_cache.h"
+#include "apps/experiment/run_state.h"
+#include "apps/experiment/task_model.h"
+#include "core/ports/federation.h"
+#include "core/ports/tracker.h"
+
+namespace chorus::inline experiment {
+
+/// The examples that the server scores the model on.
+struct TestSet {
+  const Dataset& data;  ///< borrowed
+  std::shared_ptr<const EncodedDataset> encoded;
+  std::vector<std::uint32_t> examples;
+};
+
+/// Draws `evaluation.examples` of the test examples, when there are more, and sorts them.
+void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>& examples);
+
+/// Some rounds of a run, and who listens to them. Everything is borrowed.
+struct ServerRounds {
+  std::int64_t first = 1, last = 1;  ///< of this phase
+  std::int64_t total = 1;            ///< of the whole run, for schedules
+  Tracker& tracker;
+  ActivationCache* cache = nullptr;
+  std::function<bool()> stop = {};                                           ///< true: end after this round
+  std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
+  /// After every round; `last`: of this phase, so that a checkpoint is due in any case.
+  std::function<void(const ServerMemory&, bool last)> save = {};
+};
+
+/// The server's half of a federation: it selects, asks, aggregates and evaluates, with its end of the filters. It has a
+/// test set, and no training data: all it knows of the clients is their roster and their replies.
+///
+///     const ServerHalf server(model, test);
+///     RunState state;
+///     state.loop.model = server.start();
+///     server.run(clients, {.last = 30, .total = 30, .tracker = tracker}, state);
+///     server.save_model(folder, state.loop.model, state.variant);
+class ServerHalf {
+ public:
+  /// ConfigError for a test set without examples, and for an `evaluation.metric` that the task does not have. Borrows
+  /// the model.
+  ServerHalf(const TaskModel& model, TestSet test);
+
+  const TaskModel& model() const { return model_; }
+  const ExperimentConfig& config() const { return model_.config(); }
+  /// The score that decides.
+  const std::string& metric() const { return metric_; }
+  bool higher_is_better() const;
+  /// What trains, as it begins: a copy [P].
+  at::Tensor start() const { return model_.params().values()[0].clone(); }
+
+  /// Goes on from `state` to the last of these rounds, and leaves what it remembers there. ConfigError when the clients
+  /// are too few.
+  RoundLoopEnd run(Federation& clients, const ServerRounds& rounds, RunState& state) const;
+
+  void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const {
+    model_.save(folder, values, variant);
+  }
+
+ private:
+  RoundLoopConfig loop_config(const ServerRounds& rounds) const;
+  std::map<std::string, at::Tensor> on_device(std::map<std::string, at::Tensor> state) const;
+
+  const TaskModel& model_;
+  TestSet test_;
+  std::string metric_;
+};
+
+}  // namespace chorus::inline experiment

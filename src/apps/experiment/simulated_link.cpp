@@ -1,0 +1,32 @@
+#include "apps/experiment/simulated_link.h"
+
+#include "apps/experiment/emulated_work.h"
+
+namespace chorus::inline experiment {
+
+SimulatedLink::SimulatedLink(const Input& input) : direct_(input.clients) {
+  const ExperimentConfig& config = input.model.config();
+  if (config.federation.transport == FederationConfig::Transport::kSerialised) {
+    transport_ = Transports::make("inproc");
+    linked_ =
+        LinkedFederations::make("wire", LinkInput{*transport_, input.clients, 0, input.model.layout(), input.stop});
+  }
+  if (!config.emulation) return;
+  Federation& answering = clients();
+  fleet_.emplace(*config.emulation, input.model.seed());
+  emulated_.emplace(EmulatedFederationInput{.inner = answering,
+                                            .fleet = *fleet_,
+                                            .work = emulated_work(input.model),
+                                            .clock = input.clock,
+                                            .batches = [trainer = config.trainer, &answering](ClientId client) {
+                                              return round_batches(trainer, answering.roster().size_of(client));
+                                            }});
+}
+
+Federation& SimulatedLink::clients() {
+  if (emulated_) return *emulated_;
+  if (linked_) return *linked_;
+  return direct_;
+}
+
+}  // namespace chorus::inline experiment

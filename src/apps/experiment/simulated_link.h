@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "apps/experiment/task_model.h"
+#include "core/ports/federation.h"
+#include "core/ports/link.h"
+#include "infrastructure/emulation/emulated_federation.h"
+
+namespace chorus::inline experiment {
+
+/// What is between the two halves of a simulation: nothing, or the in-process transport (`federation.transport:
+/// serialised`), and the devices' clock and failures where they are emulated.
+///
+///     SimulatedLink link({.model = model, .clients = half.clients(), .clock = clock});
+///     server.run(link.clients(), rounds, state);
+class SimulatedLink {
+ public:
+  struct Input {
+    const TaskModel& model;           ///< borrowed, as are the clients
+    Federation& clients;              ///< as their half offers them
+    std::function<double()> clock;    ///< seconds of the emulated clock
+    std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+  };
+  explicit SimulatedLink(const Input& input);
+  SimulatedLink(const SimulatedLink&) = delete;
+  SimulatedLink& operator=(const SimulatedLink&) = delete;
+
+  /// As the server reaches them.
+  Federation& clients();
+
+ private:
+  Federation& direct_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LinkedFederation> linked_;
+  std::optional<Fleet> fleet_;
+  std::optional<EmulatedFederation> emulated_;
+};
+
+}  // namespace chorus::inline experiment
