@@ -25,7 +25,7 @@ class ChorusFailed(Exception):
 def settings(device, threads):
     """The settings to try; the best one counts."""
     if device == "cuda":
-        return [{"precision": precision} for precision in ("float32", "bfloat16")]
+        return [{"precision": precision} for precision in ("float32", "tf32", "bfloat16")]
     shapes = [(1, threads), (threads, 1)] if threads > 1 else [(1, 1)]
     return [{"precision": precision, "workers": workers, "threads": each} for precision in workloads.cpu_precisions()
             for workers, each in shapes]
@@ -67,7 +67,7 @@ def write(folder, work, device, setting):
                     "precision": setting["precision"],
                     "cache": {"mode": "keep" if work.tuning == "pfeiffer" else "off"}},
         "evaluation": {"every": 0}, "checkpoint": {"every": 1000000},
-        "federation": {key: setting[key] for key in ("workers", "threads", "cohort_batch") if key in setting}}
+        "federation": {key: setting[key] for key in ("workers", "threads", "cohort_batch", "deterministic") if key in setting}}
     (folder / "config.yaml").write_text(json.dumps(config, indent=1))
     return rows, words
 

@@ -2,6 +2,7 @@
 
     build/venv/bin/python bench/engine.py --chorus build/chorus --device cpu --quick
     python3 bench/engine.py --chorus build/chorus --device cuda --only W1,W4 --json out.json
+    python3 bench/engine.py --chorus build/chorus --against old/chorus --only W1    # is it slower than it was?
 
 W1  DistilBERT and BERT-base, all weights     W4  pfl-research's StackOverflow transformer (cohort of 400)
 W2  BERT-base, adapters in the top 2 layers   W5  LEAF's Shakespeare LSTM
@@ -13,6 +14,8 @@ A rate is examples of a round / median seconds of the rounds after the first (me
 products every token passes, no embedding tables; tokens: real ones, no padding. Every side gets several settings; the
 table shows the best of each precision, the JSON all; W7 is told in milliseconds, where less is better. `of best peer` and `of
 like lengths` are ratios to the best peer with random batches and with batches of texts of like lengths.
+With --against both programs run in turns, and the table shows the ratio of their speeds (bench/pairs.py); no peer runs.
+On a GPU, W1 also shows the speed of deterministic kernels over the others.
 docs/explanation/performance.md says more.
 """
 import argparse
@@ -28,6 +31,7 @@ import subprocess
 import sys
 
 import chorus_side
+import pairs
 import whole_run
 import workloads
 
@@ -52,7 +56,8 @@ def setting_text(setting):
         if key in setting:
             many = setting[key]
             words.append(f"{many} {name}{('es' if name == 'process' else 's') if many > 1 else ''}")
-    return ", ".join(words + (["like lengths"] if setting.get("grouped") else []))
+    words += ["like lengths"] if setting.get("grouped") else []
+    return ", ".join(words + (["not deterministic"] if setting.get("deterministic") is False else []))
 
 
 def load_peers():
@@ -73,7 +78,10 @@ class Bench:
         self.size = "quick" if options.quick else options.device
         self.peers, self.absent = load_peers()
         self.limits = {}
-        self.rows = []  # one a workload, side and setting
+        self.rows = []  # one per workload, side and setting
+        self.pairs = []  # of what ran in turns
+
+    setting_text = staticmethod(setting_text)
 
     def say(self, text):
         print(text, file=sys.stderr, flush=True)
@@ -119,9 +127,9 @@ class Bench:
                 self.attempt(work, peer.NAME, setting, lambda: rate(peer.rounds(work, self.options.device, setting),
                                                                     precision=setting["precision"]))
 
-    def report_of(self, name, *arguments):
+    def report_of(self, name, *arguments, beside=None):
         """What a program beside chorus prints."""
-        program = pathlib.Path(self.options.chorus).with_name(name)
+        program = pathlib.Path(beside or self.options.chorus).with_name(name)
         if not program.exists():
             raise RuntimeError(f"{name} is not built: cmake with -DCHORUS_BENCH=ON, target {name}")
         done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
@@ -189,7 +197,7 @@ class Bench:
 
         for setting in whole_run.settings(device, self.options.threads):
             self.attempt(work, chorus_side.NAME, setting, lambda: measure(whole_run.chorus, setting))
-        for setting in whole_run.settings(device, self.options.threads):
+        for setting in whole_run.peer_settings(device, self.options.threads):
             if peer not in self.absent:
                 self.attempt(work, peer, setting, lambda: measure(whole_run.torch, setting))
         for row in self.rows:
@@ -197,12 +205,17 @@ class Bench:
                 self.say(f"W8 {row['who']}, {setting_text(row['setting'])}: {whole_run.breakdown(row)}")
 
     def run(self):
+        if self.options.against:
+            self.pairs = pairs.against(self, self.options.against)
+            return
         if any(key != "W8" for key in self.options.only):
             self.measure_limits()
         for key in self.options.only:
             if key in workloads.TRAINING:
                 for work in workloads.TRAINING[key](self.size):
                     self.training(work)
+                    if key == "W1" and self.options.device == "cuda":
+                        self.pairs += pairs.determinism(self, work)
             elif key == "W6":
                 self.aggregation()
                 self.codecs()
@@ -214,8 +227,8 @@ class Bench:
     def shown(self):
         """The best row of each workload, side and precision, with its ratios to the best peer. Batches of like lengths, which
         are other batches, are apart."""
-        def grouped(row):
-            return bool(row["setting"].get("grouped"))
+        def grouped(row):  # a whole run may batch as it likes
+            return bool(row["setting"].get("grouped")) and row["workload"] != "W8"
 
         best = {}
         for row in self.rows:
@@ -289,6 +302,8 @@ def parse():
                         help="W8: folder of data sets, or of 20 Newsgroups itself (or DATA in the environment)")
     parser.add_argument("--model", default=os.environ.get("CHORUS_BENCH_MODEL"),
                         help="W8: Hugging Face folder of MiniLM-L6 (or CHORUS_BENCH_MODEL in the environment)")
+    parser.add_argument("--against", help="another chorus program, of an older commit: both run in turns on W1 to W7")
+    parser.add_argument("--repetitions", type=int, default=5, help="of what runs in turns")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
     parser.add_argument("--json", help="where the raw numbers go")
     options = parser.parse_args()
@@ -301,6 +316,13 @@ def parse():
     if not os.path.isfile(options.chorus) or not os.access(options.chorus, os.X_OK):
         parser.error(f"--chorus: there is no program {options.chorus}; `make build` makes build/chorus")
     options.chorus = os.path.abspath(options.chorus)
+    if options.against:
+        if not os.path.isfile(options.against) or not os.access(options.against, os.X_OK):
+            parser.error(f"--against: there is no program {options.against}")
+        options.against = os.path.abspath(options.against)
+        options.only = [key for key in options.only if key != "W8"]
+    if options.repetitions < 1:
+        parser.error("--repetitions: at least 1")
     if options.device == "cuda":
         if importlib.util.find_spec("torch") is None:
             parser.error("--device cuda: torch is not installed here")
@@ -313,12 +335,15 @@ def parse():
 def report(bench, facts):
     """The table, and everything as JSON."""
     options = bench.options
-    print(bench.table())
+    if bench.rows:
+        print(bench.table())
+    if bench.pairs:
+        print(pairs.table(bench.pairs, "new / old" if options.against else "ratio"))
     if options.json:
         settings = {**vars(options), **{key: pathlib.Path(value).name for key, value in vars(options).items()
-                                        if key in ("chorus", "data", "model") and value}}
+                                        if key in ("chorus", "against", "data", "model") and value}}
         everything = {"versions": versions(options.chorus), "machine": facts, "settings": settings,
-                      "limits": bench.limits, "not_installed": bench.absent, "rows": bench.rows}
+                      "limits": bench.limits, "not_installed": bench.absent, "rows": bench.rows, "pairs": bench.pairs}
         pathlib.Path(options.json).write_text(json.dumps(everything, indent=1) + "\n")
 
 

@@ -30,6 +30,11 @@ def settings(device, threads):
     return [{"precision": name, "threads": threads} for name in names]
 
 
+def peer_settings(device, threads):
+    """What a PyTorch user would try: all cores, every precision, and batches of texts of like lengths."""
+    return [{**setting, **more} for setting in settings(device, threads) for more in ({}, {"grouped": True})]
+
+
 def find(options, size):
     """What both sides are given; a sentence when something is missing."""
     data = pathlib.Path(options.data) / "20news"

@@ -39,8 +39,35 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in("aggregation: test_hidden_sum\nalgorithm: local"), HasSubstr("nothing to aggregate"));
   EXPECT_THAT(mistake_in("algorithm: scaffold"), HasSubstr("needs plain gradient steps"));
   EXPECT_EQ(mistake_in("algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"), "");
+  for (const char* trainer : {"{optimizer: {name: sgd, momentum: 0.9}, clip: 0}", "{optimizer: sgd, clip: 1}",
+                              "{optimizer: sgd, clip: 0, weight_decay: 0.01}", "{optimizer: adamw, clip: 0}"}) {
+    EXPECT_THAT(mistake_in(std::string("algorithm: scaffold\ntrainer: ") + trainer),
+                HasSubstr("needs plain gradient steps"));
+  }
   EXPECT_THAT(mistake_in("algorithm: fedlora"), HasSubstr("set tuning to"));
+  EXPECT_EQ(mistake_in("algorithm: fedlora\ntuning: lora"), "");
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
+}
+
+TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {
+  using testing::HasSubstr;
+  EXPECT_THAT(mistake_in("algorithm: adafl\ntuning: pfeiffer"), HasSubstr("give `emulation`"));
+  EXPECT_THAT(mistake_in("algorithm: adafl\nemulation: {}"), HasSubstr("set tuning to"));
+  EXPECT_EQ(mistake_in("algorithm: adafl\ntuning: pfeiffer\nemulation: {}"), "");
+  EXPECT_EQ(mistake_in("algorithm: fedbuff\nemulation: {}"), "");
+  EXPECT_EQ(mistake_in("algorithm: fedavg\nemulation: {over_selection: 2}"), "");
+}
+
+// A method that is registered later must not slip past these rules: its traits decide, not its name.
+TEST(Compatibility, EveryAlgorithmThatLooksAtUpdatesRefusesHiddenOnes) {
+  int looking = 0;
+  for (const std::string& name : Algorithms::names()) {
+    const AlgorithmTraits traits = Choice<Algorithms>(name).traits();
+    if (!traits.individual_updates) continue;
+    ++looking;
+    EXPECT_NE(mistake_in("aggregation: test_hidden_sum\nalgorithm: " + name), "") << name;
+  }
+  EXPECT_GE(looking, 2);
 }
 
 }  // namespace

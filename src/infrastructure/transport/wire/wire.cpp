@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostDimensions = 8;
 constexpr std::size_t kMostOfNothing = 1 << 20;  // of a dimension of a tensor without elements
+constexpr ClientId kMostClients = 1 << 24;       // a roster takes 8 bytes for every id up to its largest
 
 struct TypePair {
   wire::Tensor::Type wire;
@@ -137,6 +138,7 @@ struct Writer {
 Result<Frame> read_hello(const wire::Hello& in) {
   HelloFrame frame;
   for (const wire::Hello::Client& client : in.clients()) {
+    if (client.id() >= kMostClients) return malformed(fmt::format("{} is no client's id", client.id()));
     RosterEntry entry{.id = client.id(), .name = client.name(), .examples = {}, .model = client.model()};
     if (client.has_examples()) {
       const double examples = client.examples();

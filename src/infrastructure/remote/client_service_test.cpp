@@ -1,0 +1,269 @@
+// The clients' half against a server that is careless, hostile or gone: every frame is spoken by hand.
+#include "infrastructure/remote/client_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "infrastructure/transport/inproc/inproc.h"
+
+namespace chorus::inline remote {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Replies with the id and what it was told, and remembers which replies were accepted.
+class EchoClients : public Federation {
+ public:
+  const Roster& roster() const override { return roster_; }
+  Traffic traffic() const override { return {}; }
+  void end_session(std::uint64_t session) override { ended.push_back(session); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    const std::set<ClientId> once(cohort.begin(), cohort.end());
+    check(once.size() == cohort.size(), "a client is asked once at a time");
+    if (request.procedure == "unknown") throw ConfigError("there is no procedure \"unknown\"");
+    ++asks;
+    const std::vector<ClientId> ids(cohort.begin(), cohort.end());
+    return Replies([this, ids, request, next = std::size_t{0}]() mutable -> std::optional<Reply> {
+      if (next == ids.size()) return std::nullopt;
+      if (request.procedure == "breaks" && next == 1) throw std::runtime_error("the disk is gone");
+      Reply reply{.client = ids[next], .slot = next};
+      reply.body.numbers = {{"id", ids[next]}, {"own", request.own_of(next).number("own", -1)}};
+      reply.on_accept = [this, id = ids[next]] { accepted.push_back(id); };
+      if (during) during(ids[next]);
+      ++next;
+      return reply;
+    });
+  }
+
+  std::function<void(ClientId)> during;  // called on the service's thread before each reply
+  std::vector<ClientId> accepted;
+  std::vector<std::uint64_t> ended;
+  int asks = 0;
+
+ private:
+  Roster roster_ = Roster(std::vector<RosterEntry>{{.id = 3, .examples = 7}, {.id = 8}, {.id = 9, .examples = 2}});
+};
+
+class ClientServiceTest : public testing::Test {
+ protected:
+  void start() {
+    end_ = transport_.connect();
+    thread_ = std::thread([this] { ClientService(*end_, clients_).run(); });
+    const auto joined = server_->receive(5.0);
+    ASSERT_TRUE(joined && joined->kind == TransportEvent::Kind::kJoined);
+    peer_ = joined->peer;
+    hello_ = next<HelloFrame>();
+  }
+  void TearDown() override {
+    server_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+  /// Waits for the service to end by itself, while the server is still there.
+  void expect_end() { thread_.join(); }
+
+  template <typename T>
+  T next() {
+    const auto event = server_->receive(5.0);
+    if (!event || event->kind != TransportEvent::Kind::kFrame) {
+      ADD_FAILURE() << "no frame came";
+      return {};
+    }
+    auto frame = decode_frame(event->frame);
+    if (!frame.ok() || !std::holds_alternative<T>(frame.value())) {
+      ADD_FAILURE() << "another frame came";
+      return {};
+    }
+    return std::get<T>(std::move(frame).value());
+  }
+  void say(const Frame& frame) { say_bytes(encode_frame(frame)); }
+  void say_bytes(std::string bytes) {
+    EXPECT_TRUE(server_->send(peer_, std::make_shared<const std::string>(std::move(bytes))));
+  }
+  void ask(std::uint64_t number, std::vector<CohortFrame::Member> members, const std::string& procedure = "train",
+           std::uint64_t round = 1) {
+    say(RequestFrame{number, {.procedure = procedure, .round = round}});
+    say(CohortFrame{number, std::move(members)});
+  }
+  /// Everything said before has been handled once this comes back.
+  void sync(std::uint64_t number = 1) {
+    say(SyncFrame{number});
+    EXPECT_EQ(next<SyncFrame>().number, number);
+  }
+
+  EchoClients clients_;
+  InprocTransport transport_;
+  std::unique_ptr<ServerTransport> server_ = transport_.listen();
+  std::unique_ptr<ClientTransport> end_;
+  std::thread thread_;
+  PeerId peer_ = 0;
+  HelloFrame hello_;
+};
+
+TEST_F(ClientServiceTest, SaysWhomItHosts) {
+  start();
+  ASSERT_EQ(hello_.clients.size(), 3U);
+  EXPECT_EQ(hello_.clients[0].id, 3U);
+  EXPECT_EQ(hello_.clients[0].examples, 7);
+  EXPECT_FALSE(hello_.clients[1].examples.has_value());
+}
+
+TEST_F(ClientServiceTest, RepliesCarryTheSlotsOfTheWholeCohort) {
+  start();
+  ask(5, {{9, 40, {.numbers = {{"own", 1.5}}}}, {3, 2, {}}});
+  const auto first = next<ReplyFrame>(), second = next<ReplyFrame>();
+  EXPECT_EQ(first.number, 5U);
+  EXPECT_EQ(first.reply.client, 9U);
+  EXPECT_EQ(first.reply.slot, 40U);
+  EXPECT_EQ(first.reply.body.number("own"), 1.5);
+  EXPECT_EQ(second.reply.slot, 2U);
+  EXPECT_EQ(second.reply.body.number("own"), -1);
+}
+
+TEST_F(ClientServiceTest, OnlyAcceptedRepliesAreKeptAndEachOnce) {
+  start();
+  ask(5, {{3, 0, {}}, {8, 1, {}}, {9, 2, {}}});
+  for (int i = 0; i < 3; ++i) (void)next<ReplyFrame>();
+  say(AcceptFrame{5, 1});
+  say(AcceptFrame{5, 1});   // again
+  say(AcceptFrame{5, 77});  // no such slot
+  say(AcceptFrame{6, 0});   // no such request
+  sync();
+  EXPECT_THAT(clients_.accepted, ElementsAre(8));
+}
+
+TEST_F(ClientServiceTest, ALaterRoundForgetsTheRepliesOfTheOneBefore) {
+  start();
+  ask(5, {{3, 0, {}}}, "train", 1);
+  (void)next<ReplyFrame>();
+  ask(6, {{3, 0, {}}}, "train", 2);
+  (void)next<ReplyFrame>();
+  say(AcceptFrame{5, 0});
+  say(AcceptFrame{6, 0});
+  sync();
+  EXPECT_THAT(clients_.accepted, ElementsAre(3));
+  // The old request is gone, too.
+  say(CohortFrame{5, {{3, 0, {}}}});
+  EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("without its request"));
+}
+
+TEST_F(ClientServiceTest, RequestsThatCannotBeServedFailAndTheServiceGoesOn) {
+  start();
+  say(CohortFrame{1, {{3, 0, {}}}});
+  EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("without its request"));
+  ask(2, {{3, 0, {}}, {4, 1, {}}});
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("not here"));
+  ask(3, {{3, 0, {}}, {3, 1, {}}});
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("once at a time"));
+  ask(4, {{3, 0, {}}}, "unknown");
+  EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("no procedure"));
+  ask(5, {});  // nobody
+  EXPECT_EQ(clients_.asks, 0);
+  ask(6, {{8, 0, {}}});
+  EXPECT_TRUE(next<ReplyFrame>().reply.ok());
+}
+
+TEST_F(ClientServiceTest, AFailureMidwayFailsThoseThatHaveNotReplied) {
+  start();
+  ask(1, {{3, 5, {}}, {8, 6, {}}, {9, 7, {}}}, "breaks");
+  EXPECT_TRUE(next<ReplyFrame>().reply.ok());
+  for (const std::size_t slot : {6U, 7U}) {
+    const Reply failed = next<ReplyFrame>().reply;
+    EXPECT_EQ(failed.slot, slot);
+    EXPECT_EQ(failed.failure, "the disk is gone");
+  }
+  say(AcceptFrame{1, 5});
+  say(AcceptFrame{1, 6});  // a failed reply has no state
+  sync();
+  EXPECT_THAT(clients_.accepted, ElementsAre(3));
+}
+
+TEST_F(ClientServiceTest, ACancelledCohortIsNotAnsweredAnyFurther) {
+  start();
+  clients_.during = [&](ClientId client) {
+    if (client == 8) say(CancelFrame{1});
+  };
+  ask(1, {{3, 0, {}}, {8, 1, {}}, {9, 2, {}}});
+  EXPECT_EQ(next<ReplyFrame>().reply.client, 3U);
+  clients_.during = nullptr;
+  ask(2, {{9, 0, {}}});
+  const auto reply = next<ReplyFrame>();  // nothing more of the first request comes before it
+  EXPECT_EQ(reply.number, 2U);
+  EXPECT_EQ(reply.reply.client, 9U);
+}
+
+TEST_F(ClientServiceTest, WhatArrivesDuringWorkIsHandledInOrderAfterwards) {
+  start();
+  clients_.during = [&](ClientId client) {
+    if (client != 3) return;
+    ask(2, {{9, 0, {}}});  // the next request, while this one is worked on
+    say(SyncFrame{99});
+  };
+  ask(1, {{3, 0, {}}, {8, 1, {}}});
+  EXPECT_EQ(next<SyncFrame>().number, 99U);  // at once
+  EXPECT_EQ(next<ReplyFrame>().reply.client, 3U);
+  EXPECT_EQ(next<ReplyFrame>().reply.client, 8U);
+  EXPECT_EQ(next<ReplyFrame>().number, 2U);
+}
+
+TEST_F(ClientServiceTest, SessionsEnd) {
+  start();
+  say(EndSessionFrame{12});
+  sync();
+  EXPECT_THAT(clients_.ended, ElementsAre(12));
+}
+
+TEST_F(ClientServiceTest, EndsWhenTheServerIsGone) {
+  start();
+  server_.reset();
+  expect_end();
+}
+
+TEST_F(ClientServiceTest, EndsWhenTheServerSpeaksNonsense) {
+  start();
+  say_bytes("these are no frames");
+  expect_end();
+  EXPECT_EQ(clients_.asks, 0);
+}
+
+TEST_F(ClientServiceTest, EndsWhenTheServerClaimsToBeAClient) {
+  start();
+  say(ReplyFrame{1, {}});
+  expect_end();
+}
+
+TEST_F(ClientServiceTest, EndsWhenNonsenseComesDuringWork) {
+  start();
+  clients_.during = [&](ClientId) { say_bytes(std::string(40, '\xff')); };
+  ask(1, {{3, 0, {}}, {8, 1, {}}});
+  expect_end();
+  EXPECT_TRUE(clients_.accepted.empty());
+}
+
+TEST_F(ClientServiceTest, NoDamageToARequestCanCrashIt) {
+  Request request{.procedure = "train", .round = 1};
+  request.body.tensors["model"] = torch::arange(8, at::kFloat);
+  const std::string whole = encode_frame(RequestFrame{1, request});
+  for (std::uint64_t trial = 0; trial < 40; ++trial) {
+    RandomStream stream({.seed = trial, .purpose = "damage"});
+    start();
+    std::string bytes = whole;
+    bytes[stream.below(bytes.size())] = static_cast<char>(stream.below(256));
+    if (trial % 4 == 0) bytes.resize(stream.below(bytes.size()));
+    say_bytes(bytes);
+    // A frame that still reads is answered; one that does not ends the service. Either way it returns.
+    (void)server_->send(peer_, std::make_shared<const std::string>(encode_frame(CohortFrame{1, {{3, 0, {}}}})));
+    TearDown();
+    end_.reset();
+    transport_ = InprocTransport();
+    server_ = transport_.listen();
+  }
+}
+
+}  // namespace
+}  // namespace chorus::inline remote

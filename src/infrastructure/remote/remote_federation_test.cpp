@@ -1,0 +1,170 @@
+// A server against frames that are damaged, out of place or too large. tests/contract/remote_test.cpp has the rest.
+#include "infrastructure/remote/remote_federation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/rng.h"
+#include "infrastructure/transport/inproc/inproc.h"
+#include "infrastructure/transport/wire/wire.h"
+
+namespace chorus::inline remote {
+namespace {
+
+using testing::HasSubstr;
+
+class MalformedFrames : public testing::Test {
+ protected:
+  /// A client process that hosts one client and is on the roster.
+  std::unique_ptr<ClientTransport> join(ClientId id) {
+    auto end = transport_.connect();
+    end->send(encode_frame(HelloFrame{{{.id = id, .examples = 3}}}));
+    EXPECT_TRUE(federation_.wait_for(++hosted_, 5));
+    return end;
+  }
+  Replies ask(std::vector<ClientId> cohort) { return federation_.ask(cohort, {.procedure = "train", .round = 1}); }
+  /// The number of the request that a peer has got.
+  static std::uint64_t number_at(ClientTransport& end) {
+    for (;;) {
+      const auto bytes = end.receive(5.0);
+      if (!bytes) break;
+      auto frame = decode_frame(*bytes);
+      if (frame.ok() && std::holds_alternative<CohortFrame>(frame.value())) {
+        return std::get<CohortFrame>(frame.value()).number;
+      }
+    }
+    ADD_FAILURE() << "no cohort came";
+    return 0;
+  }
+  static std::string reply_bytes(std::uint64_t number, ClientId client, std::size_t slot) {
+    Reply reply{client, slot};
+    reply.body.tensors["update"] = torch::arange(6, at::kFloat).reshape({2, 3});
+    reply.body.numbers["examples"] = 3;
+    return encode_frame(ReplyFrame{number, reply});
+  }
+
+  InprocTransport transport_;
+  std::unique_ptr<ServerTransport> server_ = transport_.listen();
+  RemoteFederation federation_{{*server_, 1, 2}};
+  std::size_t hosted_ = 0;
+};
+
+TEST_F(MalformedFrames, AnIdThatWouldFillTheMemoryIsRefused) {
+  // Sizes are a dense vector by id: the largest would take 34 GB.
+  for (const ClientId id : {ClientId{1} << 24, std::numeric_limits<ClientId>::max()}) {
+    auto hostile = transport_.connect();
+    hostile->send(encode_frame(HelloFrame{{{.id = id, .examples = 1}}}));
+    ASSERT_FALSE(federation_.wait_for(1, 0.2));
+  }
+  EXPECT_EQ(federation_.roster().size(), 0U);
+}
+
+TEST_F(MalformedFrames, AClientThatIsNamedTwiceCountsOnce) {
+  auto end = transport_.connect();
+  end->send(encode_frame(HelloFrame{{{.id = 4, .examples = 1}, {.id = 4, .examples = 9}, {.id = 5, .examples = 2}}}));
+  ASSERT_TRUE(federation_.wait_for(2, 5));
+  EXPECT_EQ(federation_.roster().size(), 2U);
+  EXPECT_EQ(federation_.roster().find(4)->examples, 1);
+}
+
+TEST_F(MalformedFrames, NumbersOfExamplesThatAreNoneAreRefused) {
+  for (const double examples : {-1.0, std::nan(""), HUGE_VAL, 1e300}) {
+    auto end = transport_.connect();
+    end->send(encode_frame(HelloFrame{{{.id = 7, .examples = examples}}}));
+    EXPECT_FALSE(federation_.wait_for(1, 0.05)) << examples;
+  }
+}
+
+TEST_F(MalformedFrames, FramesOfAServerLoseThePeer) {
+  const std::vector<Frame> frames{RequestFrame{1, {}}, CohortFrame{1, {}}, AcceptFrame{1, 0}, CancelFrame{1},
+                                  EndSessionFrame{1}};
+  const auto honest = join(0);
+  for (const Frame& frame : frames) {
+    auto liar = transport_.connect();
+    liar->send(encode_frame(HelloFrame{{{.id = 1, .examples = 3}}}));
+    ASSERT_TRUE(federation_.wait_for(2, 5));
+    Replies replies = ask({1});
+    liar->send(encode_frame(frame));
+    EXPECT_THAT(replies.next()->failure, HasSubstr("connection is lost")) << frame.index();
+    EXPECT_FALSE(federation_.roster().find(1)->alive);
+  }
+  EXPECT_TRUE(federation_.roster().find(0)->alive);
+}
+
+TEST_F(MalformedFrames, ATensorWhoseShapeDoesNotFitLosesThePeer) {
+  const auto honest = join(0);
+  const auto liar = join(1);
+  Replies replies = ask({0, 1});
+  const std::uint64_t number = number_at(*liar);
+  std::string bytes = reply_bytes(number, 1, 1);
+  // The shape [2, 3] is packed as two varints.
+  const std::size_t at = bytes.find(std::string("\x12\x02\x02\x03", 4));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 3] = 4;
+  liar->send(bytes);
+  honest->send(reply_bytes(number, 0, 0));
+  std::map<ClientId, std::string> failures;
+  while (auto reply = replies.next()) failures[reply->client] = reply->failure;
+  EXPECT_EQ(failures.at(0), "");
+  EXPECT_THAT(failures.at(1), HasSubstr("connection is lost"));
+}
+
+TEST_F(MalformedFrames, NoDamageToAReplyHurtsOthers) {
+  const auto honest = join(0);
+  int lost = 0, used = 0;
+  for (std::uint64_t trial = 0; trial < 60; ++trial) {
+    RandomStream stream({.seed = trial, .purpose = "damage"});
+    auto damaged = transport_.connect();
+    damaged->send(encode_frame(HelloFrame{{{.id = 1, .examples = 3}}}));
+    ASSERT_TRUE(federation_.wait_for(2, 5));
+    Replies replies = ask({0, 1});
+    const std::uint64_t number = number_at(*damaged);
+    std::string bytes = reply_bytes(number, 1, 1);
+    bytes[stream.below(bytes.size())] ^= static_cast<char>(1U << stream.below(8));
+    if (trial % 5 == 0) bytes.resize(stream.below(bytes.size()));
+    damaged->send(bytes);
+    damaged.reset();  // it leaves, so that a frame that was dropped ends as a lost connection
+    honest->send(reply_bytes(number, 0, 0));
+    while (auto reply = replies.next()) {
+      if (reply->client == 0) {
+        ASSERT_TRUE(reply->ok()) << reply->failure;
+        EXPECT_TRUE(torch::equal(reply->body.tensor("update"), torch::arange(6, at::kFloat).reshape({2, 3})));
+      } else {
+        ++(reply->ok() ? used : lost);
+      }
+    }
+  }
+  EXPECT_EQ(used + lost, 60);
+  EXPECT_GT(lost, 10);
+  EXPECT_GT(used, 5);  // a flipped bit of an element is a value like any other: algorithms check those
+}
+
+TEST_F(MalformedFrames, AReplyWithAnImpossibleTimeTakesNone) {
+  const auto end = join(0);
+  Replies replies = ask({0});
+  Reply reply{0, 0};
+  reply.seconds = -5;
+  end->send(encode_frame(ReplyFrame{number_at(*end), reply}));
+  EXPECT_GE(replies.next()->seconds, 0);
+}
+
+TEST_F(MalformedFrames, AnAskIsInterruptedWhileItWaits) {
+  bool stop = false;
+  InprocTransport transport;
+  const auto server = transport.listen();
+  RemoteFederation federation({*server, 1, 2, [&] { return stop; }});
+  const auto end = transport.connect();
+  end->send(encode_frame(HelloFrame{{{.id = 0, .examples = 3}}}));
+  ASSERT_TRUE(federation.wait_for(1, 5));
+  Replies replies = federation.ask(std::vector<ClientId>{0}, {.procedure = "train", .round = 1});
+  stop = true;
+  EXPECT_THROW((void)replies.next(), Interrupted);
+  EXPECT_THROW((void)federation.wait_for(2, 5), Interrupted);
+}
+
+}  // namespace
+}  // namespace chorus::inline remote
