@@ -24,6 +24,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
 #include "core/ports/link.h"
+#include "infrastructure/checkpoint/checkpoint_writer.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "infrastructure/emulation/emulated_federation.h"
 #include "infrastructure/federation/local_federation.h"
@@ -327,17 +328,25 @@ class ExperimentRun {
     const auto now = std::chrono::steady_clock::now();
     const double since = seconds_since(saved_at_);
     const std::int64_t every = config_.checkpoint.every;
+    report(writer_.poll());
     if (!last && (every > 0 ? loop.round % every != 0 : since < kAutoCheckpointSeconds)) return;
+    report(writer_.wait());
     keep(parts);
+    // Before the checkpoint: resuming from it keeps the events up to its round.
     tracker_->flush();
-    save_federation(checkpoints_, states_, to_checkpoint(state_));
-    const double seconds = seconds_since(now);
-    state_.checkpoint_seconds += seconds;
-    tracker_->record({"checkpoint", loop.round, {{"seconds", seconds}}, {}});
+    writer_.save(to_checkpoint(state_));
     state_.server.clear();
     state_.aggregation.clear();
     state_.filters.clear();
     saved_at_ = now;
+  }
+
+  void report(const std::optional<WrittenCheckpoint>& written) {
+    if (!written) return;
+    state_.checkpoint_seconds += written->waited;
+    state_.checkpoint_background_seconds += written->writing;
+    tracker_->record(
+        {"checkpoint", written->round, {{"seconds", written->waited}, {"background_seconds", written->writing}}, {}});
   }
 
   void finish_phase() {
@@ -348,6 +357,7 @@ class ExperimentRun {
   }
 
   [[noreturn]] void interrupted() {
+    report(writer_.wait());
     throw Interrupted(fmt::format("stopped after round {} of {}; to go on: chorus resume {}",
                                   checkpoints_.rounds().empty() ? 0 : checkpoints_.rounds().back(), rounds_,
                                   folder_.path().string()));
@@ -381,11 +391,14 @@ class ExperimentRun {
     if (loop.best_model.defined() && loop.best_round != loop.round) {
       experiment_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
     }
+    const double saved = seconds_since(saving);
+    report(writer_.wait());
     summary.parts = {.setup = state_.setup_seconds,
                      .training = loop.seconds - loop.evaluation_seconds,
                      .evaluation = loop.evaluation_seconds,
                      .checkpoints = state_.checkpoint_seconds,
-                     .saving = seconds_since(saving)};
+                     .checkpoints_background = state_.checkpoint_background_seconds,
+                     .saving = saved};
     tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
     tracker_->flush();
     folder_.write_summary(summary);
@@ -406,6 +419,7 @@ class ExperimentRun {
   std::unique_ptr<Tracker> tracker_;
   std::optional<Progress> progress_;
   Moment saved_at_;
+  CheckpointWriter writer_{checkpoints_, states_};
 };
 
 }  // namespace
