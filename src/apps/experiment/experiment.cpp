@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
+#include "application/models/kernel_values.h"
 #include "application/models/pretrained.h"
 #include "application/peft/adapter_folder.h"
 #include "application/tasks/task_file.h"
@@ -18,6 +20,8 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/console/log.h"
+#include "core/files/cache_folder.h"
+#include "core/files/checked_file.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -36,11 +40,31 @@ nlohmann::json json_value(const std::string& text) {
   return parsed.is_discarded() || parsed.is_object() || parsed.is_array() ? nlohmann::json(text) : parsed;
 }
 
-ModelConfig fresh_config(const NetworkConfig& network, const Tokenizer& tokenizer) {
+ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary) {
   nlohmann::json json;
   for (const auto& [key, value] : network.fresh) json[key] = json_value(value);
-  if (!json.contains("vocab_size")) json["vocab_size"] = tokenizer.vocabulary_size();
+  if (!json.contains("vocab_size")) json["vocab_size"] = vocabulary;
   return ModelConfig::parse(json.dump(), "model.fresh");
+}
+
+// What to compile before the data is read. An error in the model's configuration is reported where it is loaded.
+KernelValues values_for(const ExperimentConfig& config, at::Device device) {
+  if (!device.is_cuda() || config.federation.kernels != FederationConfig::Kernels::kFast) return {};
+  const std::filesystem::path folder = cache_folder(config.encoding.cache);
+  if (!folder.empty()) {
+    const auto path = [folder](const std::string& key) { return folder / "kernels" / key; };
+    set_kernel_store({[path](const std::string& key) { return read_checked(path(key)); },
+                      [path](const std::string& key, std::string_view image) { write_checked(path(key), image); }});
+  }
+  try {
+    const bool mixed = config.trainer.precision == TrainerConfig::Precision::kBFloat16;
+    const ModelConfig network = config.model.from.empty()
+                                    ? fresh_config(config.model, 1)
+                                    : ModelConfig::read(std::filesystem::path(config.model.from) / "config.json");
+    return kernel_values(network, mixed);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::function<bool(const ParamSpec&)> frozen_by(const std::vector<std::string>& names, int count) {
@@ -75,24 +99,28 @@ ClientLists pooled(const ClientLists& lists) {
 }  // namespace
 
 Experiment::Experiment(const ExperimentConfig& config)
-    : config_(config), device_(device_of(config.device)), data_(open_dataset(config.data)) {
+    : config_(config),
+      device_(device_of(config.device)),
+      warm_up_(device_, values_for(config, device_)),
+      data_(open_dataset(config.data)) {
   const std::string& folder = config_.model.tokenizer.empty() ? config_.model.from : config_.model.tokenizer;
   tokenizer_ = load_tokenizer(folder);
   TaskInput input = TaskInput::of(data_, tokenizer_);
   if (!config_.model.from.empty()) {
     input.model = read_generation_config(config_.model.from);
   } else {
-    input.model = fresh_config(config_.model, *tokenizer_);
+    input.model = fresh_config(config_.model, tokenizer_->vocabulary_size());
   }
   task_ = config_.task.make(input);
   if (!task_->reads(data_.formulation())) {
     throw ConfigError(fmt::format("task: {} cannot be done on data for {}; `chorus list task` shows what there is",
                                   config_.task.name(), name_of(data_.formulation())));
   }
-  make_network();
+  std::future<void> network = std::async(std::launch::async, [this] { make_network(); });
   make_partition();
   train_ = encode_split(*task_, data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(*task_, data_, Split::kTest, config_.encoding).data;
+  network.get();
   make_phases();
   choose_test();
 }
@@ -127,7 +155,7 @@ void Experiment::make_network() {
     model = std::move(loaded.model);
     params.emplace(std::move(loaded.params));
   } else {
-    ModelConfig network = fresh_config(config_.model, *tokenizer_);
+    ModelConfig network = fresh_config(config_.model, tokenizer_->vocabulary_size());
     if (task_->outputs() > 0) network.set_labels(task_->head_labels());
     model = make_model(network, task_->head());
     prepare(*model);

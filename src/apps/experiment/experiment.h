@@ -12,6 +12,7 @@
 #include "application/peft/tuned_network.h"
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
+#include "core/device/gpu_warm_up.h"
 
 namespace chorus::inline experiment {
 
@@ -68,6 +69,7 @@ class Experiment {
 
   ExperimentConfig config_;
   at::Device device_;
+  GpuWarmUp warm_up_;  // beside everything below
   Dataset data_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Task> task_;
