@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 
 #include "algorithm/compression/filtered_federation.h"
@@ -387,10 +388,15 @@ class ExperimentRun {
       summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
     }
     const auto saving = std::chrono::steady_clock::now();
-    experiment_.save_model(folder_.model(), loop.model, state_.variant);
+    std::future<void> best;  // beside the last model and the last checkpoint
     if (loop.best_model.defined() && loop.best_round != loop.round) {
-      experiment_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
+      best = std::async(std::launch::async, [&] {
+        const TorchThreads one(1);
+        experiment_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
+      });
     }
+    experiment_.save_model(folder_.model(), loop.model, state_.variant);
+    if (best.valid()) best.get();
     const double saved = seconds_since(saving);
     report(writer_.wait());
     summary.parts = {.setup = state_.setup_seconds,
