@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "application/trainer/client_pool.h"
@@ -10,6 +11,7 @@
 #include "apps/experiment/server_half.h"
 #include "core/ports/tracker.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
+#include "infrastructure/checkpoint/checkpoint_writer.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "infrastructure/tracking/run_folder.h"
 
@@ -35,16 +37,21 @@ class RunCheckpoints {
   /// The newest round that a run can be resumed from; 0: none.
   std::int64_t newest_round() const;
 
-  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`.
+  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`. Writing goes on beside the next round.
   void save(const ServerMemory& memory, bool last, Tracker& tracker);
+  /// Until everything is written. WorldError when that failed.
+  void wait(Tracker& tracker);
 
  private:
+  void report(const std::optional<WrittenCheckpoint>& written, Tracker& tracker);
+
   std::filesystem::path folder_;
   std::int64_t every_;
   CheckpointStore checkpoints_;
   ClientStateStore clients_;
   RunState state_;
   std::chrono::steady_clock::time_point saved_at_;
+  CheckpointWriter writer_{checkpoints_, clients_};
 };
 
 }  // namespace chorus::inline experiment

@@ -75,8 +75,8 @@ TaskFacts TaskFacts::of(const Dataset& data) {
 std::string to_json(const TaskFacts& facts) {
   const auto hex = [](std::uint64_t value) { return fmt::format("{:016x}", value); };
   const nlohmann::json object{{"format", kFactsFormat},      {"formulation", name_of(facts.formulation)},
-                            {"labels", facts.labels},      {"tokenizer", hex(facts.tokenizer)},
-                            {"layout", hex(facts.layout)}, {"frozen", hex(facts.frozen)}};
+                              {"labels", facts.labels},      {"tokenizer", hex(facts.tokenizer)},
+                              {"layout", hex(facts.layout)}, {"frozen", hex(facts.frozen)}};
   return object.dump();
 }
 

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "application/models/model_config.h"
+#include "core/device/gpu_kernel.h"
+
+namespace chorus::inline models {
+
+/// The variants of GPU kernels that a network of this configuration launches, for GpuWarmUp: element types by precision
+/// (`mixed`: bfloat16, and float32 where the two meet), the size of an attention head, the width of a norm, the
+/// activation. A guess by the keys that Hugging Face's families use: a wrong one costs time only. Sizes that are
+/// unknown or that no kernel has are left out.
+KernelValues kernel_values(const ModelConfig& config, bool mixed);
+
+}  // namespace chorus::inline models
