@@ -90,8 +90,8 @@ def chorus(program, spec, device, setting):
     for event in events:
         if event["kind"] == "round":
             rounds.append({"train": event["seconds"], "examples": event["examples"]})
-        elif rounds and event["kind"] in ("evaluation", "checkpoint"):
-            rounds[-1][event["kind"]] = event["seconds"]
+        elif event["round"] > 0 and event["kind"] in ("evaluation", "checkpoint"):
+            rounds[event["round"] - 1][event["kind"]] = event["seconds"]
     parts = {part: summary[f"{part}_seconds"] for part in PARTS}
     return {**report(wall, rounds, parts), "accuracy": summary["last"]["accuracy"], "peak_bytes": peak}
 

@@ -62,6 +62,32 @@ TEST_F(RunTest, APhaseThatStopsAtItsTargetIsSummarizedByTheRoundsItRan) {
   EXPECT_EQ(early["phases"][1].at("rounds"), target_round - 4);
 }
 
+TEST_F(RunTest, EventsOfARoundAreInTheLogBeforeItsCheckpoint) {
+  ASSERT_EQ(run("whole", {"rounds=30"}), 0) << output_;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::string name = "killed" + std::to_string(attempt);
+    const Chorus program(arguments(name, {"rounds=30"}), folder_ / (name + ".log"));
+    wait_for_round(name, 3 + 4 * attempt);
+    program.send(SIGKILL);
+    program.wait();
+    const int round = newest_round(name);
+    int trained = 0, evaluated = 0;
+    std::ifstream file(folder_ / name / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const json event = json::parse(line, nullptr, false);
+      if (event.is_discarded()) continue;  // being written when the process was killed
+      if (event["kind"] == "round") trained = std::max<int>(trained, event["round"]);
+      if (event["kind"] == "evaluation") evaluated = std::max<int>(evaluated, event["round"]);
+    }
+    EXPECT_GE(trained, round) << name;
+    EXPECT_GE(evaluated, round) << name;
+    // Rounds after the checkpoint are dropped from the log and trained again.
+    ASSERT_EQ(resume(name), 0) << output_;
+    EXPECT_EQ(scores(name), scores("whole")) << name;
+    EXPECT_EQ(weights(name), weights("whole")) << name;
+  }
+}
+
 TEST_F(RunTest, ADamagedClientStateIsNeverResumedFrom) {
   const int rounds = 12;  // enough that none is finished before it is killed
   const std::string longer = "rounds=" + std::to_string(rounds);

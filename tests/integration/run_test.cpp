@@ -68,13 +68,16 @@ TEST_F(RunTest, TellsWhereTheTimeWent) {
   EXPECT_LT(sum, wall);
   EXPECT_NEAR(result.at("train_seconds").get<double>() + result.at("evaluation_seconds").get<double>(),
               result.at("seconds").get<double>(), 1e-9);
-  double evaluation = 0, checkpoints = 0;
+  double evaluation = 0, checkpoints = 0, background = 0;
   std::ifstream file(folder_ / "a" / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const json event = json::parse(line);
     if (event["kind"] == "evaluation") evaluation += event.at("seconds").get<double>();
-    if (event["kind"] == "checkpoint") checkpoints += event.at("seconds").get<double>();
+    if (event["kind"] != "checkpoint") continue;
+    checkpoints += event.at("seconds").get<double>();
+    background += event.at("background_seconds").get<double>();
   }
+  EXPECT_NEAR(background, result.at("checkpoint_background_seconds").get<double>(), 1e-9);
   EXPECT_LE(evaluation, result.at("evaluation_seconds").get<double>());
   EXPECT_NEAR(checkpoints, result.at("checkpoint_seconds").get<double>(), 1e-9);
 }

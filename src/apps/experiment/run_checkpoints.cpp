@@ -61,17 +61,27 @@ void RunCheckpoints::save(const ServerMemory& memory, bool last, Tracker& tracke
   const auto now = std::chrono::steady_clock::now();
   const std::int64_t round = state_.loop.round;
   const bool due = every_ > 0 ? round % every_ == 0 : seconds_between(saved_at_, now) >= kAutoCheckpointSeconds;
+  report(writer_.poll(), tracker);
   if (!last && !due) return;
+  report(writer_.wait(), tracker);
   remember(memory, state_);
+  // Before the checkpoint: resuming from it keeps the events up to its round.
   tracker.flush();
-  save_federation(checkpoints_, clients_, to_checkpoint(state_));
-  const double seconds = seconds_between(now, std::chrono::steady_clock::now());
-  state_.checkpoint_seconds += seconds;
-  tracker.record({"checkpoint", round, {{"seconds", seconds}}, {}});
+  writer_.save(to_checkpoint(state_));
   state_.server.clear();
   state_.aggregation.clear();
   state_.filters.clear();
   saved_at_ = now;
+}
+
+void RunCheckpoints::wait(Tracker& tracker) { report(writer_.wait(), tracker); }
+
+void RunCheckpoints::report(const std::optional<WrittenCheckpoint>& written, Tracker& tracker) {
+  if (!written) return;
+  state_.checkpoint_seconds += written->waited;
+  state_.checkpoint_background_seconds += written->writing;
+  tracker.record(
+      {"checkpoint", written->round, {{"seconds", written->waited}, {"background_seconds", written->writing}}, {}});
 }
 
 }  // namespace chorus::inline experiment

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "application/trainer/client_pool.h"
@@ -10,6 +11,7 @@
 #include "apps/experiment/server_half.h"
 #include "core/ports/tracker.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
+#include "infrastructure/checkpoint/checkpoint_writer.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "infrastructure/tracking/run_folder.h"
 
@@ -21,6 +23,8 @@ namespace chorus::inline experiment {
 ///     checkpoints.begin(server, data.fingerprint().hex());
 ///     ...                                                    // after every round:
 ///     checkpoints.save(memory, last, tracker);
+///     ...                                                    // at the end:
+///     checkpoints.wait(tracker);
 class RunCheckpoints {
  public:
   RunCheckpoints(const RunFolder& folder, const ExperimentConfig& config);
@@ -32,19 +36,25 @@ class RunCheckpoints {
   RunState& state() { return state_; }
   /// Where the clients of this process keep their states.
   StateShelf shelf();
-  /// The newest round that a run can be resumed from; 0: none.
+  /// The newest round that a run can be resumed from; 0: none. After `wait`.
   std::int64_t newest_round() const;
 
-  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`.
+  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`: takes a snapshot, which is written while the run
+  /// goes on. Throws when the one before could not be written.
   void save(const ServerMemory& memory, bool last, Tracker& tracker);
+  /// Until the last checkpoint is on disk.
+  void wait(Tracker& tracker);
 
  private:
+  void report(const std::optional<WrittenCheckpoint>& written, Tracker& tracker);
+
   std::filesystem::path folder_;
   std::int64_t every_;
   CheckpointStore checkpoints_;
   ClientStateStore clients_;
   RunState state_;
   std::chrono::steady_clock::time_point saved_at_;
+  CheckpointWriter writer_{checkpoints_, clients_};
 };
 
 }  // namespace chorus::inline experiment

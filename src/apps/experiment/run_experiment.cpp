@@ -92,7 +92,9 @@ class ExperimentRun {
       if (end == RoundLoopEnd::kTargetReached) break;
     }
     journal_.end_rounds();
-    return {folder_.path(), journal_.finish(state(), end, save_models())};
+    const double saving_seconds = save_models();
+    checkpoints_.wait(journal_.tracker());
+    return {folder_.path(), journal_.finish(state(), end, saving_seconds)};
   }
 
  private:
@@ -144,6 +146,7 @@ class ExperimentRun {
   }
 
   [[noreturn]] void interrupted() {
+    checkpoints_.wait(journal_.tracker());
     throw Interrupted(fmt::format("stopped after round {} of {}; to go on: chorus resume {}",
                                   checkpoints_.newest_round(), rounds_, folder_.path().string()));
   }

@@ -78,6 +78,7 @@ RunSummary RunJournal::finish(const RunState& state, RoundLoopEnd end, double sa
                    .training = loop.seconds - loop.evaluation_seconds,
                    .evaluation = loop.evaluation_seconds,
                    .checkpoints = state.checkpoint_seconds,
+                   .checkpoints_background = state.checkpoint_background_seconds,
                    .saving = saving_seconds};
   tracker_->record({"run_finished", loop.round, {{"seconds", loop.seconds}}, {{"status", summary.status}}});
   tracker_->flush();

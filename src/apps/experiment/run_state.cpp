@@ -159,7 +159,8 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.round = loop.round;
   checkpoint.phase = state.phase;
   checkpoint.tensors["model"] = loop.model;
-  if (loop.best_model.defined()) checkpoint.tensors["best_model"] = loop.best_model;
+  // Right after the best round it is the model.
+  if (loop.best_model.defined() && loop.best_round != loop.round) checkpoint.tensors["best_model"] = loop.best_model;
   for (const auto& [name, tensor] : state.server) checkpoint.tensors[kServer + name] = tensor;
   for (const auto& [name, tensor] : state.aggregation) checkpoint.tensors[kAggregation + name] = tensor;
   for (const auto& [name, tensor] : state.filters) checkpoint.tensors[kFilters + name] = tensor;
@@ -180,6 +181,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.numbers["evaluation_seconds"] = loop.evaluation_seconds;
   checkpoint.numbers["setup_seconds"] = state.setup_seconds;
   checkpoint.numbers["checkpoint_seconds"] = state.checkpoint_seconds;
+  checkpoint.numbers["checkpoint_background_seconds"] = state.checkpoint_background_seconds;
   for (const auto& [name, member] : kEmulated) {
     checkpoint.numbers[std::string("emulated/") + name] = loop.emulated.*member;
   }
@@ -217,7 +219,6 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.round = checkpoint.round;
   state.phase = checkpoint.phase;
   loop.model = fields.tensor("model");
-  if (fields.has_tensor("best_model")) loop.best_model = fields.tensor("best_model");
   state.server = fields.tensors(kServer);
   state.aggregation = fields.tensors(kAggregation);
   state.filters = fields.tensors(kFilters);
@@ -225,6 +226,8 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.last = fields.numbers("last/");
   loop.best = fields.numbers("best/");
   loop.best_round = fields.whole("best_round");
+  if (!loop.best.empty())
+    loop.best_model = loop.best_round == loop.round ? loop.model.clone() : fields.tensor("best_model");
   state.variant = {static_cast<int>(fields.number("depth")), static_cast<int>(fields.number("width"))};
   loop.best_variant = {static_cast<int>(fields.number("best_depth")), static_cast<int>(fields.number("best_width"))};
   loop.examples = fields.number("examples");
@@ -234,6 +237,7 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   loop.evaluation_seconds = fields.number("evaluation_seconds");
   state.setup_seconds = fields.number("setup_seconds");
   state.checkpoint_seconds = fields.number("checkpoint_seconds");
+  state.checkpoint_background_seconds = fields.number("checkpoint_background_seconds");
   for (const auto& [name, member] : kEmulated) loop.emulated.*member = fields.number(std::string("emulated/") + name);
   state.coverage_rounds = static_cast<std::size_t>(fields.whole("coverage_rounds"));
   if (fields.has_number("rounds_to_target")) loop.rounds_to_target = fields.whole("rounds_to_target");

@@ -20,8 +20,9 @@ struct RunState {
   std::map<std::string, at::Tensor> server, aggregation, filters;
   std::vector<std::uint32_t> coverage;
   std::size_t coverage_rounds = 0;
-  double setup_seconds = 0, checkpoint_seconds = 0;  ///< so far, all processes of the run together
-  std::string data;                                  ///< fingerprint of what is trained on
+  /// So far, all processes of the run together. Checkpoints: waited for, and written in the background.
+  double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
+  std::string data;  ///< fingerprint of what is trained on
 };
 
 /// What the server of a run works with that must outlive the process; borrowed.

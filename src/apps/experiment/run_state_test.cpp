@@ -140,6 +140,18 @@ TEST(RunState, AlsoThroughAFile) {
   EXPECT_EQ(back.phases[1].name, "July \"ü\"");
 }
 
+TEST(RunState, TheBestModelIsWrittenOnceWhenItIsTheModel) {
+  RunState state = full_state();
+  state.loop.best_round = state.loop.round;
+  state.loop.best_model = state.loop.model.clone();
+  const Checkpoint checkpoint = to_checkpoint(state);
+  EXPECT_FALSE(checkpoint.tensors.contains("best_model"));
+  RunState back = to_run_state(checkpoint);
+  EXPECT_TRUE(at::equal(back.loop.best_model, state.loop.model));
+  back.loop.model.add_(1);  // the next round
+  EXPECT_TRUE(at::equal(back.loop.best_model, state.loop.best_model));
+}
+
 TEST(RunState, AFreshRunHasNothingThatIsOptional) {
   RunState state;
   state.loop.model = at::zeros({1});

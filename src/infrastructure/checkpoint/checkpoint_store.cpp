@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/fingerprint.h"
 #include "core/base/utf8.h"
 #include "core/console/log.h"
 #include "core/files/files.h"
@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;  // sorted keys: the checksum is over the dumped text
 
-constexpr int kCheckpointFormat = 2;
+constexpr int kCheckpointFormat = 3;
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{1} << 30;
 
 /// Another version wrote it: not to be passed over like a damaged one.
@@ -35,10 +35,7 @@ class FormatError : public DataError {
   using DataError::DataError;
 };
 
-std::uint32_t checksum(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(::crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
+std::string checksum(std::string_view bytes) { return fingerprint(bytes).hex(); }
 
 Json number(double value) {
   if (std::isnan(value)) return "nan";
@@ -76,13 +73,13 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
                {"texts", Json::object()},
                {"numbers", Json::object()},
                {"tensor_bytes", written.size()},
-               {"tensor_crc32", checksum(written.text())}};
+               {"tensor_fingerprint", checksum(written.text())}};
   for (const auto& [name, text] : checkpoint.texts) {
     check(utf8::valid(text) && utf8::valid(name), "a checkpoint's text is not UTF-8");
     json["texts"][name] = text;
   }
   for (const auto& [name, value] : checkpoint.numbers) json["numbers"][name] = number(value);
-  json["crc32"] = checksum(json.dump());
+  json["fingerprint"] = checksum(json.dump());
   write_file(folder / "state.json", json.dump(1) + '\n');
 }
 
@@ -96,13 +93,13 @@ Checkpoint parse_state(Json json, const fs::path& folder) {
                     "of Chorus that wrote it",
                     folder.string(), json["format"].dump(), kCheckpointFormat));
   }
-  const Json sum = json.contains("crc32") ? json["crc32"] : Json();
-  json.erase("crc32");
+  const Json sum = json.contains("fingerprint") ? json["fingerprint"] : Json();
+  json.erase("fingerprint");
   if (sum != checksum(json.dump())) throw damaged("its checksum differs");
   const fs::path path = folder / "tensors.safetensors";
   {
     const MappedFile file(path);
-    if (json.at("tensor_bytes") != file.size() || json.at("tensor_crc32") != checksum(file.text()))
+    if (json.at("tensor_bytes") != file.size() || json.at("tensor_fingerprint") != checksum(file.text()))
       throw DataError(fmt::format("{}: is damaged: its size or checksum differs", path.string()));
   }
   Checkpoint checkpoint;

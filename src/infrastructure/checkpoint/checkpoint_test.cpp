@@ -17,6 +17,7 @@
 #include "core/console/log.h"
 #include "core/files/files.h"
 #include "infrastructure/checkpoint/checkpoint_store.h"
+#include "infrastructure/checkpoint/checkpoint_writer.h"
 #include "infrastructure/checkpoint/client_state_store.h"
 #include "tests/support.h"
 
@@ -211,7 +212,7 @@ TEST_F(CheckpointTest, RestoreForgetsWhatTheCheckpointLacks) {
   {
     ClientStateStore clients(folder_, {.memory_bytes = 600});
     for (std::int64_t client = 0; client < 10; ++client) clients.store(client, 1, state_of(client, 1));
-    first = clients.commit(1);
+    first = clients.commit(clients.freeze(1));
     EXPECT_EQ(first.size(), 10U);
     EXPECT_EQ(files_in(folder_), 10U);
     for (std::int64_t client = 0; client < 12; client += 2) clients.store(client, 2, state_of(client, 2));
@@ -228,8 +229,8 @@ TEST_F(CheckpointTest, RestoreForgetsWhatTheCheckpointLacks) {
     EXPECT_TRUE(is_state(clients.load(client), client, client < 10 ? 1 : 0));
   EXPECT_THROW(clients.store(3, 1, {}), InternalError);
   clients.store(3, 3, state_of(3, 3));
-  EXPECT_THROW(clients.commit(2), InternalError);
-  clients.commit(3);
+  EXPECT_THROW(clients.commit(clients.freeze(2)), InternalError);
+  clients.commit(clients.freeze(3));
   clients.prune(1);
   EXPECT_EQ(files_in(folder_), 11U);
   clients.prune(3);
@@ -247,7 +248,7 @@ TEST_F(CheckpointTest, PruneKeepsWhatEachKeptCheckpointNeeds) {
       if (client == 0 || (client == 1 && round % 2 == 1) || round == 1)
         clients.store(client, round, state_of(client, round));
     }
-    clients.commit(round);
+    clients.commit(clients.freeze(round));
   }
   const auto rounds_of = [&](std::int64_t client) {
     std::vector<std::int64_t> rounds;
@@ -269,10 +270,56 @@ TEST_F(CheckpointTest, PruneKeepsWhatEachKeptCheckpointNeeds) {
   EXPECT_THAT(rounds_of(2), ElementsAre(1));
 }
 
+TEST_F(CheckpointTest, ClientsGoOnWhileTheirStatesAreWritten) {
+  // In memory, or spilled at once: a state of round 2 is on disk before one of round 1.
+  for (const std::size_t budget : {std::size_t{1} << 30, std::size_t{0}}) {
+    fs::remove_all(folder_);
+    ClientStateStore clients(folder_, {.memory_bytes = budget});
+    ClientStateManifest first;
+    for (std::int64_t round = 1; round <= 3; ++round) {
+      for (const std::int64_t client : {0, 1}) clients.store(client, round, state_of(client, round));
+      const ClientStateSnapshot snapshot = clients.freeze(round);
+      EXPECT_THROW(clients.store(0, round, {}), InternalError) << "the round is over";
+      clients.store(0, round + 1, state_of(0, round + 1));
+      clients.store(2, round + 1, state_of(2, round + 1));
+      const ClientStateManifest manifest = clients.commit(snapshot);
+      ASSERT_EQ(manifest.size(), round == 1 ? 2U : 3U);
+      for (const ClientStateFile& file : manifest) EXPECT_EQ(file.round, round);
+      clients.verify(manifest);
+      EXPECT_TRUE(is_state(clients.load(0), 0, round + 1));
+      EXPECT_TRUE(is_state(clients.load(1), 1, round));
+      clients.prune(round - 1);
+      if (round > 1) clients.verify(first);
+      clients.prune(round);
+      first = manifest;
+      EXPECT_LE(clients.memory_bytes(), budget);
+    }
+    ClientStateStore again(folder_);
+    again.restore(3, first);
+    for (const std::int64_t client : {0, 1, 2}) EXPECT_TRUE(is_state(again.load(client), client, 3)) << client;
+    EXPECT_EQ(files_in(folder_), 3U);
+  }
+}
+
+TEST_F(CheckpointTest, AStateThatIsBeingWrittenIsNotEvicted) {
+  const std::size_t one = 2000;  // more than a state takes
+  ClientStateStore clients(folder_, {.memory_bytes = 2 * one});
+  clients.store(0, 1, state_of(0, 1));
+  clients.store(1, 1, state_of(1, 1));
+  const ClientStateSnapshot snapshot = clients.freeze(1);
+  for (std::int64_t client = 2; client < 10; ++client) clients.store(client, 2, state_of(client, 2));
+  EXPECT_GE(files_in(folder_), 6U) << "those of round 2 are";
+  EXPECT_FALSE(fs::exists(folder_ / "0" / "0" / "0@1.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "0" / "0" / "1@1.safetensors"));
+  EXPECT_EQ(clients.commit(snapshot).size(), 2U);
+  for (std::int64_t client = 0; client < 10; ++client)
+    EXPECT_TRUE(is_state(clients.load(client), client, client < 2 ? 1 : 2)) << client;
+}
+
 TEST_F(CheckpointTest, ManyClientsLieInManyFolders) {
   ClientStateStore clients(folder_, {.memory_bytes = 0});
   for (const std::int64_t client : {0, 999, 1000, 12345, 99999, 2000001}) clients.store(client, 7, state_of(client, 7));
-  const ClientStateManifest manifest = clients.commit(7);
+  const ClientStateManifest manifest = clients.commit(clients.freeze(7));
   EXPECT_TRUE(fs::exists(folder_ / "0" / "12" / "12345@7.safetensors"));
   EXPECT_TRUE(fs::exists(folder_ / "2" / "0" / "2000001@7.safetensors"));
   std::ofstream(folder_ / "0" / "12" / "12345@9.safetensors") << "cut";
@@ -302,7 +349,7 @@ TEST_F(CheckpointTest, WorkersShareTheStore) {
       });
     }
     for (std::thread& worker : workers) worker.join();
-    clients.commit(round);
+    clients.commit(clients.freeze(round));
     clients.prune(round);
   }
   for (std::int64_t client = 0; client < 40; ++client) EXPECT_TRUE(is_state(clients.load(client), client, 3)) << client;
@@ -311,16 +358,19 @@ TEST_F(CheckpointTest, WorkersShareTheStore) {
 
 bool takes_part(std::int64_t client, std::int64_t round) { return (client * 7 + round * 3) % 5 < 2; }
 
-/// A federation that only remembers: 30 clients, a checkpoint every other round.
+/// A federation that only remembers: 30 clients, a checkpoint every other round, written beside the next.
 [[noreturn]] void train_until_killed(const fs::path& folder) {
   CheckpointStore checkpoints(folder / "checkpoints", 2);
   ClientStateStore clients(folder / "clients", {.memory_bytes = 8000});
   const auto start = load_federation(checkpoints, clients);
+  CheckpointWriter writer(checkpoints, clients);
   for (std::int64_t round = start ? start->round + 1 : 1;; ++round) {
     for (std::int64_t client = 0; client < 30; ++client) {
       if (takes_part(client, round)) clients.store(client, round, state_of(client, round));
     }
-    if (round % 2 == 0) save_federation(checkpoints, clients, checkpoint_of(round));
+    if (round % 2 != 0) continue;
+    (void)writer.wait();
+    writer.save(checkpoint_of(round));
   }
 }
 

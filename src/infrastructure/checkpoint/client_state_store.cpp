@@ -180,28 +180,48 @@ void ClientStateStore::store(std::int64_t client, std::int64_t round, const Clie
   ClientState copy = copy_of(state);
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[client];
-  check(round > committed_ && (!entry.held || entry.held_round <= round) &&
-            (!entry.newest || entry.newest->round <= round),
-        "a client's state is stored for a round that is over");
+  check(
+      round > frozen_ && (!entry.held || entry.held_round <= round) && (!entry.newest || entry.newest->round <= round),
+      "a client's state is stored for a round that is over");
+  if (frozen(entry)) replaced_bytes_ += entry.held_bytes;
   release(entry);
   hold(client, entry, round, std::move(copy));
   entry.dirty = true;
   shrink();
 }
 
-ClientStateManifest ClientStateStore::commit(std::int64_t round) {
+ClientStateSnapshot ClientStateStore::freeze(std::int64_t round) {
   const std::lock_guard lock(mutex_);
-  for (const std::int64_t client : recent_) {
-    Entry& entry = entries_.at(client);
-    if (!entry.dirty) continue;
+  ClientStateSnapshot snapshot{.round = round};
+  for (const auto& [client, entry] : entries_) {
+    if (!entry.dirty) {
+      snapshot.written.push_back(entry.newest.value());
+      continue;
+    }
     check(entry.held_round <= round, "a client's state is newer than the checkpoint it is written for");
-    write(client, entry);
+    snapshot.unwritten.push_back({client, entry.held_round, *entry.held});
   }
-  if (std::exchange(unsynced_, false)) sync();
-  committed_ = std::max(committed_, round);
-  ClientStateManifest manifest;
-  manifest.reserve(entries_.size());
-  for (const auto& [client, entry] : entries_) manifest.push_back(entry.newest.value());
+  frozen_ = std::max(frozen_, round);
+  return snapshot;
+}
+
+ClientStateManifest ClientStateStore::commit(const ClientStateSnapshot& snapshot) {
+  ClientStateManifest manifest = snapshot.written;
+  for (const auto& [client, round, state] : snapshot.unwritten) {
+    const ClientStateFile file = write(client, round, state);  // without the lock: clients train meanwhile
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_.at(client);
+    add_file(entry, file);
+    if (entry.held_round == round) entry.dirty = false;
+    manifest.push_back(file);
+  }
+  bool unsynced = false;
+  {
+    const std::lock_guard lock(mutex_);
+    unsynced = std::exchange(unsynced_, false);
+    replaced_bytes_ = 0;
+  }
+  if (unsynced) sync();
   std::sort(manifest.begin(), manifest.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
   return manifest;
 }
@@ -252,11 +272,11 @@ void ClientStateStore::verify(const ClientStateManifest& manifest) const {
 
 void ClientStateStore::restore(std::int64_t round, const ClientStateManifest& manifest) {
   const std::lock_guard lock(mutex_);
-  committed_ = round;
+  frozen_ = round;
   entries_.clear();
   recent_.clear();
   with_old_.clear();
-  bytes_ = 0;
+  bytes_ = replaced_bytes_ = 0;
   for (const ClientStateFile& file : manifest) entries_[file.client].newest = file;
   for (const ClientStateFile& file : files_on_disk()) {
     const auto found = entries_.find(file.client);
@@ -287,26 +307,35 @@ void ClientStateStore::release(Entry& entry) {
   entry.dirty = false;
 }
 
-void ClientStateStore::write(std::int64_t client, Entry& entry) {
-  const fs::path path = path_of(client, entry.held_round);
+ClientStateFile ClientStateStore::write(std::int64_t client, std::int64_t round, const ClientState& state) const {
+  const fs::path path = path_of(client, round);
   make_folders(path.parent_path());
-  const std::vector<NamedTensor> tensors(entry.held->begin(), entry.held->end());
+  const std::vector<NamedTensor> tensors(state.begin(), state.end());
   write_safetensors(path, tensors, {}, Durability::kUnsynced);
-  unsynced_ = true;
   const MappedFile written(path);
-  if (entry.newest && entry.newest->round != entry.held_round) {
-    entry.older.push_back(entry.newest->round);
-    if (entry.older.size() == 1) with_old_.push_back(client);
-  }
-  entry.newest = {client, entry.held_round, static_cast<std::int64_t>(written.size()), fingerprint(written.text())};
-  entry.dirty = false;
+  return {client, round, static_cast<std::int64_t>(written.size()), fingerprint(written.text())};
 }
 
+void ClientStateStore::add_file(Entry& entry, const ClientStateFile& file) {
+  unsynced_ = true;
+  if (!entry.newest || entry.newest->round == file.round) {
+    entry.newest = file;
+    return;
+  }
+  // A later state may have been spilled while this one was on its way.
+  std::int64_t old = file.round;
+  if (entry.newest->round < file.round) old = std::exchange(*entry.newest, file).round;
+  entry.older.insert(std::upper_bound(entry.older.begin(), entry.older.end(), old), old);
+  if (entry.older.size() == 1) with_old_.push_back(file.client);
+}
+
+// A frozen state is not evicted: the snapshot holds its memory, and writes it anyway.
 void ClientStateStore::shrink() {
-  while (bytes_ > options_.memory_bytes && !recent_.empty()) {
-    const std::int64_t client = recent_.front();
+  for (auto next = recent_.begin(); next != recent_.end() && bytes_ + replaced_bytes_ > options_.memory_bytes;) {
+    const std::int64_t client = *next++;
     Entry& entry = entries_.at(client);
-    if (entry.dirty) write(client, entry);
+    if (frozen(entry)) continue;
+    if (entry.dirty) add_file(entry, write(client, entry.held_round, *entry.held));
     release(entry);
   }
 }
@@ -318,14 +347,15 @@ std::size_t ClientStateStore::clients() const {
 
 std::size_t ClientStateStore::memory_bytes() const {
   const std::lock_guard lock(mutex_);
-  return bytes_;
+  return bytes_ + replaced_bytes_;
 }
 
-void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, const Checkpoint& checkpoint) {
-  Checkpoint whole = checkpoint;
-  const bool added = whole.tensors.emplace(kManifest, to_tensor(clients.commit(checkpoint.round))).second;
+void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, Checkpoint checkpoint,
+                     const ClientStateSnapshot& snapshot) {
+  check(checkpoint.round == snapshot.round, "a checkpoint and its clients' states are of different rounds");
+  const bool added = checkpoint.tensors.emplace(kManifest, to_tensor(clients.commit(snapshot))).second;
   check(added, "a checkpoint has a tensor with the manifest's name");
-  checkpoints.save(whole);
+  checkpoints.save(checkpoint);
   clients.prune(checkpoints.rounds().front());
 }
 

@@ -37,6 +37,18 @@ at::Tensor to_tensor(const ClientStateManifest& manifest);
 /// DataError for a tensor that `to_tensor` does not make.
 ClientStateManifest to_manifest(const at::Tensor& tensor);
 
+/// The clients' states after a round, on their way to disk.
+struct ClientStateSnapshot {
+  struct Unwritten {
+    std::int64_t client = 0;
+    std::int64_t round = 0;
+    ClientState state{};  ///< shares the store's tensors, which never change
+  };
+  std::int64_t round = 0;
+  std::vector<Unwritten> unwritten{};
+  ClientStateManifest written{};  ///< the other clients, in any order
+};
+
 /// What clients keep between rounds: control variates, optimizer states, error feedback, personal models. In memory up
 /// to a budget, the least recently used on disk beyond it. Crash-safe because no file that a checkpoint needs is ever
 /// overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client 12345, round 17; a
@@ -45,10 +57,12 @@ ClientStateManifest to_manifest(const at::Tensor& tensor);
 ///     ClientStateStore clients(run.clients(), {.memory_bytes = 1 << 30});
 ///     auto state = clients.load(7);                        // empty: client 7 has none
 ///     clients.store(7, round, {{"control", control}});     // copied
-///     save_federation(checkpoints, clients, checkpoint);   // after the round
+///     const auto snapshot = clients.freeze(round);         // after the round
+///     save_federation(checkpoints, clients, checkpoint, snapshot);
 ///
 /// Thread-safe; one client is in the hands of one thread at a time. Rounds go one after the other: nothing of round
-/// r + 1 is stored before the checkpoint of round r is written.
+/// r + 1 is stored before `freeze(r)`, and `freeze(r + 1)` comes after the checkpoint of round r is written. Between
+/// the two, clients train while their states of round r are written.
 class ClientStateStore {
  public:
   struct Options {
@@ -65,9 +79,11 @@ class ClientStateStore {
   /// full.
   void store(std::int64_t client, std::int64_t round, const ClientState& state);
 
-  /// Writes every state that is only in memory to disk, and syncs. The result belongs into the checkpoint of `round`,
-  /// which is saved next.
-  ClientStateManifest commit(std::int64_t round);
+  /// All states after `round`, without writing or copying any.
+  ClientStateSnapshot freeze(std::int64_t round);
+  /// Writes the states of the snapshot that are not on disk, and syncs. The result belongs into the checkpoint of that
+  /// round, which is saved next. WorldError when the disk is full: the states stay in memory.
+  ClientStateManifest commit(const ClientStateSnapshot& snapshot);
   /// Removes the files that no checkpoint from `oldest_checkpoint` on needs: call it after the checkpoint is saved.
   void prune(std::int64_t oldest_checkpoint);
 
@@ -94,9 +110,11 @@ class ClientStateStore {
 
   std::filesystem::path path_of(std::int64_t client, std::int64_t round) const;
   ClientStateManifest files_on_disk() const;
+  bool frozen(const Entry& entry) const { return entry.dirty && entry.held_round <= frozen_; }
   void hold(std::int64_t client, Entry& entry, std::int64_t round, ClientState state);
   void release(Entry& entry);
-  void write(std::int64_t client, Entry& entry);
+  ClientStateFile write(std::int64_t client, std::int64_t round, const ClientState& state) const;
+  void add_file(Entry& entry, const ClientStateFile& file);
   void shrink();
   void sync() const;
 
@@ -106,14 +124,16 @@ class ClientStateStore {
   std::unordered_map<std::int64_t, Entry> entries_;
   std::list<std::int64_t> recent_;      // clients whose state is held, the least recently used first
   std::vector<std::int64_t> with_old_;  // clients that got a second file since the last prune
-  std::int64_t committed_ = -1;         // no state of this round or before changes any more
+  std::int64_t frozen_ = -1;            // no state of this round or before changes any more
   bool unsynced_ = false;  // files were written since the last commit: one sync of the file system for all of them
   std::size_t bytes_ = 0;
+  std::size_t replaced_bytes_ = 0;  // of frozen states that have a successor and are still being written
 };
 
 /// A checkpoint with the clients' states and their manifest, in the order that is safe to kill at any moment: states,
 /// checkpoint, then what is no longer needed goes.
-void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, const Checkpoint& checkpoint);
+void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, Checkpoint checkpoint,
+                     const ClientStateSnapshot& snapshot);
 
 /// The other way: the newest whole checkpoint whose clients' states are whole too, with everything newer removed. A
 /// damaged one is passed over with a warning, as CheckpointStore::latest does. Nothing (and no client state) when

@@ -34,7 +34,8 @@ class ManifestTest : public testing::Test {
     ClientStateStore clients(folder_ / "clients", {.memory_bytes = 0});
     for (const std::int64_t round : {4, 8}) {
       for (std::int64_t client = 0; client < 5; ++client) clients.store(client, round, round_state(client, round));
-      save_federation(checkpoints, clients, {.round = round, .tensors = {{"model", at::full({3}, round)}}});
+      save_federation(checkpoints, clients, {.round = round, .tensors = {{"model", at::full({3}, round)}}},
+                      clients.freeze(round));
     }
   }
   ~ManifestTest() override { set_log_level(LogLevel::kInfo); }
@@ -143,7 +144,7 @@ TEST_F(ManifestTest, DamageDuringARunIsReportedAtTheNextLoad) {
 TEST_F(ManifestTest, AFolderOfTheOldFormatIsRefusedWithTheReason) {
   // Format 1 had no manifest: it is refused, not passed over as damaged.
   change(folder_ / "checkpoints" / "round_000008" / "state.json",
-         [](std::string& text) { text.replace(text.find("\"format\": 2"), 11, "\"format\": 1"); });
+         [](std::string& text) { text.replace(text.find("\"format\": 3"), 11, "\"format\": 1"); });
   EXPECT_THAT(message_of<DataError>([&] { (void)loaded_round(); }),
               AllOf(HasSubstr("format 1"), HasSubstr("use the version of Chorus that wrote it")));
   EXPECT_TRUE(fs::exists(file(0, 8)));
@@ -157,7 +158,8 @@ TEST_F(ManifestTest, ACheckpointWithoutAManifestIsDamaged) {
 TEST_F(ManifestTest, TheManifestsNameIsTaken) {
   CheckpointStore checkpoints(folder_ / "checkpoints", 2);
   ClientStateStore clients(folder_ / "clients");
-  EXPECT_THROW(save_federation(checkpoints, clients, {.round = 12, .tensors = {{"clients", at::zeros({1})}}}),
+  EXPECT_THROW(save_federation(checkpoints, clients, {.round = 12, .tensors = {{"clients", at::zeros({1})}}},
+                               clients.freeze(12)),
                InternalError);
 }
 
@@ -189,10 +191,10 @@ TEST(ClientStateManifest, HasOneRowForEachClientAndOnlyTheNewest) {
   const TemporaryFolder folder;
   ClientStateStore clients(folder / "clients");
   for (const std::int64_t client : {9, 2, 5}) clients.store(client, 1, round_state(client, 1));
-  EXPECT_EQ(clients.commit(1).size(), 3U);
+  EXPECT_EQ(clients.commit(clients.freeze(1)).size(), 3U);
   clients.store(5, 2, round_state(5, 2));
   clients.store(5, 2, round_state(5, 20));  // the last of a round counts
-  const ClientStateManifest manifest = clients.commit(2);
+  const ClientStateManifest manifest = clients.commit(clients.freeze(2));
   ASSERT_EQ(manifest.size(), 3U);
   const std::int64_t expected[][2] = {{2, 1}, {5, 2}, {9, 1}};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -210,7 +212,7 @@ TEST(ClientStateManifest, ManyFilesAreVerifiedByAllThreads) {
   const TemporaryFolder folder;
   ClientStateStore clients(folder / "clients", {.memory_bytes = 0});
   for (std::int64_t client = 0; client < 200; ++client) clients.store(client, 1, round_state(client, 1));
-  const ClientStateManifest manifest = clients.commit(1);
+  const ClientStateManifest manifest = clients.commit(clients.freeze(1));
   clients.verify(manifest);
   for (const std::int64_t client : {0, 1, 7, 64, 198, 199}) {
     const fs::path path = folder / "clients" / "0" / "0" / fmt::format("{}@1.safetensors", client);

@@ -47,6 +47,7 @@ constexpr std::pair<const char*, double RunSeconds::*> kSecondsNames[] = {
     {"train_seconds", &RunSeconds::training},
     {"evaluation_seconds", &RunSeconds::evaluation},
     {"checkpoint_seconds", &RunSeconds::checkpoints},
+    {"checkpoint_background_seconds", &RunSeconds::checkpoints_background},
     {"save_seconds", &RunSeconds::saving}};
 
 void put_emulated(Json& json, const EmulatedTotals& totals) {

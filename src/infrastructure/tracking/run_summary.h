@@ -29,11 +29,12 @@ struct DecileSummary {
 
 /// Where the wall-clock time of a run went, all its processes together.
 struct RunSeconds {
-  double setup = 0;        ///< data, tokens, partition and network
-  double training = 0;     ///< rounds: selection, local training, aggregation
-  double evaluation = 0;   ///< scores of the server's and the clients' test examples
-  double checkpoints = 0;  ///< written during the run
-  double saving = 0;       ///< the models at the end
+  double setup = 0;                   ///< data, tokens, partition and network
+  double training = 0;                ///< rounds: selection, local training, aggregation
+  double evaluation = 0;              ///< scores of the server's and the clients' test examples
+  double checkpoints = 0;             ///< what the run waited for
+  double checkpoints_background = 0;  ///< written beside the rounds; not part of the total
+  double saving = 0;                  ///< the models at the end
 
   double total() const { return setup + training + evaluation + checkpoints + saving; }
 };

@@ -33,7 +33,8 @@ RunSummary full_summary() {
   summary.bytes_up = 3e9;
   summary.bytes_down = 4e9;
   summary.seconds = 12.5;
-  summary.parts = {.setup = 1, .training = 2, .evaluation = 3, .checkpoints = 4, .saving = 5};
+  summary.parts = {
+      .setup = 1, .training = 2, .evaluation = 3, .checkpoints = 4, .checkpoints_background = 6, .saving = 5};
   summary.emulated = EmulatedTotals{1, 2, 3, 4, 5};
   summary.targets = {{30, Milestone{2, 29, 3, 4, {6, 7, 8, 9, 10}}, std::nullopt}, {1, std::nullopt, std::nullopt}};
   summary.phases = {{"June", 1, 4, {{"a", 1}}, {{"a", 2}}}};
@@ -48,7 +49,8 @@ TEST(RunSummary, EveryFieldStandsInTheFileUnderItsName) {
     "metric": "perplexity", "higher_is_better": false, "target": 20.5, "rounds_to_target": 7, "rounds": 8,
     "best_round": 6, "last": {"perplexity": 21.25, "undefined": null}, "best": {"perplexity": 20.25},
     "examples": 1e6, "bytes_up": 3e9, "bytes_down": 4e9, "seconds": 12.5, "setup_seconds": 1.0,
-    "train_seconds": 2.0, "evaluation_seconds": 3.0, "checkpoint_seconds": 4.0, "save_seconds": 5.0, "emulated_seconds": 1.0,
+    "train_seconds": 2.0, "evaluation_seconds": 3.0, "checkpoint_seconds": 4.0,
+    "checkpoint_background_seconds": 6.0, "save_seconds": 5.0, "emulated_seconds": 1.0,
     "emulated_joules": 2.0, "client_joules": 3.0, "client_bytes": 4.0, "client_memory": 5.0,
     "targets": [{"target": 30.0, "reached": {"round": 2, "score": 29.0, "seconds": 3.0, "bytes": 4.0,
                  "emulated_seconds": 6.0, "emulated_joules": 7.0, "client_joules": 8.0, "client_bytes": 9.0,

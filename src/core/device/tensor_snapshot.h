@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+namespace chorus::inline device {
+
+/// A tensor as it is now, to be read later by another thread while the original changes. The copy is made where the
+/// tensor is: on a GPU it is queued behind the work requested so far and costs the caller microseconds. A GPU without
+/// room for it copies to host memory at once.
+///
+///     const TensorSnapshot snapshot(model);
+///     model.add_(update);                    // does not change the snapshot
+///     write(snapshot.on_host());             // in any thread; waits for the copy, not for later work
+class TensorSnapshot {
+ public:
+  explicit TensorSnapshot(const at::Tensor& tensor);
+
+  /// On the CPU, contiguous.
+  at::Tensor on_host() const;
+
+ private:
+  struct Ready;
+  at::Tensor copy_;
+  std::shared_ptr<Ready> ready_;  // null: copy_ is on the CPU
+};
+
+}  // namespace chorus::inline device
