@@ -58,7 +58,9 @@ EncodedPart encode_all(const Task& task, const Dataset& data, Split split, std::
 }  // namespace
 
 void EncodeConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("cache", cache, "folder for tokenized data; auto: ~/.cache/chorus; none: keep it in memory")
+  visitor
+      .field("cache", cache,
+             "folder for tokenized data and compiled GPU kernels; auto: ~/.cache/chorus; none: keep it in memory")
       .not_empty();
   visitor.field("threads", threads, "threads that tokenize; 0: one a core").at_least(0).at_most(1024);
 }

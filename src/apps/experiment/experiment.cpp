@@ -7,6 +7,7 @@
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
+#include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
 #include "apps/experiment/server_half.h"
 #include "core/base/error.h"
@@ -26,7 +27,7 @@ ClientLists pooled(const ClientLists& lists) {
 }  // namespace
 
 Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
-  device_named(config_.device);  // fails before anything is read
+  warm_up_ = start_gpu(config_, device_named(config_.device));  // fails before anything is read
   data_ = open_dataset(config_.data);
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   make_partition();

@@ -9,6 +9,7 @@
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
 #include "apps/experiment/task_model.h"
+#include "core/device/gpu_warm_up.h"
 
 namespace chorus::inline experiment {
 
@@ -58,6 +59,7 @@ class Experiment {
   void choose_test();
 
   ExperimentConfig config_;
+  std::unique_ptr<GpuWarmUp> warm_up_;  // beside everything below
   Dataset data_;
   std::unique_ptr<const TaskModel> model_;
   Partition partition_;

@@ -26,13 +26,6 @@ nlohmann::json json_value(const std::string& text) {
   return parsed.is_discarded() || parsed.is_object() || parsed.is_array() ? nlohmann::json(text) : parsed;
 }
 
-ModelConfig fresh_config(const NetworkConfig& network, const Tokenizer& tokenizer) {
-  nlohmann::json fields;
-  for (const auto& [key, value] : network.fresh) fields[key] = json_value(value);
-  if (!fields.contains("vocab_size")) fields["vocab_size"] = tokenizer.vocabulary_size();
-  return ModelConfig::parse(fields.dump(), "model.fresh");
-}
-
 std::function<bool(const ParamSpec&)> frozen_by(const std::vector<std::string>& names, int count) {
   std::set<int> layers;
   for (const std::string& name : names) {
@@ -75,6 +68,13 @@ std::uint64_t frozen_fingerprint(const Params& params) {
 
 }  // namespace
 
+ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary) {
+  nlohmann::json fields;
+  for (const auto& [key, value] : network.fresh) fields[key] = json_value(value);
+  if (!fields.contains("vocab_size")) fields["vocab_size"] = vocabulary;
+  return ModelConfig::parse(fields.dump(), "model.fresh");
+}
+
 TaskModel::TaskModel(const ExperimentConfig& config, const TaskFacts& facts)
     : config_(config), formulation_(facts.formulation) {
   const std::string& folder = config_.model.tokenizer.empty() ? config_.model.from : config_.model.tokenizer;
@@ -83,7 +83,7 @@ TaskModel::TaskModel(const ExperimentConfig& config, const TaskFacts& facts)
   if (!config_.model.from.empty()) {
     input.model = read_generation_config(config_.model.from);
   } else {
-    input.model = fresh_config(config_.model, *tokenizer_);
+    input.model = fresh_config(config_.model, tokenizer_->vocabulary_size());
   }
   task_ = config_.task.make(input);
   if (!task_->reads(formulation_)) {
@@ -124,7 +124,7 @@ void TaskModel::make_network() {
     model = std::move(loaded.model);
     params.emplace(std::move(loaded.params));
   } else {
-    ModelConfig network = fresh_config(config_.model, *tokenizer_);
+    ModelConfig network = fresh_config(config_.model, tokenizer_->vocabulary_size());
     if (task_->outputs() > 0) network.set_labels(task_->head_labels());
     model = make_model(network, task_->head());
     prepare(*model);

@@ -13,6 +13,9 @@
 
 namespace chorus::inline experiment {
 
+/// The network that `model.fresh` describes, with a vocabulary of this size unless it names one.
+ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary);
+
 /// What both halves of a federation have in common: the task with its tokenizer, and the network. It follows from the
 /// configuration and the task's facts alone, never from training data, so a server and its clients build the same in
 /// different processes. In a simulation both halves borrow one. Clients with different networks (RosterEntry::model)

@@ -23,12 +23,19 @@
 namespace chorus::inline device {
 namespace {
 
+KernelStore& kernel_store() {
+  static KernelStore store;
+  return store;
+}
+
 std::vector<const AnyGpuKernel*>& registered_kernels() {
   static std::vector<const AnyGpuKernel*> kernels;
   return kernels;
 }
 
 }  // namespace
+
+void set_kernel_store(KernelStore store) { kernel_store() = std::move(store); }
 
 void KernelChoice::append_to(std::string& text) const {
   if (word_ != nullptr) {
@@ -55,11 +62,19 @@ std::string KernelFamily::defines(const std::vector<std::string>& values) const 
 }
 
 std::vector<std::string> KernelFamily::variants() const {
+  KernelValues all;
+  for (const KernelOption& option : options_) all[option.name] = option.values;
+  return variants(all);
+}
+
+std::vector<std::string> KernelFamily::variants(const KernelValues& wanted) const {
   std::vector<std::vector<std::string>> all{{}};
   for (const KernelOption& option : options_) {
+    const auto found = wanted.find(option.name);
     std::vector<std::vector<std::string>> longer;
     for (const auto& before : all) {
-      for (const std::string& value : option.values) {
+      if (found == wanted.end()) break;
+      for (const std::string& value : found->second) {
         longer.push_back(before);
         longer.back().push_back(value);
       }
@@ -71,8 +86,8 @@ std::vector<std::string> KernelFamily::variants() const {
   return result;
 }
 
-std::string KernelFamily::cache_key(const std::string& defines, const std::string& architecture) const {
-  return fingerprint(source_.text, fingerprint(defines, fingerprint(architecture))).hex();
+std::string KernelFamily::cache_key(const std::string& defines, const std::string& compiler) const {
+  return fingerprint(source_.text, fingerprint(defines, fingerprint(compiler))).hex();
 }
 
 AnyGpuKernel::~AnyGpuKernel() = default;
@@ -98,6 +113,9 @@ class Nvrtc {
   int (*log)(void* program, char*);
   int (*assembly_size)(void* program, std::size_t*);
   int (*assembly)(void* program, char*);
+  int (*code_size)(void* program, std::size_t*);
+  int (*code)(void* program, char*);
+  int (*version)(int* major, int* minor);
   int (*destroy)(void** program);
   int (*device_attribute)(int* value, int attribute, int device);
   int (*load)(void** module, const void* image);
@@ -116,6 +134,9 @@ class Nvrtc {
     take(log, "nvrtcGetProgramLog");
     take(assembly_size, "nvrtcGetPTXSize");
     take(assembly, "nvrtcGetPTX");
+    take(code_size, "nvrtcGetCUBINSize");
+    take(code, "nvrtcGetCUBIN");
+    take(version, "nvrtcVersion");
     take(destroy, "nvrtcDestroyProgram");
     take(device_attribute, "cuDeviceGetAttribute");
     take(load, "cuModuleLoadData");
@@ -137,6 +158,8 @@ class Nvrtc {
   std::vector<void*> libraries_;
 };
 
+constexpr const char* kStandard = "--std=c++20";
+
 void succeed(int result, const std::string& what) {
   if (result != 0) throw InternalError(fmt::format("{}: CUDA error {}", what, result));
 }
@@ -153,29 +176,51 @@ std::string architecture_of(int device) {
   int major = 0, minor = 0;
   succeed(nvrtc.device_attribute(&major, kMajor, device), "reading the GPU's compute capability");
   succeed(nvrtc.device_attribute(&minor, kMinor, device), "reading the GPU's compute capability");
-  return fmt::format("--gpu-architecture=compute_{}{}", major, minor);
+  return fmt::format("sm_{}{}", major, minor);
+}
+
+struct KernelModule {
+  std::once_flag loaded;
+  void* handle = nullptr;
+};
+
+void load_module(const KernelFamily& family, const std::string& defines, const std::string& architecture,
+                 KernelModule& module) {
+  const Nvrtc& nvrtc = Nvrtc::get();
+  int major = 0, minor = 0;
+  succeed(nvrtc.version(&major, &minor), "reading the version of NVRTC");
+  const std::string key =
+      family.cache_key(defines, fmt::format("{} {} nvrtc {}.{}", architecture, kStandard, major, minor));
+  const KernelStore& store = kernel_store();
+  if (store.load) {
+    const std::optional<std::string> image = store.load(key);
+    if (image && nvrtc.load(&module.handle, image->data()) == 0) return;
+  }
+  const std::string image = family.compile(defines, architecture);
+  succeed(nvrtc.load(&module.handle, image.data()), fmt::format("loading {}", family.source().file));
+  if (store.save) store.save(key, image);
 }
 
 // The kernels of a family compiled with these options, loaded on the current device.
 void* module_of(const KernelFamily& family, const std::string& defines, int device) {
   static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, void*> modules;
+  static std::map<std::pair<int, std::string>, KernelModule> modules;
   const std::string architecture = architecture_of(device);
-  const std::lock_guard lock(mutex);
-  void*& module = modules[{device, family.cache_key(defines, architecture)}];
-  if (module == nullptr) {
-    const std::string assembly = family.compile(defines, architecture);
-    succeed(Nvrtc::get().load(&module, assembly.c_str()), fmt::format("loading {}", family.source().file));
+  KernelModule* module = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    module = &modules[{device, family.cache_key(defines, architecture)}];
   }
-  return module;
+  std::call_once(module->loaded, [&] { load_module(family, defines, architecture, *module); });
+  return module->handle;
 }
 
 }  // namespace
 
 std::string KernelFamily::compile(const std::string& defines, const std::string& architecture) const {
   const Nvrtc& nvrtc = Nvrtc::get();
-  const std::string text = defines + source_.text;
-  const std::vector<const char*> options{architecture.c_str(), "--std=c++20"};
+  const std::string text = defines + source_.text, target = "--gpu-architecture=" + architecture;
+  const std::vector<const char*> options{target.c_str(), kStandard};
   void* program = nullptr;
   succeed(nvrtc.create(&program, text.c_str(), source_.file, 0, nullptr, nullptr), "compiling a kernel");
   const int result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
@@ -187,11 +232,18 @@ std::string KernelFamily::compile(const std::string& defines, const std::string&
     nvrtc.destroy(&program);
     throw InternalError(fmt::format("{} does not compile: {}", source_.file, log));
   }
-  nvrtc.assembly_size(program, &size);
-  std::string assembly(size, ' ');
-  nvrtc.assembly(program, assembly.data());
+  const bool code = architecture.starts_with("sm_");
+  (code ? nvrtc.code_size : nvrtc.assembly_size)(program, &size);
+  std::string image(size, ' ');
+  (code ? nvrtc.code : nvrtc.assembly)(program, image.data());
   nvrtc.destroy(&program);
-  return assembly;
+  return image;
+}
+
+void KernelFamily::load(const std::string& defines, int device) const {
+  thread_local const bool ready = make_context();
+  check(ready, "CUDA has no context");
+  module_of(*this, defines, device);
 }
 
 struct AnyGpuKernel::Functions {
@@ -248,6 +300,8 @@ void AnyGpuKernel::launch_with(const Grid& grid, const void* arguments,
 std::string KernelFamily::compile(const std::string&, const std::string&) const {
   throw InternalError("this program was built without CUDA");
 }
+
+void KernelFamily::load(const std::string&, int) const { throw InternalError("this program was built without CUDA"); }
 
 struct AnyGpuKernel::Functions {};
 

@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -25,6 +28,18 @@ struct KernelOption {
   std::vector<std::string> values;
 };
 
+/// Values of options by the option's name: which variants of kernels a program is about to launch.
+using KernelValues = std::map<std::string, std::vector<std::string>>;
+
+/// Where compiled kernels stay between two runs of the program, by a key that covers source, options, architecture and
+/// compiler. Both functions are called by several threads; `load` returns what `save` got, or nothing.
+struct KernelStore {
+  std::function<std::optional<std::string>(const std::string& key)> load;
+  std::function<void(const std::string& key, std::string_view image)> save;
+};
+/// Before the first launch; without a store every process compiles what it launches.
+void set_kernel_store(KernelStore store);
+
 /// A value chosen for a launch: a word such as "float", or a number.
 class KernelChoice {
  public:
@@ -37,8 +52,9 @@ class KernelChoice {
   std::int64_t number_ = 0;
 };
 
-/// The kernels of one .cu file, compiled when one of them is first launched with given options, by the compiler that
-/// LibTorch brings along (NVRTC). The result is kept under a hash of source, options and architecture.
+/// The kernels of one .cu file, compiled when one of them is first launched with given options, or before
+/// (gpu_warm_up.h), by the compiler that LibTorch brings along (NVRTC). The result is kept under a hash of source,
+/// options, architecture and compiler, in this process and in the kernel store.
 class KernelFamily {
  public:
   KernelFamily(const KernelSource& source, std::vector<KernelOption> options = {});
@@ -47,12 +63,16 @@ class KernelFamily {
   const std::vector<KernelOption>& options() const { return options_; }
   /// `#define` lines for every combination of options.
   std::vector<std::string> variants() const;
+  /// Those made of these values only; none when an option is not among them.
+  std::vector<std::string> variants(const KernelValues& values) const;
   /// Those of one combination; its values are in the order of the options.
   std::string defines(const std::vector<std::string>& values) const;
-  /// PTX from NVRTC; an architecture is one of its options, `--gpu-architecture=compute_90`. Needs a build with CUDA.
+  /// PTX for an architecture like "compute_90", machine code for one like "sm_90". Needs a build with CUDA.
   std::string compile(const std::string& defines, const std::string& architecture) const;
-  /// What a compiled source is kept under.
-  std::string cache_key(const std::string& defines, const std::string& architecture) const;
+  /// What a compiled source is kept under; `compiler` is everything else that decides on the result.
+  std::string cache_key(const std::string& defines, const std::string& compiler) const;
+  /// Compiles for this GPU and loads, unless that was done before. Different variants can be loaded side by side.
+  void load(const std::string& defines, int device) const;
 
  private:
   KernelSource source_;

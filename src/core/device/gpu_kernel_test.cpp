@@ -17,6 +17,16 @@ TEST(KernelFamily, HasAVariantForEveryCombinationOfOptions) {
   EXPECT_THAT(KernelFamily({"y.cu", "text"}).variants(), testing::ElementsAre(""));
 }
 
+TEST(KernelFamily, HasTheVariantsOfTheValuesThatAreGiven) {
+  const KernelFamily family({"x.cu", "text"}, {{"ELEMENT", {"float", "bf16"}}, {"GROUPS", {"1", "2"}}});
+  EXPECT_THAT(
+      family.variants({{"ELEMENT", {"bf16", "float"}}, {"GROUPS", {"2"}}, {"OTHER", {"7"}}}),
+      testing::ElementsAre("#define ELEMENT bf16\n#define GROUPS 2\n", "#define ELEMENT float\n#define GROUPS 2\n"));
+  EXPECT_THAT(family.variants({{"ELEMENT", {"bf16"}}}), testing::IsEmpty()) << "no value for GROUPS";
+  EXPECT_THROW(family.variants({{"ELEMENT", {"double"}}, {"GROUPS", {"1"}}}), InternalError);
+  EXPECT_THAT(KernelFamily({"y.cu", "text"}).variants({}), testing::ElementsAre(""));
+}
+
 TEST(KernelFamily, RefusesAValueThatNoTestCompiles) {
   const KernelFamily family({"x.cu", "text"}, {{"ELEMENT", {"float", "bf16"}}});
   EXPECT_THROW(family.defines({"double"}), InternalError);

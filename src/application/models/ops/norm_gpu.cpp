@@ -19,21 +19,19 @@ const KernelFamily kNormKernels{kernels::norm_gpu,
 const GpuKernel<ResidualNormArgs> kResidualNorm{kNormKernels, "residual_norm"};
 const GpuKernel<ResidualNormGradientArgs> kResidualNormGradient{kNormKernels, "residual_norm_gradient"};
 
-constexpr std::int64_t kNormRows = 8;  // of a block: one per warp
-constexpr std::int64_t kWidestNorm = 2048;
+constexpr std::int64_t kNormRows = 8;    // of a block: one per warp
 constexpr std::int64_t kBlockRows = 32;  // of a block of the gradient
 
-// G for a row's width: few values, so that few variants are compiled.
-std::int64_t groups_for(std::int64_t width) {
+void* data_or_null(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
+
+}  // namespace
+
+std::int64_t norm_gpu_groups(std::int64_t width) {
   for (const std::int64_t groups : {1, 2, 4, 6, 8, 16}) {
     if (width <= 128 * groups) return groups;
   }
   throw InternalError("a row is too wide for the norm kernel");
 }
-
-void* data_or_null(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
-
-}  // namespace
 
 bool norm_gpu_fits(const at::Tensor& f) { return gpu_rows_fit(f) && f.size(-1) % 4 == 0 && f.size(-1) <= kWidestNorm; }
 
@@ -59,7 +57,7 @@ NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type) {
                         .total = static_cast<u32>(all),
                         .epsilon = static_cast<float>(input.epsilon)},
                        {gpu_element(f.scalar_type()), gpu_element((x.defined() ? x : f).scalar_type()),
-                        gpu_element(type), groups_for(width)});
+                        gpu_element(type), norm_gpu_groups(width)});
   return result;
 }
 
@@ -78,7 +76,7 @@ NormGradientGpu residual_norm_gradient_gpu(const at::Tensor& dy, const NormGpu& 
   if (same) result.dx = result.df;
   if (wish.sums) result.sums = torch::empty({3, clients, blocks, width}, up.options().dtype(at::kFloat));
   const AlignedRow weights(weight);
-  const std::int64_t groups = groups_for(width);
+  const std::int64_t groups = norm_gpu_groups(width);
   kResidualNormGradient.launch(
       {.blocks = blocks, .threads = static_cast<int>(32 * groups), .rows = clients},
       {.dy = up.data_ptr(),

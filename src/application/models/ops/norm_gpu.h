@@ -19,6 +19,9 @@ struct NormGpu {
   at::Tensor y, normal;  ///< [C, T, H]
   at::Tensor inverse;    ///< [C * T] float32
 };
+/// The widest row of the kernels, and their option G for a width: few values, so that few variants are compiled.
+inline constexpr std::int64_t kWidestNorm = 2048;
+std::int64_t norm_gpu_groups(std::int64_t width);
 /// Whether the kernels take rows like these.
 bool norm_gpu_fits(const at::Tensor& f);
 NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type);
