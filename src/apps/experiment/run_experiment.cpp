@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <chrono>
+#include <future>
 
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
@@ -155,10 +156,15 @@ class ExperimentRun {
   double save_models() {
     const auto begin = std::chrono::steady_clock::now();
     const RoundLoopState& loop = state().loop;
-    server_.save_model(folder_.model(), loop.model, state().variant);
+    std::future<void> best;  // beside the last model and the last checkpoint
     if (loop.best_model.defined() && loop.best_round != loop.round) {
-      server_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
+      best = std::async(std::launch::async, [&] {
+        const TorchThreads one(1);
+        server_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
+      });
     }
+    server_.save_model(folder_.model(), loop.model, state().variant);
+    if (best.valid()) best.get();
     return seconds_since(begin);
   }
 
