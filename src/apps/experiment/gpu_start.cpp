@@ -13,9 +13,12 @@ namespace fs = std::filesystem;
 
 KernelPrecision precision_of(const TrainerConfig& trainer) {
   switch (trainer.precision) {
-    case TrainerConfig::Precision::kBFloat16: return KernelPrecision::kBFloat16;
-    case TrainerConfig::Precision::kTf32: return KernelPrecision::kTf32;
-    default: return KernelPrecision::kFloat32;
+    case TrainerConfig::Precision::kBFloat16:
+      return KernelPrecision::kBFloat16;
+    case TrainerConfig::Precision::kTf32:
+      return KernelPrecision::kTf32;
+    default:
+      return KernelPrecision::kFloat32;
   }
 }
 
@@ -29,8 +32,9 @@ void keep_kernels_in(const fs::path& folder) {
 KernelValues values_for(const ExperimentConfig& config) {
   if (config.federation.kernels != FederationConfig::Kernels::kFast) return {};
   try {
-    const ModelConfig network = config.model.from.empty() ? fresh_config(config.model, 1)
-                                                          : ModelConfig::read(fs::path(config.model.from) / "config.json");
+    const ModelConfig network = config.model.from.empty()
+                                    ? fresh_config(config.model, 1)
+                                    : ModelConfig::read(fs::path(config.model.from) / "config.json");
     return kernel_values(network, precision_of(config.trainer));
   } catch (const Error&) {
     return {};
