@@ -21,8 +21,9 @@ std::string activation_of(const ModelConfig& config) {
 
 }  // namespace
 
-KernelValues kernel_values(const ModelConfig& config, bool mixed) {
+KernelValues kernel_values(const ModelConfig& config, KernelPrecision precision) {
   KernelValues values;
+  const bool mixed = precision == KernelPrecision::kBFloat16;
   // The pure variants are launched most: they come first.
   const std::vector<std::string> elements =
       mixed ? std::vector<std::string>{"bf16", "float"} : std::vector<std::string>{"float"};
@@ -31,8 +32,9 @@ KernelValues kernel_values(const ModelConfig& config, bool mixed) {
   const std::int64_t heads =
       first_of(config, {"num_attention_heads", "n_heads", "encoder_attention_heads", "n_head", "num_heads"});
   const std::int64_t head_size = config.has("d_kv") ? config.integer("d_kv") : heads > 0 ? width / heads : 0;
-  // Only bfloat16 attention has a kernel, for these sizes.
-  if (mixed && (head_size == 16 || head_size == 32 || head_size == 48 || head_size == 64))
+  // Attention has kernels of ours in bfloat16 and TF32, for these sizes.
+  if (precision != KernelPrecision::kFloat32 &&
+      (head_size == 16 || head_size == 32 || head_size == 48 || head_size == 64))
     values["D"] = {std::to_string(head_size)};
   if (width > 0 && width <= kWidestNorm) values["G"] = {std::to_string(norm_gpu_groups(width))};
   const std::string activation = activation_of(config);

@@ -7,7 +7,7 @@
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
-#include "apps/experiment/kernel_warm_up.h"
+#include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
 #include "apps/experiment/server_half.h"
 #include "core/base/error.h"
@@ -26,8 +26,9 @@ ClientLists pooled(const ClientLists& lists) {
 
 }  // namespace
 
-Experiment::Experiment(const ExperimentConfig& config)
-    : config_(config), warm_up_(device_named(config.device), kernels_of(config)), data_(open_dataset(config.data)) {
+Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
+  warm_up_ = start_gpu(config_, device_named(config_.device));  // fails before anything is read
+  data_ = open_dataset(config_.data);
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   make_partition();
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;

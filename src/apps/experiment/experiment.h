@@ -59,7 +59,7 @@ class Experiment {
   void choose_test();
 
   ExperimentConfig config_;
-  GpuWarmUp warm_up_;  // beside everything below
+  std::unique_ptr<GpuWarmUp> warm_up_;  // beside everything below
   Dataset data_;
   std::unique_ptr<const TaskModel> model_;
   Partition partition_;

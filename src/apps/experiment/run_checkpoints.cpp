@@ -63,7 +63,7 @@ void RunCheckpoints::save(const ServerMemory& memory, bool last, Tracker& tracke
   const bool due = every_ > 0 ? round % every_ == 0 : seconds_between(saved_at_, now) >= kAutoCheckpointSeconds;
   report(writer_.poll(), tracker);
   if (!last && !due) return;
-  wait(tracker);
+  report(writer_.wait(), tracker);
   remember(memory, state_);
   // Before the checkpoint: resuming from it keeps the events up to its round.
   tracker.flush();

@@ -23,6 +23,8 @@ namespace chorus::inline experiment {
 ///     checkpoints.begin(server, data.fingerprint().hex());
 ///     ...                                                    // after every round:
 ///     checkpoints.save(memory, last, tracker);
+///     ...                                                    // at the end:
+///     checkpoints.wait(tracker);
 class RunCheckpoints {
  public:
   RunCheckpoints(const RunFolder& folder, const ExperimentConfig& config);
@@ -34,12 +36,13 @@ class RunCheckpoints {
   RunState& state() { return state_; }
   /// Where the clients of this process keep their states.
   StateShelf shelf();
-  /// The newest round that a run can be resumed from; 0: none.
+  /// The newest round that a run can be resumed from; 0: none. After `wait`.
   std::int64_t newest_round() const;
 
-  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`. Writing goes on beside the next round.
+  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`: takes a snapshot, which is written while the run
+  /// goes on. Throws when the one before could not be written.
   void save(const ServerMemory& memory, bool last, Tracker& tracker);
-  /// Until everything is written. WorldError when that failed.
+  /// Until the last checkpoint is on disk.
   void wait(Tracker& tracker);
 
  private:

@@ -93,9 +93,9 @@ class ExperimentRun {
       if (end == RoundLoopEnd::kTargetReached) break;
     }
     journal_.end_rounds();
-    const double saving = save_models();
+    const double saving_seconds = save_models();
     checkpoints_.wait(journal_.tracker());
-    return {folder_.path(), journal_.finish(state(), end, saving)};
+    return {folder_.path(), journal_.finish(state(), end, saving_seconds)};
   }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace chorus::inline experiment {
 
-/// The network that `model.fresh` describes; `vocabulary`: its words where it does not say.
+/// The network that `model.fresh` describes, with a vocabulary of this size unless it names one.
 ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary);
 
 /// What both halves of a federation have in common: the task with its tokenizer, and the network. It follows from the

@@ -184,20 +184,26 @@ struct KernelModule {
   void* handle = nullptr;
 };
 
+// Only loading needs the context, which another thread may be creating while this one compiles.
+int load_image(const std::string& image, void** module) {
+  thread_local const bool ready = make_context();
+  check(ready, "CUDA has no context");
+  return Nvrtc::get().load(module, image.data());
+}
+
 void load_module(const KernelFamily& family, const std::string& defines, const std::string& architecture,
                  KernelModule& module) {
-  const Nvrtc& nvrtc = Nvrtc::get();
   int major = 0, minor = 0;
-  succeed(nvrtc.version(&major, &minor), "reading the version of NVRTC");
+  succeed(Nvrtc::get().version(&major, &minor), "reading the version of NVRTC");
   const std::string key =
       family.cache_key(defines, fmt::format("{} {} nvrtc {}.{}", architecture, kStandard, major, minor));
   const KernelStore& store = kernel_store();
   if (store.load) {
     const std::optional<std::string> image = store.load(key);
-    if (image && nvrtc.load(&module.handle, image->data()) == 0) return;
+    if (image && load_image(*image, &module.handle) == 0) return;
   }
   const std::string image = family.compile(defines, architecture);
-  succeed(nvrtc.load(&module.handle, image.data()), fmt::format("loading {}", family.source().file));
+  succeed(load_image(image, &module.handle), fmt::format("loading {}", family.source().file));
   if (store.save) store.save(key, image);
 }
 
@@ -240,11 +246,7 @@ std::string KernelFamily::compile(const std::string& defines, const std::string&
   return image;
 }
 
-void KernelFamily::load(const std::string& defines, int device) const {
-  thread_local const bool ready = make_context();
-  check(ready, "CUDA has no context");
-  module_of(*this, defines, device);
-}
+void KernelFamily::load(const std::string& defines, int device) const { module_of(*this, defines, device); }
 
 struct AnyGpuKernel::Functions {
   std::shared_mutex mutex;
