@@ -166,7 +166,8 @@ TEST_F(EmulationTest, GoesOnToTheSameEnd) {
     EXPECT_EQ(read(folder_ / name / "model" / "model.safetensors"), weights) << name;
     json again = summary(name), before = whole;
     for (json* one : {&again, &before}) {
-      for (const char* part : {"", "setup_", "train_", "evaluation_", "checkpoint_", "save_"}) {
+      for (const char* part :
+           {"", "setup_", "train_", "evaluation_", "checkpoint_", "checkpoint_background_", "save_"}) {
         one->erase(std::string(part) + "seconds");
       }
       for (json& target : one->at("targets")) {

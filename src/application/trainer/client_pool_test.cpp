@@ -150,7 +150,9 @@ TEST(ClientPool, AClientTrainsTheSameWhoeverElseIsHosted) {
     return bench->train(start).values;
   };
   EXPECT_TRUE(trained_as(2).equal(among_all));
-  EXPECT_FALSE(trained_as(7).equal(among_all)) << "its batches are drawn by its id";
+  bool differs = false;  // few rows: some ids draw the same order
+  for (ClientId id = 3; id < 13; ++id) differs = differs || !trained_as(id).equal(among_all);
+  EXPECT_TRUE(differs) << "its batches are drawn by its id";
   const ClientPool pool(input);
   const std::vector<ClientId> strangers{0};
   EXPECT_THROW(pool.open(strangers, 1), InternalError);
