@@ -165,8 +165,8 @@ TEST_P(SameBits, AsOneRunOnEverybodysData) {
   const TaskModel model(config, TaskFacts::of(data));
   const ServerHalf server(model, own_test_set(model, data));
   InprocTransport transport;
-  auto end = transport.listen();
   std::vector<std::unique_ptr<ClientProcess>> clients;
+  auto end = transport.listen();  // goes first: then the clients stop
   for (std::size_t client = 0; client < kClients; ++client) {
     clients.push_back(std::make_unique<ClientProcess>(client_config(client, GetParam()), to_json(model.facts()),
                                                       static_cast<ClientId>(client), transport));

@@ -150,9 +150,10 @@ TEST(ClientPool, AClientTrainsTheSameWhoeverElseIsHosted) {
     return bench->train(start).values;
   };
   EXPECT_TRUE(trained_as(2).equal(among_all));
-  bool differs = false;  // few rows: some ids draw the same order
-  for (ClientId id = 3; id < 13; ++id) differs = differs || !trained_as(id).equal(among_all);
-  EXPECT_TRUE(differs) << "its batches are drawn by its id";
+  // Its batches are drawn by its id. Four rows make three different pairs of batches, so some ids agree.
+  std::size_t others = 0;
+  for (const ClientId id : {7U, 8U, 9U, 10U, 11U, 12U}) others += trained_as(id).equal(among_all) ? 0 : 1;
+  EXPECT_GE(others, 2U);
   const ClientPool pool(input);
   const std::vector<ClientId> strangers{0};
   EXPECT_THROW(pool.open(strangers, 1), InternalError);

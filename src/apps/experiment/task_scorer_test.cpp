@@ -9,6 +9,7 @@
 #include "apps/experiment/tiny_experiment_test.h"
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
+#include "infrastructure/federation/local_federation.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -17,9 +18,9 @@ class TaskScorerTest : public testing::Test {
  protected:
   TaskScorer::Input input() {
     return {experiment.task(),
-            experiment.network(),
+            experiment.task_model().network(),
             {experiment.data(), experiment.test(), experiment.shared_test()},
-            activity};
+            clients};
   }
   /// Far from what the network begins with, so that answers differ.
   at::Tensor model() const {
@@ -34,7 +35,13 @@ class TaskScorerTest : public testing::Test {
     return to_message(evaluation.metric->totals());
   }
 
-  std::vector<double> activity{5, 1, 4, 2, 3, 10, 9, 8, 7, 6};
+  static LocalFederationInput with_examples(std::vector<double> examples) {
+    LocalFederationInput result;
+    result.roster = Roster::of_sizes(examples);
+    return result;
+  }
+
+  const LocalFederation clients{with_examples({5, 1, 4, 2, 3, 10, 9, 8, 7, 6})};
   const Experiment experiment{tiny_experiment({"tuning.name=pfeiffer", "tuning.width=8"})};
 };
 
@@ -58,7 +65,7 @@ TEST_F(TaskScorerTest, AVariantIsScoredWithItsPartOfTheModel) {
   EXPECT_NE(whole.at("eval_loss"), part.at("eval_loss"));
   // What lies outside the variant has no influence.
   at::Tensor mask = torch::ones({values.numel()}, at::kBool);
-  mask.index_put_({experiment.network().places(top)}, false);
+  mask.index_put_({experiment.task_model().network().places(top)}, false);
   EXPECT_GT(mask.sum().item<std::int64_t>(), 0);
   values.masked_fill_(mask, 7);
   EXPECT_EQ(scorer.score(values, top), part);

@@ -1,4 +1,4 @@
-#include "apps/experiment/run_filters.h"
+#include "apps/experiment/task_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "apps/experiment/experiment.h"
 #include "apps/experiment/tiny_experiment_test.h"
 #include "core/base/error.h"
 
@@ -16,9 +17,9 @@ std::int64_t elements_of(const FilterBlock& block) {
   return std::accumulate(block.shape.begin(), block.shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-TEST(RunFilters, BlocksAreTheParametersThatTrainInTheirOrder) {
+TEST(TaskModelFilters, BlocksAreTheParametersThatTrainInTheirOrder) {
   const Experiment experiment(tiny_experiment({"tuning.name=lora"}));
-  const FilterEndInput input = filter_input(experiment);
+  const FilterEndInput input = experiment.task_model().filters();
   const Layout& layout = experiment.model().layout();
   ASSERT_LT(layout.trainable_size(), layout.size());
   std::int64_t end = 0;
@@ -34,32 +35,33 @@ TEST(RunFilters, BlocksAreTheParametersThatTrainInTheirOrder) {
   EXPECT_EQ(blocks.size(), training);
 }
 
-TEST(RunFilters, AVectorOfAnotherSizeHasNoBlocks) {
+TEST(TaskModelFilters, AVectorOfAnotherSizeHasNoBlocks) {
   const Experiment experiment(tiny_experiment());
-  const FilterEndInput input = filter_input(experiment);
+  const FilterEndInput input = experiment.task_model().filters();
   const std::int64_t size = experiment.model().layout().trainable_size();
   EXPECT_TRUE(input.blocks(size - 1).empty());
   EXPECT_TRUE(input.blocks(0).empty());
   EXPECT_FALSE(input.blocks(size).empty());
 }
 
-TEST(RunFilters, BothEndsKnowTheSeedAndTheNetworkAsItBegins) {
+TEST(TaskModelFilters, BothEndsKnowTheSeedAndTheNetworkAsItBegins) {
   const Experiment experiment(tiny_experiment({"seed=11"}));
-  const FilterEndInput input = filter_input(experiment);
+  const FilterEndInput input = experiment.task_model().filters();
   EXPECT_EQ(input.seed, 11U);
   EXPECT_TRUE(torch::equal(input.reference, experiment.params().values()[0]));
-  EXPECT_EQ(input.variants, &experiment.network());
+  EXPECT_EQ(input.variants, &experiment.task_model().network());
   EXPECT_EQ(input.device, experiment.params().device());
 }
 
-TEST(RunFilters, ARunsOwnUpdateIsNeverTooLarge) {
+TEST(TaskModelFilters, ARunsOwnUpdateIsNeverTooLarge) {
   const Experiment experiment(tiny_experiment());
-  EXPECT_GE(filter_input(experiment).most_elements, static_cast<std::size_t>(experiment.model().layout().size()));
+  EXPECT_GE(experiment.task_model().filters().most_elements,
+            static_cast<std::size_t>(experiment.model().layout().size()));
 }
 
-TEST(RunFilters, AnUpdatePassesThroughTheConfiguredFilters) {
+TEST(TaskModelFilters, AnUpdatePassesThroughTheConfiguredFilters) {
   const Experiment experiment(tiny_experiment({"compression={up: [{name: uniform, bits: 8}], down: [fp16]}"}));
-  const FilterEndInput input = filter_input(experiment);
+  const FilterEndInput input = experiment.task_model().filters();
   const FilterEnd server(input, FilterEnd::Side::kServer), client(input, FilterEnd::Side::kClient);
   const std::int64_t size = experiment.model().layout().trainable_size();
   const at::Tensor update = torch::linspace(-1, 1, size, at::kFloat);
@@ -88,9 +90,9 @@ TEST(RunFilters, AnUpdatePassesThroughTheConfiguredFilters) {
   EXPECT_LT((request.tensor("model") - update).abs().max().item<float>(), 1.0 / 1024);
 }
 
-TEST(RunFilters, WithoutFiltersMessagesStayAsTheyAre) {
+TEST(TaskModelFilters, WithoutFiltersMessagesStayAsTheyAre) {
   const Experiment experiment(tiny_experiment());
-  const FilterEnd client(filter_input(experiment), FilterEnd::Side::kClient);
+  const FilterEnd client(experiment.task_model().filters(), FilterEnd::Side::kClient);
   Message reply;
   reply.tensors["update"] = torch::randn({experiment.model().layout().trainable_size()});
   const at::Tensor before = reply.tensor("update").clone();
