@@ -8,7 +8,7 @@
 #include "application/models/pretrained.h"
 #include "application/tasks/task.h"
 #include "application/text/hugging_face.h"
-#include "apps/experiment/fresh_network.h"
+#include "apps/experiment/task_model.h"
 #include "core/base/error.h"
 #include "infrastructure/emulation/fleet.h"
 
@@ -62,7 +62,7 @@ class Inputs {
     TaskInput input;
     if (!network.from.empty()) input.model = read_generation_config(network.from);
     input.tokenizer = load_tokenizer(network.tokenizer.empty() ? network.from : network.tokenizer);
-    if (network.from.empty()) input.model = fresh_network(network.fresh, input.tokenizer->vocabulary_size());
+    if (network.from.empty()) input.model = fresh_config(network, input.tokenizer->vocabulary_size());
     metric(input);
   }
 
