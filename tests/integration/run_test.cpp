@@ -327,6 +327,24 @@ TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
   EXPECT_EQ(weights("whole"), weights("stopped"));
 }
 
+TEST_F(RunTest, AFinishedRunCanBeMadeLonger) {
+  ASSERT_EQ(run("whole", {"rounds=5"}), 0) << output_;
+  ASSERT_EQ(run("longer", {"rounds=3"}), 0) << output_;
+  const auto resume_with = [&](const std::string& more) {
+    const Chorus program({"resume", (folder_ / "longer").string(), more}, folder_ / "longer.log");
+    const int status = program.wait();
+    output_ = program.output();
+    return status;
+  };
+  EXPECT_EQ(resume_with("rounds=3"), 2);
+  EXPECT_THAT(output_, HasSubstr("has 3 rounds already, and can only be made longer"));
+  EXPECT_EQ(resume_with("seed=4"), 2);
+  EXPECT_THAT(output_, HasSubstr("only the number of rounds"));
+  ASSERT_EQ(resume_with("rounds=5"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("longer"));
+  EXPECT_EQ(summary("longer").at("rounds"), 5);
+}
+
 TEST_F(RunTest, InterruptsAreHeardWhileReadingAndWhileAClientTrains) {
   const auto seconds_to_end = [](const Chorus& program, int status) {
     const auto begin = std::chrono::steady_clock::now();

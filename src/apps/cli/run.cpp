@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -107,6 +108,33 @@ void print(const RunReport& report) {
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
 }
 
+struct ResumeCommand {
+  std::string folder, rounds;
+};
+
+void resume_run(const ResumeCommand& command) {
+  std::vector<std::string> words{"chorus", "resume", command.folder};
+  if (!command.rounds.empty()) words.push_back(command.rounds);
+  RunRequest request = request_of(words);
+  if (!command.rounds.empty()) {
+    const std::string_view text = command.rounds;
+    const std::string_view number = text.starts_with("rounds=") ? text.substr(7) : "";
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), request.rounds);
+    if (error != std::errc() || end != number.data() + number.size() || request.rounds < 1) {
+      throw ConfigError(
+          fmt::format("'{}': only the number of rounds of a run can change: rounds=N; start a new run otherwise",
+                      command.rounds));
+    }
+  }
+  std::filesystem::path folder = command.folder;
+  const std::filesystem::path start = working_directory_of(folder);
+  if (start != std::filesystem::current_path()) {
+    folder = std::filesystem::absolute(folder);
+    std::filesystem::current_path(start);  // where the paths of its configuration start from
+  }
+  print(resume_experiment(folder, request));
+}
+
 struct RunCommand {
   std::string config, folder;
   std::vector<std::string> overrides;
@@ -135,18 +163,12 @@ void add_run(CLI::App& app) {
     print(run_experiment(config, request));
   });
 
-  const auto folder = std::make_shared<std::string>();
-  CLI::App* resume = app.add_subcommand("resume", "Continue a run that was stopped or killed");
+  const auto resumed = std::make_shared<ResumeCommand>();
+  CLI::App* resume = app.add_subcommand("resume", "Continue a run that was stopped or killed, or make it longer");
   resume->group(kRuns);
-  resume->add_option("run", *folder, "The run folder")->required();
-  resume->callback([folder] {
-    const RunRequest request = request_of({"chorus", "resume", *folder});
-    const std::filesystem::path start = working_directory_of(*folder);
-    if (start == std::filesystem::current_path()) return print(resume_experiment(*folder, request));
-    const std::filesystem::path here = std::filesystem::absolute(*folder);
-    std::filesystem::current_path(start);  // where the paths of its configuration start from
-    print(resume_experiment(here, request));
-  });
+  resume->add_option("run", resumed->folder, "The run folder")->required();
+  resume->add_option("rounds", resumed->rounds, "rounds=N: train so many in all, more than the run was made for");
+  resume->callback([resumed] { resume_run(*resumed); });
 }
 
 }  // namespace chorus::inline cli
