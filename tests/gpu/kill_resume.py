@@ -50,7 +50,7 @@ CASES = {
     "fedavg": [[], ["compression.up=[{name: top_k, k: 0.05}, {name: uniform, bits: 4}]",
                     "compression.down=[{name: ecq, bits: 4}]"],
                ["trainer={optimizer: adamw, learning_rate: 1e-3}", "trainer.precision=bfloat16"]],
-    "fedbuff": [["emulation={scale_depth: true}"]],
+    "fedbuff": [["algorithm={name: fedbuff, buffer: 2}", "emulation={scale_depth: true}"]],
     "fedlora": [["tuning={name: lora, rank: 4}"]],
     "fedopt": [["algorithm={name: fedopt, server: " + kind + "}", "trainer.learning_rate=0.05"]
                for kind in ("adam", "yogi", "adagrad")] +

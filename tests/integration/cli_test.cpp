@@ -76,6 +76,63 @@ TEST_F(CliTest, MistypedCommandsAndOptions) {
   EXPECT_EQ(chorus("list --quiet --verbose").status, 2);
 }
 
+TEST_F(CliTest, NumbersOutOfRange) {
+  const Outcome make = chorus("data make -f seq2seq -o " + (folder_ / "x.jsonl").string() + " -n -5");
+  EXPECT_EQ(make.status, 2);
+  EXPECT_THAT(make.output, AllOf(HasSubstr("-5 is negative"), HasSubstr("Try 'chorus data make --help'")));
+  EXPECT_FALSE(fs::exists(folder_ / "x.jsonl"));
+  for (const char* command : {"data sample x.csv -n -1", "data info x.csv --labels -1", "partition show x.h5 --rows -3",
+                              "tokenizer train --type bpe --out x --vocab-size -3 x.txt", "data make --clients -1",
+                              "sweep x.yaml --first-seed -1", "score --task lm --predictions x --seed -1",
+                              "tokenize --tokenizer x --max-length 0", "tokenize --tokenizer x --stride -1"}) {
+    const Outcome outcome = chorus(command);
+    EXPECT_EQ(outcome.status, 2) << command << ": " << outcome.output;
+    EXPECT_LT(outcome.output.size(), 200U) << outcome.output;
+  }
+  EXPECT_THAT(chorus("sweep x.yaml --first-seed -1").output, HasSubstr("-1 is"));
+  EXPECT_THAT(chorus("tokenizer train --type unigram --out x x.txt").output,
+              HasSubstr("unigram is none of wordpiece, bpe"));
+}
+
+TEST_F(CliTest, ValidateFindsWhatDoesNotExist) {
+  const std::string root = CHORUS_SOURCE_DIR;
+  const std::string config = file("e.yaml", "kind: experiment\ntask: text_classification\ndata: {train: [" + root +
+                                                "/README.md]}\nmodel: {from: " + root + "/models/chorus-mini}\n");
+  EXPECT_EQ(chorus("validate " + config).status, 0) << chorus("validate " + config).output;
+  const auto refused = [&](const std::string& override, const std::string& part) {
+    const Outcome outcome = chorus("validate " + config + " '" + override + "'");
+    EXPECT_EQ(outcome.status, 2) << override << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+  };
+  refused("data.train=[none.jsonl]", "data.train: none.jsonl does not exist");
+  refused("clients.file=none.h5", "clients.file: none.h5 does not exist");
+  refused("model.from=" + root + "/models/none", "models/none");
+  refused("evaluation.metric=acuracy", "this task has no score \"acuracy\"; it has eval_loss, accuracy");
+  refused("trainer.learning_rate=inf", "trainer.learning_rate: 'inf' is not finite");
+  refused("emulation={fleet: [{profile: nokia}]}", "nokia");
+  refused("device=gpu", "did you mean 'cuda'?");
+  refused("model={fresh: {model_type: bert, hiden_size: 32}, tokenizer: " + root + "/models/chorus-mini}",
+          "'hiden_size'; did you mean 'hidden_size'?");
+}
+
+TEST_F(CliTest, DamagedInputIsToldWithoutALibrarysWords) {
+  fs::create_symlink("loop", folder_ / "loop");
+  file("config.json", "{\"model_type\": \"bert\",");
+  file("model.safetensors.index.json", "{\"weight_map\": {");
+  for (const std::string& command :
+       {"data info " + (folder_ / "loop").string(), "model info " + folder_.string(),
+        "fill --model " + (folder_ / "loop").string(), "tokenize --tokenizer " + (folder_ / "loop").string()}) {
+    const Outcome outcome = chorus(command);
+    EXPECT_THAT(outcome.status, ::testing::AnyOf(2, 3, 4)) << command;
+    EXPECT_THAT(outcome.output, AllOf(HasSubstr(folder_.string()), Not(HasSubstr("filesystem error")),
+                                      Not(HasSubstr("json.exception")), Not(HasSubstr("[json"))));
+  }
+  file("config.json", "{\"model_type\": \"bert\"}");
+  const Outcome index = chorus("model info " + folder_.string());
+  EXPECT_EQ(index.status, 3);
+  EXPECT_THAT(index.output, AllOf(HasSubstr("not valid JSON at byte"), Not(HasSubstr("exception"))));
+}
+
 TEST_F(CliTest, ListShowsKindsAndNames) {
   const Outcome all = chorus("list");
   EXPECT_EQ(all.status, 0);

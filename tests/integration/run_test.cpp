@@ -327,6 +327,47 @@ TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
   EXPECT_EQ(weights("whole"), weights("stopped"));
 }
 
+TEST_F(RunTest, AFinishedRunCanBeMadeLonger) {
+  ASSERT_EQ(run("whole", {"rounds=5"}), 0) << output_;
+  ASSERT_EQ(run("longer", {"rounds=3"}), 0) << output_;
+  const auto resume_with = [&](const std::string& more) {
+    const Chorus program({"resume", (folder_ / "longer").string(), more}, folder_ / "longer.log");
+    const int status = program.wait();
+    output_ = program.output();
+    return status;
+  };
+  EXPECT_EQ(resume_with("rounds=3"), 2);
+  EXPECT_THAT(output_, HasSubstr("has 3 rounds already, and can only be made longer"));
+  EXPECT_EQ(resume_with("seed=4"), 2);
+  EXPECT_THAT(output_, HasSubstr("only the number of rounds"));
+  ASSERT_EQ(resume_with("rounds=5"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("longer"));
+  EXPECT_EQ(summary("longer").at("rounds"), 5);
+}
+
+TEST_F(RunTest, InterruptsAreHeardWhileReadingAndWhileAClientTrains) {
+  const auto seconds_to_end = [](const Chorus& program, int status) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(program.wait(), status) << program.output();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const Chorus reading(
+      arguments("reading", {"data.train=[\"formulation=text_classification,examples=20000000,labels=4\"]"}),
+      folder_ / "reading.log");
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  reading.send(SIGTERM);
+  EXPECT_LT(seconds_to_end(reading, 130), 3);
+  EXPECT_THAT(reading.output(), HasSubstr("stopped before the first round"));
+
+  const Chorus training(arguments("training", {"trainer.epochs=1000000"}), folder_ / "training.log");
+  std::this_thread::sleep_for(std::chrono::seconds(8));
+  training.send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  training.send(SIGINT);
+  EXPECT_LT(seconds_to_end(training, 130), 8);
+  EXPECT_THAT(training.output(), HasSubstr("stopping after this round; Ctrl-C again stops at once"));
+}
+
 TEST_F(RunTest, MistakesAreToldBeforeAnythingIsWritten) {
   const auto refuse = [&](const std::vector<std::string>& overrides, const std::string& part, int status) {
     EXPECT_EQ(run("bad", overrides), status) << output_;

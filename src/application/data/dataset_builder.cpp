@@ -61,7 +61,7 @@ bool DatasetBuilder::full(Split split) const {
   return options_.limit != 0 && data_.members_[static_cast<std::size_t>(split)].size() >= options_.limit;
 }
 
-void DatasetBuilder::read(RecordReader& reader, Split split) {
+void DatasetBuilder::read(RecordReader& reader, Split split, const std::string& client) {
   const bool tagging = options_.formulation == Formulation::kSequenceTagging;
   if (!reader.label_vocabulary().empty() && !(tagging ? tags_ : labels_).fixed) {
     check((tagging ? data_.tags_ : data_.labels_).empty(), "a stored vocabulary must be read first");
@@ -75,6 +75,7 @@ void DatasetBuilder::read(RecordReader& reader, Split split) {
       if (!record.split) break;
       continue;
     }
+    if (record.client.empty()) record.client = client;
     add(record, to);
   }
   reader_ = nullptr;

@@ -33,8 +33,9 @@ class DatasetBuilder {
  public:
   explicit DatasetBuilder(BuildOptions options);
 
-  /// Adds all records of `reader`; those without their own split go to `split`.
-  void read(RecordReader& reader, Split split);
+  /// Adds all records of `reader`; those without their own split go to `split`, those without a client to `client`
+  /// (empty: to none).
+  void read(RecordReader& reader, Split split, const std::string& client = {});
   /// Adds one record; `where` names its location in messages. DataError when the numbers of words and tags differ, or
   /// when a given vocabulary lacks its label.
   void add(const Record& record, Split split, const std::string& where = {});

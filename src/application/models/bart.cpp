@@ -17,7 +17,8 @@ const Registration<Models> kBart{
                       .class_prefix = "Bart",
                       .heads = {Head::kSeq2Seq},
                       .body_prefix = "model.",
-                      .lora_targets = {"q_proj", "v_proj"}});
+                      .lora_targets = {"q_proj", "v_proj"},
+                      .constants = {"encoder.version", "decoder.version"}});
     }};
 
 constexpr std::int64_t kPositionOffset = 2;  // rows 0 and 1 of the position table are never read

@@ -76,6 +76,14 @@ BertFamily::BertFamily(const ModelConfig& config, Head head, Kind kind) : Model(
     throw DataError(
         fmt::format("{}: the width {} is not a multiple of the {} attention heads", config.origin(), width_, heads_));
   }
+  if (const std::string kind_of = config.text("position_embedding_type", "absolute"); kind_of != "absolute") {
+    throw DataError(fmt::format("{}: 'position_embedding_type' is {}; Chorus has absolute positions only",
+                                config.origin(), kind_of));
+  }
+  if (config.flag("is_decoder", false)) {
+    throw DataError(fmt::format("{}: 'is_decoder' is true; Chorus computes {} as an encoder only", config.origin(),
+                                config.model_type()));
+  }
   if (kind == Kind::kRoberta) position_offset_ = config.integer("pad_token_id", 1, 0) + 1;
   max_length_ = positions_ - position_offset_;
   if (max_length_ < 1) throw DataError(fmt::format("{}: no room for a single position", config.origin()));

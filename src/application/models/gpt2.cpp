@@ -23,7 +23,8 @@ const Registration<Models> kGpt2{
                       .lora_targets = {"c_attn"},
                       .transposed = true,
                       .class_endings = {{Head::kCausalLm, "LMHeadModel"}},
-                      .constants = {"attn.bias", "attn.masked_bias"}});
+                      .constants = {"attn.bias", "attn.masked_bias"},
+                      .body_ends = {"ln_f.weight", "ln_f.bias"}});
     }};
 
 }  // namespace
@@ -40,6 +41,11 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
       activation_(activation_named(config.text("activation_function", "gelu_new"))) {
   if (width_ % heads_ != 0) {
     throw DataError(fmt::format("{}: n_embd {} is not a multiple of n_head {}", config.origin(), width_, heads_));
+  }
+  for (const char* key : {"add_cross_attention", "scale_attn_by_inverse_layer_idx"}) {
+    if (config.flag(key, false)) {
+      throw DataError(fmt::format("{}: '{}' is true, which Chorus does not compute", config.origin(), key));
+    }
   }
   const std::int64_t count = config.integer("n_layer", 12, 0);
   const std::int64_t inner = config.integer("n_inner", 4 * width_);

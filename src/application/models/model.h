@@ -146,7 +146,7 @@ AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix
 /// Makes the network that `config` describes, by its model_type, with the given head. DataError naming the
 /// architectures Chorus has when the type is unknown, ConfigError when the type has no such head.
 std::unique_ptr<Model> make_model(const ModelConfig& config, Head head);
-/// The head that config.json's "architectures" names.
+/// The head that config.json's "architectures" names; DataError when it names none that Chorus has.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 
 }  // namespace chorus::inline models

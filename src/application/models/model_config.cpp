@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,21 @@ constexpr std::uint64_t kLargestConfig = 64 << 20;
   std::string shown = value.dump();
   if (shown.size() > 40) shown = shown.substr(0, 40) + "...";
   throw DataError(fmt::format("{}: '{}' is {}, but must be {}", origin, key, shown, allowed));
+}
+
+// Files of 2018 and 2019 name no model_type; each family spells its sizes in its own way.
+std::string type_by_keys(const Json& json) {
+  const auto all = [&](std::initializer_list<const char*> keys) {
+    return std::all_of(keys.begin(), keys.end(), [&](const char* key) { return json.contains(key); });
+  };
+  if (all({"n_embd", "n_layer", "n_head"})) return "gpt2";
+  if (all({"d_model", "d_kv", "d_ff"})) return "t5";
+  if (all({"d_model", "encoder_ffn_dim", "decoder_ffn_dim"})) return "bart";
+  if (all({"dim", "n_layers", "n_heads"})) return "distilbert";
+  if (all({"hidden_size", "num_hidden_layers", "num_attention_heads", "type_vocab_size"})) {
+    return json["type_vocab_size"] == 1 ? "roberta" : "bert";
+  }
+  return "";
 }
 
 }  // namespace
@@ -43,6 +59,9 @@ ModelConfig ModelConfig::parse(const std::string& text, const std::string& origi
     throw DataError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", origin, error.byte));
   }
   if (!json->is_object()) throw DataError(fmt::format("{}: must hold a JSON object", origin));
+  if (!json->contains("model_type")) {
+    if (const std::string type = type_by_keys(*json); !type.empty()) (*json)["model_type"] = type;
+  }
   config.json_ = std::move(json);
   config.model_type_ = config.text("model_type", "");
   return config;
@@ -51,7 +70,8 @@ ModelConfig ModelConfig::parse(const std::string& text, const std::string& origi
 std::string ModelConfig::architecture() const {
   if (!has("architectures")) return "";
   const Json& list = (*json_)["architectures"];
-  if (!list.is_array() || list.empty() || !list.front().is_string()) {
+  if (list.is_array() && list.empty()) return "";
+  if (!list.is_array() || !list.front().is_string()) {
     wrong(origin_, "architectures", list, "a list of class names");
   }
   return list.front().get<std::string>();
@@ -71,6 +91,7 @@ std::optional<Head> ModelConfig::head() const {
 }
 
 bool ModelConfig::has(const std::string& key) const {
+  if (asked_ != nullptr) asked_->insert(key);
   const auto found = json_->find(key);
   return found != json_->end() && !found->is_null();
 }
@@ -181,6 +202,12 @@ std::vector<std::string> numbered_labels(std::int64_t count) {
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
   return labels;
+}
+
+std::vector<std::string> ModelConfig::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& entry : json_->items()) keys.push_back(entry.key());
+  return keys;
 }
 
 std::string ModelConfig::dump() const { return json_->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ class ModelConfig {
   /// `origin` names the text in errors.
   static ModelConfig parse(const std::string& text, const std::string& origin);
 
+  /// From the file, or, where an old file names none, from the keys that only one family has; then also written back.
   const std::string& model_type() const { return model_type_; }
   /// The first class name of "architectures", or empty.
   std::string architecture() const;
@@ -48,6 +50,12 @@ class ModelConfig {
   /// Sets "architectures" to this class name (ModelFamily::class_name).
   void set_architecture(const std::string& class_name);
 
+  /// Adds every key that is asked for from now on, of this copy and of copies of it, to `keys`, which must outlive
+  /// them.
+  void record_keys(std::set<std::string>& keys) { asked_ = &keys; }
+  /// All keys of the file.
+  std::vector<std::string> keys() const;
+
   std::string dump() const;
   const std::string& origin() const { return origin_; }
 
@@ -55,6 +63,7 @@ class ModelConfig {
   std::shared_ptr<const nlohmann::json> json_;
   std::string origin_;
   std::string model_type_;
+  std::set<std::string>* asked_ = nullptr;
 };
 
 /// "LABEL_0", "LABEL_1", ...: what Hugging Face calls labels without names.

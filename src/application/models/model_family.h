@@ -31,7 +31,10 @@ struct ModelFamily {
   bool transposed = false;                     ///< matmul weights are stored [in, out]: PEFT's fan_in_fan_out
   /// Heads whose class names end in another way than HeadTraits::class_ending ("LMHeadModel").
   std::vector<std::pair<Head, std::string>> class_endings = {};
-  std::vector<std::string> constants = {};  ///< ends of names of buffers in old checkpoints that nothing reads
+  /// Ends of names of tensors in old checkpoints that nothing reads. They are not reported as unused.
+  std::vector<std::string> constants = {};
+  /// Ends of names of tensors that are in kHeadLayer but belong to the body: a checkpoint must have them.
+  std::vector<std::string> body_ends = {};
   /// Ends of tensor names in old checkpoints, and what they are today.
   std::vector<std::pair<std::string, std::string>> old_endings = {};
 
@@ -45,5 +48,9 @@ using Models = Registry<ModelFamily>;
 
 /// The family that config.json names. DataError when it names none that Chorus has.
 ModelFamily family_of(const ModelConfig& config);
+
+/// ConfigError naming the first key that no network of the family reads, with the nearest one that it does: for a
+/// config.json that a person writes. Keys that transformers adds to every file are fine.
+void require_known_keys(const ModelConfig& config);
 
 }  // namespace chorus::inline models

@@ -138,6 +138,22 @@ TEST(ModelFamilies, UnknownOnesAreNamed) {
               testing::AllOf(HasSubstr("c.json"), HasSubstr("brt"), HasSubstr("bert")));
 }
 
+TEST(ModelFamilies, KnowTheKeysThatTheyRead) {
+  for (const std::string& type : Models::names()) {
+    ModelConfig config = ModelConfig::parse(R"({"model_type": ")" + type + R"(", "decoder_start_token_id": 0,
+        "eos_token_id": 1, "num_labels": 2, "vocab_size": 50})",
+                                            "model.fresh");
+    EXPECT_NO_THROW(require_known_keys(config)) << type;
+    config.set_text("colour", "red");
+    EXPECT_THAT(message_of<ConfigError>([&] { require_known_keys(config); }),
+                HasSubstr("model.fresh: a " + type + " network has no setting 'colour'"));
+  }
+  EXPECT_THAT(message_of<ConfigError>([] {
+                require_known_keys(ModelConfig::parse(R"({"model_type": "bert", "hiden_size": 32})", "model.fresh"));
+              }),
+              HasSubstr("'hiden_size'; did you mean 'hidden_size'?"));
+}
+
 TEST(Heads, ComeFromClassNames) {
   const auto head_of = [](const std::string& name) {
     return ModelConfig::parse(R"({"architectures": [")" + name + R"("]})", "test").head();

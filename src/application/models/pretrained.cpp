@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/console/log.h"
 #include "core/files/files.h"
 #include "core/files/tensor_folder.h"
 #include "core/tensor/named_tensors.h"
@@ -27,27 +29,39 @@ std::string counted(std::size_t count) { return fmt::format("{} tensor{}", count
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-bool is_constant(const ModelFamily& family, const std::string& name) {
-  return std::any_of(family.constants.begin(), family.constants.end(),
-                     [&](const std::string& ending) { return name.ends_with(ending); });
+bool ends_with_any(const std::string& name, const std::vector<std::string>& endings) {
+  return std::any_of(endings.begin(), endings.end(), [&](const std::string& ending) { return name.ends_with(ending); });
 }
+
+struct Resolved {
+  ParamId id;
+  bool alias;  // a tied tensor's other name
+};
 
 // The layout's parameter that a checkpoint's name means. Bare models are saved without the prefix that the same model
 // under a head has.
-std::optional<ParamId> resolve(const Layout& layout, const ModelFamily& family, std::string name) {
+std::optional<Resolved> resolve(const Layout& layout, const ModelFamily& family, std::string name) {
   for (const auto& [old_ending, ending] : family.old_endings) {
     if (name.ends_with(old_ending)) name = name.substr(0, name.size() - old_ending.size()) + ending;
   }
-  const std::string& prefix = family.body_prefix;
-  if (const auto id = layout.find(name)) return id;
-  if (prefix.empty()) return std::nullopt;
-  if (const auto id = layout.find(prefix + name)) return id;
-  if (name.starts_with(prefix)) return layout.find(name.substr(prefix.size()));
+  std::vector<std::string> spellings{name};
+  if (const std::string& prefix = family.body_prefix; !prefix.empty()) {
+    spellings.push_back(prefix + name);
+    if (name.starts_with(prefix)) spellings.push_back(name.substr(prefix.size()));
+  }
+  for (const std::string& spelling : spellings) {
+    if (const auto id = layout.find(spelling)) return Resolved{*id, layout.is_alias(spelling)};
+  }
   return std::nullopt;
 }
 
+bool is_head(const ParamSpec& spec, const ModelFamily& family) {
+  return spec.layer == kHeadLayer && !ends_with_any(spec.name, family.body_ends);
+}
+
 struct Match {
-  std::vector<std::pair<ParamId, std::string>> found;
+  std::map<int, std::string> found;                   // by the parameter's index
+  std::vector<std::pair<ParamId, std::string>> tied;  // further copies of what is found
   std::vector<std::string> missing_body, missing_head, unused;
 };
 
@@ -56,47 +70,53 @@ Match match(const Model& model, const TensorSource& source, bool other_head) {
   Match result;
   const Layout& layout = model.layout();
   const ModelFamily family = family_of(model.config());
-  std::set<int> seen;
   for (const std::string& name : source.names()) {
-    const auto id = resolve(layout, family, name);
-    const bool foreign =
-        id && other_head && layout[*id].layer == kHeadLayer && source.find(name)->shape != layout[*id].shape;
-    if (!id || foreign) {
-      if (!is_constant(family, name)) result.unused.push_back(name);
-    } else if (seen.insert(id->index).second) {
-      result.found.emplace_back(*id, name);
+    const auto resolved = resolve(layout, family, name);
+    const bool foreign = resolved && other_head && is_head(layout[resolved->id], family) &&
+                         source.find(name)->shape != layout[resolved->id].shape;
+    if (!resolved || foreign) {
+      if (!ends_with_any(name, family.constants)) result.unused.push_back(name);
+      continue;
     }
+    const auto [id, alias] = *resolved;
+    const auto [entry, first] = result.found.emplace(id.index, name);
+    if (first) continue;
+    const bool replaces = !alias && resolve(layout, family, entry->second)->alias;
+    result.tied.emplace_back(id, replaces ? std::exchange(entry->second, name) : name);
   }
   for (std::size_t i = 0; i < layout.specs().size(); ++i) {
-    if (seen.contains(static_cast<int>(i))) continue;
+    if (result.found.contains(static_cast<int>(i))) continue;
     const ParamSpec& spec = layout.specs()[i];
     if (spec.buffer || spec.attached) continue;  // these begin as their Init says
-    (spec.layer == kHeadLayer ? result.missing_head : result.missing_body).push_back(spec.name);
+    (is_head(spec, family) ? result.missing_head : result.missing_body).push_back(spec.name);
   }
   return result;
 }
 
-// With the folder's own head nothing may differ; with another one the heads may.
-void judge(const Match& match, const fs::path& file, const Model& model, bool other_head) {
-  std::vector<std::string> missing = match.missing_body;
-  if (!other_head && model.head() != Head::kNone) {
-    missing.insert(missing.end(), match.missing_head.begin(), match.missing_head.end());
+// The head that config.json names; where it names none that Chorus has (BertForPreTraining, an old file), the one with
+// the most tensors of which the folder lacks none; else the bare body, or the family's only head.
+Head head_for(const ModelConfig& config, const TensorSource& source) {
+  const ModelFamily family = family_of(config);
+  if (const auto head = config.head(); head && family.has(*head)) return *head;
+  Head best = family.heads.front();
+  std::size_t most = 0;
+  for (const Head head : family.heads) {
+    const auto model = family.make(config, head);
+    if (!match(*model, source, true).missing_head.empty()) continue;
+    std::size_t count = 0;
+    for (const ParamSpec& spec : model->layout().specs()) count += is_head(spec, family) ? 1 : 0;
+    if (count < most) continue;
+    best = head;
+    most = count;
   }
-  if (!missing.empty()) {
-    throw DataError(fmt::format("{}: {} of a {} model {} missing: {}", file.string(), counted(missing.size()),
-                                model.config().model_type(), missing.size() == 1 ? "is" : "are", listed(missing)));
-  }
-  if (!other_head && !match.unused.empty()) {
-    throw DataError(fmt::format("{}: {} unexpected in a {} model with a {} head: {}", file.string(),
-                                counted(match.unused.size()) + (match.unused.size() == 1 ? " is" : " are"),
-                                model.config().model_type(), name_of(model.head()), listed(match.unused)));
-  }
+  return best;
 }
 
 void read_weights(const Match& match, const TensorSource& source, const Params& params) {
   const Layout& layout = params.layout();
   std::vector<NamedTensor> read;
-  for (const auto& [id, name] : match.found) {
+  for (const auto& [index, name] : match.found) {
+    const ParamId id{index};
     const ParamSpec& spec = layout[id];
     const TensorInfo info = *source.find(name);
     if (info.shape != spec.shape) {
@@ -115,6 +135,14 @@ void read_weights(const Match& match, const TensorSource& source, const Params& 
     throw DataError(fmt::format("{}: {} holds NaN or infinity; the checkpoint is damaged or its training diverged",
                                 source.path().string(), *name));
   }
+}
+
+bool same_values(const TensorSource& source, const std::string& name, const at::Tensor& value) {
+  const auto info = source.find(name);
+  if (info->shape != value.sizes().vec()) return false;
+  at::Tensor copy = torch::empty_like(value);
+  source.read_into(name, copy);
+  return torch::equal(copy, value);
 }
 
 }  // namespace
@@ -142,13 +170,18 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
     other_labels = options.labels->size() != config.labels().size();
     config.set_labels(*options.labels);
   }
-  std::unique_ptr<Model> model = options.head ? make_model(config, *options.head) : make_model(config);
+  const TensorSource source = TensorSource::open(folder);
+  const Head head = options.head ? *options.head : head_for(config, source);
+  std::unique_ptr<Model> model = make_model(config, head);
   if (options.prepare) options.prepare(*model);
 
-  const TensorSource source = TensorSource::open(folder);
-  const bool other_head = other_labels || config.head() != model->head();
-  const Match found = match(*model, source, other_head);
-  judge(found, source.path(), *model, other_head);
+  const bool own_head = !other_labels && config.head() == head;
+  const Match found = match(*model, source, !own_head);
+  if (!found.missing_body.empty()) {
+    throw DataError(fmt::format("{}: {} of a {} model {} missing: {}", source.path().string(),
+                                counted(found.missing_body.size()), config.model_type(),
+                                found.missing_body.size() == 1 ? "is" : "are", listed(found.missing_body)));
+  }
   Params params(model->layout(), {.clients = 1, .gradients = options.gradients, .device = options.device});
   for (const ParamSpec& spec : model->layout().specs()) {
     const bool fresh =
@@ -157,7 +190,37 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
     if (fresh) params.initialise(*model->layout().find(spec.name), options.seed);
   }
   read_weights(found, source, params);
-  return {std::move(model), std::move(params), {found.missing_head, found.unused}, std::move(generation)};
+  LoadReport report{found.missing_head, found.unused, {}, own_head};
+  for (const auto& [id, name] : found.tied) {
+    report.tied.push_back(name);
+    if (!same_values(source, name, params.tensor(id))) report.untied.push_back(name);
+  }
+  if (!options.quiet) log_report(folder, *model, report);
+  return {std::move(model), std::move(params), std::move(report), std::move(generation)};
+}
+
+void log_report(const fs::path& folder, const Model& model, const LoadReport& report) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) parts.push_back(fmt::format("{} {}: {}", counted(names.size()), what, listed(names)));
+  };
+  const bool fresh = !report.initialised.empty() && model.head() != Head::kNone;  // nothing reads a bare model's pooler
+  if (fresh) add("fresh", report.initialised);
+  add("unused", report.unused);
+  add("tied", report.tied);
+  if (fresh || !report.unused.empty()) {
+    const Log log("model");
+    const std::string line = fmt::format("{}", fmt::join(parts, "; "));
+    if (fresh && report.own_head) {
+      log.warning("{}: its {} head is not complete: {}", folder.string(), name_of(model.head()), line);
+    } else {
+      log.info("{}: {}", folder.string(), line);
+    }
+  }
+  if (!report.untied.empty()) {
+    Log("model").warning("{}: tied to another tensor, from which it differs, and not used: {}", folder.string(),
+                         listed(report.untied));
+  }
 }
 
 void save_pretrained(const fs::path& folder, const Model& model, const Params& params, const SaveOptions& options) {

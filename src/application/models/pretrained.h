@@ -21,12 +21,16 @@ struct LoadOptions {
   bool gradients = false;                    ///< room for gradients
   at::Device device = at::kCPU;
   std::uint64_t seed = 0;  ///< of the parameters the folder does not have
+  bool quiet = false;      ///< without the log line about tensors: the caller logs its own
 };
 
-/// What did not come from the folder, and what of the folder was not used. Both are empty for an exact match.
+/// What did not come from the folder, and what of the folder was not used. All are empty for an exact match.
 struct LoadReport {
-  std::vector<std::string> initialised;
-  std::vector<std::string> unused;
+  std::vector<std::string> initialised;  ///< parameters of the head that the folder does not have
+  std::vector<std::string> unused;       ///< tensors of other heads, or of nothing that Chorus knows
+  std::vector<std::string> tied;         ///< further copies of a tensor that the model has once
+  bool own_head = false;                 ///< the head is the one that config.json names
+  std::vector<std::string> untied = {};  ///< of `tied`, those with other values than the one that is used
 };
 
 struct Pretrained {
@@ -36,13 +40,19 @@ struct Pretrained {
   ModelConfig generation;  ///< generation_config.json over config.json
 };
 
-/// Reads config.json and the weights (safetensors, sharded or not, or pytorch_model.bin; any float type becomes
-/// float32). With the folder's own head every tensor must be there and none may be left over. With another head, or
-/// another number of labels, only tensors of the old head may be left over and only tensors of the new one missing,
-/// which are then initialised from the seed. Wrong shapes, NaN and infinity are DataErrors that name file and tensors.
+/// Reads config.json and the weights (safetensors or pytorch_model.bin, sharded or not; any float type becomes float32)
+/// of any folder that transformers' from_pretrained loads. The body must be complete, with or without the prefix that
+/// it has under a head. What the head lacks is initialised from the seed, and what is left over (a pooler, other heads)
+/// is not used; one log line names both. Without `options.head` the head is the one that config.json names, or, if it
+/// names none that Chorus has, the largest one whose tensors are all there. Wrong shapes, NaN and infinity are
+/// DataErrors that name file and tensors.
 ///
 ///     Pretrained bert = load_pretrained("models/chorus-mini", {.head = Head::kSequenceClassification});
 Pretrained load_pretrained(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+/// The log line about fresh, unused and tied tensors, if there is anything to say. A warning when the head that
+/// config.json names is not complete.
+void log_report(const std::filesystem::path& folder, const Model& model, const LoadReport& report);
 
 /// What a folder says about generating: generation_config.json, where there is one, over config.json.
 ModelConfig read_generation_config(const std::filesystem::path& folder);

@@ -107,12 +107,99 @@ TEST_F(PretrainedTest, MissingTensorsAreNamedAndCounted) {
   EXPECT_THAT(complaint({.head = Head::kTokenClassification}), HasSubstr("4 tensors"));
 }
 
-TEST_F(PretrainedTest, UnexpectedTensorsAreNamedAndCounted) {
+TEST_F(PretrainedTest, LeftoversAreReportedAndLogged) {
   auto all = tensors();
   all.emplace_back("bert.encoder.layer.2.stray", torch::ones({2}));
+  all.emplace_back("cls.seq_relationship.weight", torch::ones({2, 32}));
+  const at::Tensor wanted = logits_of(load_pretrained(folder_));
   write_sharded(folder_, all);
-  EXPECT_THAT(complaint(), HasSubstr("1 tensor is unexpected"));
-  EXPECT_THAT(complaint(), HasSubstr("bert.encoder.layer.2.stray"));
+  testing::internal::CaptureStderr();
+  const Pretrained loaded = load_pretrained(folder_);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("2 tensors unused: bert.encoder.layer.2.stray, cls.seq_relationship.weight"));
+  EXPECT_THAT(loaded.report.unused,
+              testing::UnorderedElementsAre("bert.encoder.layer.2.stray", "cls.seq_relationship.weight"));
+  EXPECT_TRUE(torch::equal(logits_of(loaded), wanted));
+}
+
+TEST_F(PretrainedTest, AnIncompleteHeadIsFreshWithAWarning) {
+  auto all = tensors();
+  std::erase_if(all, [](const NamedTensor& t) { return t.first.starts_with("classifier"); });
+  write_sharded(folder_, all);
+  testing::internal::CaptureStderr();
+  const Pretrained loaded = load_pretrained(folder_);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("its sequence_classification head is not complete: 2 tensors fresh: classifier.weight"));
+  EXPECT_THAT(loaded.report.initialised, testing::UnorderedElementsAre("classifier.weight", "classifier.bias"));
+}
+
+TEST_F(PretrainedTest, TheHeadComesFromTheTensorsWhereTheConfigNamesNone) {
+  const at::Tensor wanted = logits_of(load_pretrained(folder_));
+  const std::string text = read_file(folder_ / "config.json");
+  for (const char* other : {"\"architectures\": [\"BertForNextSentencePrediction\"]", "\"architectures\": []",
+                            "\"architectures\": null", "\"other\": 1"}) {
+    std::string config = text;
+    const std::size_t begin = config.find("\"architectures\""), end = config.find(']', begin) + 1;
+    write_file(folder_ / "config.json", config.replace(begin, end - begin, other));
+    const Pretrained loaded = load_pretrained(folder_);
+    EXPECT_EQ(loaded.model->head(), Head::kSequenceClassification) << other;
+    EXPECT_TRUE(torch::equal(logits_of(loaded), wanted));
+  }
+  auto all = tensors();
+  std::erase_if(all, [](const NamedTensor& t) { return t.first.starts_with("classifier"); });
+  write_sharded(folder_, all);
+  EXPECT_EQ(load_pretrained(folder_).model->head(), Head::kNone);
+}
+
+TEST_F(PretrainedTest, OldConfigsNeedNoModelType) {
+  const at::Tensor wanted = logits_of(load_pretrained(folder_));
+  replace_config("\"model_type\": \"bert\",", "");
+  replace_config("\"hidden_size\"", "\"type_vocab_size\": 2, \"hidden_size\"");
+  const Pretrained loaded = load_pretrained(folder_);
+  EXPECT_TRUE(torch::equal(logits_of(loaded), wanted));
+  save_pretrained(folder_ / "copy", *loaded.model, loaded.params);
+  EXPECT_THAT(read_file(folder_ / "copy" / "config.json"), HasSubstr("\"model_type\": \"bert\""));
+}
+
+TEST(PretrainedTies, CopiesThatDifferAreNamed) {
+  const fs::path from = CHORUS_SOURCE_DIR "/tests/fixtures/parity/bert-mlm";
+  const fs::path folder = fs::path(testing::TempDir()) / "chorus_ties";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  fs::copy(from / "config.json", folder / "config.json");
+  const TensorSource source = TensorSource::open(from);
+  std::vector<NamedTensor> all;
+  for (const std::string& name : source.names()) all.emplace_back(name, source.read(name));
+  const at::Tensor words = source.read("bert.embeddings.word_embeddings.weight");
+  std::erase_if(all, [](const NamedTensor& t) { return t.first == "cls.predictions.decoder.weight"; });
+  all.emplace_back("cls.predictions.decoder.weight", words);
+  write_sharded(folder, all);
+  EXPECT_THAT(load_pretrained(folder).report.tied, testing::Contains("cls.predictions.decoder.weight"));
+  EXPECT_THAT(load_pretrained(folder).report.untied, testing::IsEmpty());
+  all.back().second = words + 1;
+  write_sharded(folder, all);
+  const Pretrained loaded = load_pretrained(folder);
+  EXPECT_THAT(loaded.report.untied, testing::ElementsAre("cls.predictions.decoder.weight"));
+  EXPECT_TRUE(torch::equal(loaded.params.tensor(*loaded.model->layout().find("bert.embeddings.word_embeddings.weight")),
+                           words.to(at::kFloat)));
+  fs::remove_all(folder);
+}
+
+TEST(PretrainedBodies, TheLastNormOfGpt2IsNoHead) {
+  const fs::path from = CHORUS_SOURCE_DIR "/tests/fixtures/parity/gpt2-lm";
+  const fs::path folder = fs::path(testing::TempDir()) / "chorus_gpt2_body";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  fs::copy(from / "config.json", folder / "config.json");
+  const TensorSource source = TensorSource::open(from);
+  std::vector<NamedTensor> all;
+  for (const std::string& name : source.names()) {
+    if (name.find("ln_f") == std::string::npos) all.emplace_back(name, source.read(name));
+  }
+  write_sharded(folder, all);
+  EXPECT_THROW(load_pretrained(folder), DataError);
+  EXPECT_THROW(load_pretrained(folder, {.head = Head::kNone}), DataError);
+  fs::remove_all(folder);
 }
 
 TEST_F(PretrainedTest, WrongShapesAreNamed) {
@@ -162,9 +249,13 @@ TEST_F(PretrainedTest, UnknownArchitecturesAreRefused) {
   EXPECT_THAT(complaint(), HasSubstr("bert"));
 }
 
-TEST_F(PretrainedTest, UnknownHeadsAreRefused) {
-  replace_config("BertForSequenceClassification", "BertForNextSentencePrediction");
-  EXPECT_THAT(complaint(), HasSubstr("BertForNextSentencePrediction"));
+TEST_F(PretrainedTest, WhatIsComputedOtherwiseIsRefused) {
+  replace_config("\"hidden_size\"", "\"position_embedding_type\": \"relative_key\", \"hidden_size\"");
+  EXPECT_THAT(complaint(), HasSubstr("'position_embedding_type' is relative_key"));
+  replace_config("relative_key", "absolute");
+  EXPECT_EQ(complaint(), "no error");
+  replace_config("\"is_decoder\": false", "\"is_decoder\": true");
+  EXPECT_THAT(complaint(), HasSubstr("'is_decoder' is true"));
 }
 
 TEST_F(PretrainedTest, DamagedConfigsAreRefused) {

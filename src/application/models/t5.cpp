@@ -15,7 +15,9 @@ const Registration<Models> kT5{
           ModelFamily{.make = [](const ModelConfig& config, Head head) { return std::make_unique<T5>(config, head); },
                       .class_prefix = "T5",
                       .heads = {Head::kSeq2Seq},
-                      .lora_targets = {"q", "v"}});
+                      .lora_targets = {"q", "v"},
+                      // Of the decoder's first layer in files of 2020: its own attention has the bias.
+                      .constants = {"EncDecAttention.relative_attention_bias.weight"}});
     }};
 
 }  // namespace

@@ -251,6 +251,7 @@ Pretrained load_tuned(const fs::path& folder, LoadOptions options, const fs::pat
   if (!options.head) options.head = head_of(from);
   if (!options.labels && options.head) options.labels = labels_of(from, folder, *options.head);
   options.prepare = [&](Model& model) { tuning->attach(model, {}); };
+  options.quiet = true;  // the adapter may have what the folder lacks
   Pretrained loaded = load_pretrained(folder, options);
   const std::set<std::string> read = read_adapter(from, loaded.params);
   std::vector<std::string>& fresh = loaded.report.initialised;
@@ -260,6 +261,7 @@ Pretrained load_tuned(const fs::path& folder, LoadOptions options, const fs::pat
     throw DataError(fmt::format("{}: neither the adapter nor {} has {}; the adapter belongs to another model",
                                 from.string(), folder.string(), fmt::join(fresh, ", ")));
   }
+  log_report(folder, *loaded.model, loaded.report);
   return loaded;
 }
 

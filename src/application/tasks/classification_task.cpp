@@ -107,7 +107,8 @@ at::Tensor ClassificationTask::loss(const Output& output, const TaskBatch& batch
 std::vector<Prediction> ClassificationTask::decode(const Output& output, const TaskBatch& batch, const Dataset&) const {
   check(batch.rows.size() == 1, "answers are decoded for one client at a time");
   const at::Tensor logits = output.logits.detach().to(at::kCPU).to(at::kFloat);
-  const at::Tensor best = logits.argmax(-1).contiguous();
+  const auto [probabilities, labels] = torch::softmax(logits[0], -1).max(-1);
+  const at::Tensor probability = probabilities.contiguous(), best = labels.contiguous();
   std::vector<Prediction> result;
   for (std::size_t b = 0; b < batch.rows[0].size(); ++b) {
     Prediction prediction{.example = batch.data[0]->example_of(batch.rows[0][b])};
@@ -116,6 +117,7 @@ std::vector<Prediction> ClassificationTask::decode(const Output& output, const T
       prediction.score = logits[0][place][0].item<double>();
     } else {
       prediction.label = static_cast<std::int32_t>(best.data_ptr<std::int64_t>()[place]);
+      prediction.probability = static_cast<double>(probability.data_ptr<float>()[place]);
     }
     result.push_back(std::move(prediction));
   }
@@ -127,6 +129,7 @@ void ClassificationTask::write(const Prediction& prediction, const Dataset& data
     line["score"] = prediction.score;
   } else {
     line["label"] = labels().at(static_cast<std::size_t>(prediction.label));
+    line["probability"] = prediction.probability;
   }
   line["text"] = data.text(prediction.example);
 }

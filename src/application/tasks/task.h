@@ -41,6 +41,7 @@ struct SpanAnswer {
 struct Prediction {
   std::uint32_t example = 0;
   std::int32_t label = -1;
+  double probability = 0;  ///< of the label
   double score = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::int32_t> tags = {};   ///< one per word; -1 for a word the model has not seen, which reads as "O"
   std::string text = {};                 ///< the answer; the generated text

@@ -135,7 +135,7 @@ TEST(Unicode, ClassesOfCharacters) {
                         {0x20000, Kind::kLetter, false, false, true, false, true},
                         {0x3042, Kind::kLetter, false, false, false, false, true},  // Hiragana is no ideograph
                         {0xAC00, Kind::kLetter, false, false, false, false, true},
-                        {0x2167, Kind::kNumber, false, false, false, false, false},  // Roman numeral: Nl, no digit
+                        {0x2167, Kind::kNumber, false, false, false, false, true},  // Roman numeral: Nl, and Alphabetic
                         {0x00BF, Kind::kOther, true, false, false, false, false},
                         {0xE000, Kind::kOther, false, true, false, false, false}};  // private use
   for (const Case& one : cases) {

@@ -44,14 +44,17 @@ struct Settings {
   Json config;       ///< tokenizer_config.json
   Json special_map;  ///< special_tokens_map.json
   std::string tokenizer_class;
-  std::string model_type;  ///< of config.json
+  std::string model_type;      ///< of config.json
+  std::size_t model_rows = 0;  ///< vocab_size of config.json; 0: unknown
 
   explicit Settings(const std::string& where)
       : folder(where),
         config(read_optional(where, "tokenizer_config.json")),
         special_map(read_optional(where, "special_tokens_map.json")) {
     tokenizer_class = text_of(config, "tokenizer_class");
-    model_type = text_of(read_optional(where, "config.json"), "model_type");
+    const Json model = read_optional(where, "config.json");
+    model_type = text_of(model, "model_type");
+    if (model.contains("vocab_size") && model["vocab_size"].is_number_unsigned()) model_rows = model["vocab_size"];
   }
 
   /// A string, or an object with "content", as added tokens are written.
@@ -139,6 +142,25 @@ void apply_added(const Settings& settings, TokenizerSpec& spec) {
           fmt::format("{}: the added token '{}' is malformed", in(settings.folder, "tokenizer_config.json"), id));
     }
     put(token);
+  }
+}
+
+/// BART-large-CNN and its descendants have a <mask> in the vocabulary but no row for it in the embedding. Such markers,
+/// at the end and few, are left out: the model cannot read them.
+void drop_markers_without_row(std::size_t rows, TokenizerSpec& spec) {
+  constexpr std::size_t kMost = 16;
+  auto& tokens = spec.model.tokens;
+  if (rows == 0 || tokens.size() <= rows || tokens.size() > rows + kMost) return;
+  for (std::size_t id = rows; id < tokens.size(); ++id) {
+    if (!tokens[id].starts_with('<') || !tokens[id].ends_with('>')) return;
+  }
+  tokens.resize(rows);
+  if (spec.model.scores.size() > rows) spec.model.scores.resize(rows);
+  std::erase_if(spec.added_tokens, [&](const AddedToken& token) { return static_cast<std::size_t>(token.id) >= rows; });
+  auto& names = spec.special;
+  const Vocabulary left(tokens);
+  for (std::string* name : {&names.pad, &names.unk, &names.cls, &names.sep, &names.mask, &names.bos, &names.eos}) {
+    if (left.find(*name) == Vocabulary::kNone) name->clear();
   }
 }
 
@@ -268,6 +290,7 @@ TokenizerSpec read_tokenizer_folder(const std::string& folder) {
                                           : read_sentencepiece_folder(folder, settings);
     apply_added(settings, spec);
   }
+  drop_markers_without_row(settings.model_rows, spec);
   apply_config(settings, spec);
   return spec;
 }

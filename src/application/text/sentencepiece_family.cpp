@@ -111,7 +111,7 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
   spec.pre_tokenizer = {words, meta};
   spec.decoder.kind = DecoderSpec::Kind::kMetaspace;
   const Vocabulary vocabulary(spec.model.tokens);
-  const auto add = [&](const std::string& name) {
+  const auto add = [&](const std::string& name, bool special) {
     const std::int32_t id = name.empty() ? Vocabulary::kNone : vocabulary.find(name);
     const bool listed = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
                                     [&](const AddedToken& t) { return t.content == name; });
@@ -119,13 +119,19 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
     AddedToken token;
     token.content = name;
     token.id = id;
+    token.special = special;
     spec.added_tokens.push_back(token);
   };
   for (const auto* name : {&names.pad, &names.unk, &names.eos, &names.cls, &names.sep, &names.mask, &names.bos}) {
-    add(*name);
+    add(*name, true);
   }
   if (!options.albert) {
-    for (int i = 0; i < options.extra_ids; ++i) add(fmt::format("<extra_id_{}>", i));
+    for (int i = 0; i < options.extra_ids; ++i) add(fmt::format("<extra_id_{}>", i), true);
+  }
+  // A user-defined symbol is never cut, and what follows it begins a word.
+  for (const auto& piece : source.pieces) {
+    const bool control = piece.type == SentencePieceModel::PieceType::kControl;
+    if (control || piece.type == SentencePieceModel::PieceType::kUserDefined) add(piece.text, control);
   }
   spec.special = std::move(names);
   spec.sentencepiece = std::move(bytes);

@@ -1,17 +1,23 @@
 // The parts of a tokenizer, each alone, against the Hugging Face library's (tests/golden/make_text_parts.py).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "application/text/decoder.h"
+#include "application/text/hugging_face.h"
 #include "application/text/normalizer.h"
 #include "application/text/pre_tokenizer.h"
 #include "application/text/subword_model.h"
 #include "application/text/truncation.h"
 #include "application/text/vocab_files.h"
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/files/files.h"
 
 namespace chorus::inline text {
@@ -109,6 +115,83 @@ TEST(TextParts, PreTokenizersEqualHuggingFaces) {
     words_seen += words.size();
   }
   EXPECT_GT(words_seen, 700U);
+}
+
+// "ab<c>cd" for every code point c but U+0000 and the surrogates, in blocks: which ones differ from the digests of
+// tests/golden/make_code_points.py. `put` appends what is digested of a text.
+template <typename Put>
+std::vector<std::string> different_blocks(const json& expected, Put put) {
+  constexpr char32_t kBlock = 16384;
+  std::vector<std::string> different;
+  std::string text, bytes;
+  for (char32_t block = 0; block < 0x110000 / kBlock; ++block) {
+    bytes.clear();
+    for (char32_t code = block * kBlock; code < (block + 1) * kBlock; ++code) {
+      if (code == 0 || (code >= 0xD800 && code < 0xE000)) continue;
+      text = "ab";
+      utf8::append(text, code);
+      text += "cd";
+      put(text, bytes);
+    }
+    const auto crc = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
+    if (crc != expected.at(block).get<std::uint32_t>()) {
+      different.push_back(fmt::format("U+{:04X}", static_cast<std::uint32_t>(block * kBlock)));
+    }
+  }
+  return different;
+}
+
+const json& golden_code_points() {
+  static const json points = json::parse(read_file(CHORUS_SOURCE_DIR "/tests/golden/code_points.json"));
+  return points;
+}
+
+TEST(EveryCodePoint, IsNormalizedAsByHuggingFace) {
+  for (const auto& [name, digests] : golden_code_points().at("normalized").items()) {
+    const Normalizer normalizer(normalizer_named(name));
+    AlignedText aligned, spare;
+    const auto put = [&](const std::string& text, std::string& bytes) {
+      aligned.assign(text, 0, false);
+      normalizer.run(aligned, spare);
+      bytes += aligned.bytes + "\x1e";
+    };
+    EXPECT_THAT(different_blocks(digests, put), testing::IsEmpty()) << name;
+  }
+}
+
+TEST(EveryCodePoint, IsSplitAsByHuggingFace) {
+  for (const auto& [name, digests] : golden_code_points().at("split").items()) {
+    const PreTokenizer splitter({splitter_named(name)});
+    AlignedText aligned, spare;
+    std::vector<WordSpan> spans;
+    const auto put = [&](const std::string& text, std::string& bytes) {
+      aligned.assign(text, 0, true);
+      splitter.run(aligned, spare, spans, true);
+      for (const WordSpan span : spans) {
+        const std::string word = aligned.bytes.substr(span.begin, span.end - span.begin);
+        fmt::format_to(std::back_inserter(bytes), "{}\x1f{}\x1f{}\x1e",
+                       splitter.byte_level() ? spell_bytes(word) : word, aligned.begin[span.begin],
+                       aligned.end[span.end - 1]);
+      }
+    };
+    EXPECT_THAT(different_blocks(digests, put), testing::IsEmpty()) << name;
+  }
+}
+
+TEST(EveryCodePoint, HasTheIdsOfHuggingFace) {
+  const std::string folder = CHORUS_SOURCE_DIR "/../shared/data/vocab/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  for (const auto& [name, digests] : golden_code_points().at("ids").items()) {
+    const auto tokenizer = load_tokenizer(folder + name);
+    std::vector<std::int32_t> ids;
+    const auto put = [&](const std::string& text, std::string& bytes) {
+      ids.assign(1, 0);
+      tokenizer->encode_ids(text, ids);
+      ids[0] = static_cast<std::int32_t>(ids.size() - 1);
+      bytes.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
+    };
+    EXPECT_THAT(different_blocks(digests, put), testing::IsEmpty()) << name;
+  }
 }
 
 TEST(TextParts, DecodersEqualHuggingFaces) {

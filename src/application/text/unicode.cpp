@@ -4,32 +4,64 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "application/text/unicode_tables.h"
 
 namespace chorus::unicode {
 
 namespace {
-
-utf8proc_category_t category(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
 
 constexpr Kind O = Kind::kOther;
 constexpr Kind L = Kind::kLetter;
 constexpr Kind N = Kind::kNumber;
 constexpr Kind S = Kind::kSpace;
 
-bool is_wide_space(char32_t code) {
-  switch (code) {
-    case 0x85:
-    case 0xA0:
-    case 0x1680:
-    case 0x2028:
-    case 0x2029:
-    case 0x202F:
-    case 0x205F:
-    case 0x3000:
-      return true;
-    default:
-      return code >= 0x2000 && code <= 0x200A;
+/// The class of each code point: blocks of 256, equal ones stored once.
+class ClassTable {
+ public:
+  ClassTable() {
+    std::map<std::array<std::uint8_t, kBlock>, std::uint16_t> known;
+    std::array<std::uint8_t, kBlock> block{};
+    std::size_t at = 0;
+    for (std::size_t run = 0; run < kClassRunCount; ++run) {
+      for (std::size_t i = 0; i < kClassRuns[2 * run]; ++i) {
+        block[at % kBlock] = static_cast<std::uint8_t>(kClassRuns[2 * run + 1]);
+        if (++at % kBlock != 0) continue;
+        const auto [entry, fresh] = known.emplace(block, static_cast<std::uint16_t>(known.size()));
+        if (fresh) blocks_.insert(blocks_.end(), block.begin(), block.end());
+        index_[at / kBlock - 1] = entry->second;
+      }
+    }
   }
+  std::uint16_t operator[](char32_t code) const {
+    if (code > 0x10FFFF) return 0;
+    return kClasses[blocks_[index_[code / kBlock] * kBlock + code % kBlock]];
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 256;
+  std::array<std::uint16_t, 0x110000 / kBlock> index_{};
+  std::vector<std::uint8_t> blocks_;
+};
+
+bool has(char32_t code, std::uint16_t properties) {
+  static const ClassTable table;
+  return (table[code] & properties) != 0;
+}
+
+std::vector<char32_t> lower_table() {
+  std::vector<char32_t> table(kLowerRuns[kLowerRunCount - 1].last + 1);
+  std::iota(table.begin(), table.end(), char32_t{0});
+  for (std::size_t i = 0; i < kLowerRunCount; ++i) {
+    const LowerRun& run = kLowerRuns[i];
+    for (std::uint32_t code = run.first; code <= run.last; code += run.step) {
+      table[code] = static_cast<char32_t>(static_cast<std::int64_t>(code) + run.difference);
+    }
+  }
+  return table;
 }
 
 }  // namespace
@@ -43,34 +75,13 @@ const Kind kAsciiKinds[128] = {
 // clang-format on
 
 Kind kind_of_wide(char32_t code) {
-  if (is_wide_space(code)) return Kind::kSpace;
-  switch (category(code)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return Kind::kLetter;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-      return Kind::kNumber;
-    default:
-      return Kind::kOther;
-  }
+  if (has(code, kIsLetter)) return Kind::kLetter;
+  if (has(code, kIsNumber)) return Kind::kNumber;
+  return has(code, kIsSpace) ? Kind::kSpace : Kind::kOther;
 }
 
-bool is_bert_punctuation(char32_t code) {
-  if (code < 128) return code > 32 && code != 127 && kAsciiKinds[code] == Kind::kOther;
-  const auto c = category(code);
-  return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
-}
-
-bool is_control(char32_t code) {
-  if (code < 128) return (code < 32 && code != '\t' && code != '\n' && code != '\r') || code == 127;
-  const auto c = category(code);
-  return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
-}
+bool is_bert_punctuation(char32_t code) { return has(code, kIsBertPunctuation); }
+bool is_control(char32_t code) { return has(code, kIsControl); }
 
 bool is_cjk(char32_t code) {
   return (code >= 0x4E00 && code <= 0x9FFF) || (code >= 0x3400 && code <= 0x4DBF) ||
@@ -79,27 +90,22 @@ bool is_cjk(char32_t code) {
          (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-bool is_nonspacing_mark(char32_t code) { return code >= 128 && category(code) == UTF8PROC_CATEGORY_MN; }
-
-bool is_mark(char32_t code) {
-  if (code < 128) return false;
-  const auto c = category(code);
-  return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME;
-}
-
-bool is_word(char32_t code) {
-  const Kind k = kind(code);
-  if (k == Kind::kLetter || is_mark(code)) return true;
-  const auto c = category(code);
-  return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_PC;
-}
+bool is_nonspacing_mark(char32_t code) { return has(code, kIsNonspacingMark); }
+bool is_mark(char32_t code) { return has(code, kIsMark); }
+bool is_word(char32_t code) { return has(code, kIsWord); }
 
 Lowered lower(char32_t code) {
+  if (code < 128) return {code >= 'A' && code <= 'Z' ? code + 32 : code, 0};
   if (code == 0x130) return {'i', 0x307};
-  return {static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))), 0};
+  static const std::vector<char32_t> table = lower_table();
+  return {code < table.size() ? table[code] : code, 0};
 }
 
 std::size_t decompose(char32_t code, bool compatibility, char32_t* out) {
+  if (!has(code, compatibility ? kDecomposesFurther : kDecomposes)) {
+    out[0] = code;
+    return 1;
+  }
   std::array<utf8proc_int32_t, kMaxDecomposition> buffer;
   int boundary = 0;
   const int options = UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0);
@@ -115,7 +121,7 @@ std::size_t decompose(char32_t code, bool compatibility, char32_t* out) {
 }
 
 int combining_class(char32_t code) {
-  return code < 128 ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
+  return has(code, kIsCombining) ? utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class : 0;
 }
 
 bool grapheme_break(char32_t left, char32_t right, std::int32_t& state) {

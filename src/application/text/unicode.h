@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-/// Character classes and mappings for tokenizers, from utf8proc's tables (Unicode 15). The Hugging Face library uses
-/// tables of several Unicode versions (8 to 16): both agree on whitespace and canonical decomposition, and differ in
-/// the category of characters added since 2016 only (a few hundred combining marks and punctuation signs, 5,000 rare
-/// letters). ASCII is answered from a table.
+/// Character classes and mappings for tokenizers, the same as the Hugging Face library's for every code point. It uses
+/// tables of several Unicode versions (8 to 16); ours are asked from it (unicode_tables.h). The parts of a
+/// decomposition and the combining classes never change once a character has them, so those come from utf8proc, for the
+/// characters that the library knows. ASCII is answered from a table.
 namespace chorus::unicode {
 
 /// The classes of GPT-2's splitting expression: \p{L}, \p{N}, \s, and the rest.
@@ -22,7 +22,7 @@ inline bool is_space(char32_t code) { return kind(code) == Kind::kSpace; }
 
 /// BERT's punctuation: category P, and every ASCII character that is neither letter, digit, space nor control.
 bool is_bert_punctuation(char32_t code);
-/// BERT's control characters: Cc, Cf, Co, except tab, line feed and carriage return.
+/// What BERT removes: Cc, Cf, Co, except tab, line feed and carriage return; U+0000 and U+FFFD.
 bool is_control(char32_t code);
 /// The CJK ideograph blocks that BERT surrounds by spaces.
 bool is_cjk(char32_t code);

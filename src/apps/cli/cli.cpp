@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "apps/cli/option_checks.h"
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/console/log.h"
@@ -98,7 +100,10 @@ Named command_named(const CLI::App& app, const std::vector<std::string>& argumen
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
   const Named named = command_named(app, arguments);
-  const std::string command = named.app == &app ? "chorus" : "chorus " + named.app->get_name();
+  std::string command = named.app->get_name();
+  for (const CLI::App* above = named.app->get_parent(); above != nullptr; above = above->get_parent()) {
+    command = above->get_name() + " " + command;
+  }
   std::string message = printable(error.what());
   if (!named.unknown.empty()) {
     message = fmt::format("unknown command '{}'{}", shortened(named.unknown, 40),
@@ -140,6 +145,7 @@ int run(int argc, char** argv) {
   try {
     add_options(app);
     add_commands(app);
+    refuse_negative_numbers(app);
     app.footer(kExamples);  // added after the commands, which would inherit it
     if (arguments.empty()) arguments = {"--help"};
     if (arguments.front() == "help") {
@@ -160,6 +166,9 @@ int run(int argc, char** argv) {
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "chorus: out of memory\n");
+    return static_cast<int>(ExitCode::kWorld);
+  } catch (const std::filesystem::filesystem_error& error) {
+    fmt::print(stderr, "chorus: {}: {}\n", printable(error.path1().string()), error.code().message());
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::system_error& error) {
     const bool output = std::ferror(stdout) != 0;

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "apps/cli/cli.h"
 #include "core/files/files.h"
@@ -25,8 +28,28 @@ struct CompareArguments {
   bool json = false;
 };
 
+// A folder of runs, such as a sweep, stands for all of them.
+void add_runs(const std::filesystem::path& folder, int depth, std::vector<std::filesystem::path>& runs) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::exists(folder / "run.json", ignored)) return runs.push_back(folder);
+  if (depth == 0) return;
+  std::set<fs::path> below;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored)) below.insert(entry.path());
+  }
+  for (const fs::path& path : below) add_runs(path, depth - 1, runs);
+}
+
 void compare(const CompareArguments& arguments) {
-  const Comparison comparison = compare_runs(arguments.options);
+  CompareOptions options = arguments.options;
+  options.runs.clear();
+  for (const auto& folder : arguments.options.runs) {
+    const std::size_t before = options.runs.size();
+    add_runs(folder, 2, options.runs);
+    if (options.runs.size() == before) options.runs.push_back(folder);  // which is then reported as no run
+  }
+  const Comparison comparison = compare_runs(options);
   if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(comparison));
   fmt::print("{}", arguments.json ? to_json(comparison) : to_text(comparison, plot_options_for(STDOUT_FILENO)));
 }
@@ -39,7 +62,8 @@ void add_compare(CLI::App& app) {
   CompareOptions& options = arguments->options;
   command->group(kRuns);
   command->footer(kCompareExamples);
-  command->add_option("RUN", options.runs, "Run folders; one is enough")->required();
+  command->add_option("RUN", options.runs, "Run folders, or folders of runs such as a sweep; one is enough")
+      ->required();
   command->add_option("--metric", options.metric, "The score (default: the runs' main score)");
   command->add_option("--x", options.x, "The x axis of the curves: round, seconds, bytes, examples or emulated")
       ->capture_default_str();

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -11,27 +12,50 @@
 #include "apps/experiment/run_experiment.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline cli {
 namespace {
 
 std::atomic<int> interrupts{0};
+std::atomic<bool> rounds_began{false};  // the run has asked for interrupts
 
-// The first Ctrl-C ends the run after its round, the second at once; the third kills the process.
+// How long a client's training may take to notice the second Ctrl-C. Every file is replaced atomically, so the process
+// may end at any moment.
+constexpr unsigned kGraceSeconds = 3;
+
+void say(std::string_view text) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+[[noreturn]] void leave(int) {
+  say("\nstopped; chorus resume continues from the last checkpoint\n");
+  ::_exit(static_cast<int>(ExitCode::kInterrupted));
+}
+
+// While data and model are read, an interrupt ends the process. Then the first one ends the run after its round, the
+// second at once, if need be by force. Only async-signal-safe calls.
 void count_interrupt(int) {
   const int count = ++interrupts;
-  // Only async-signal-safe calls.
-  const std::string_view text =
-      count == 1 ? "\nstopping after this round; Ctrl-C again stops at once\n" : "\nstopping\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-  if (count >= 2) std::signal(SIGINT, SIG_DFL);
+  if (!rounds_began) {
+    say("\nstopped before the first round\n");
+    ::_exit(static_cast<int>(ExitCode::kInterrupted));
+  }
+  if (count == 1) return say("\nstopping after this round; Ctrl-C again stops at once\n");
+  if (count > 2) leave(count);
+  say("\nstopping\n");
+  std::signal(SIGALRM, leave);
+  ::alarm(kGraceSeconds);
 }
 
 RunRequest request_of(const std::vector<std::string>& words) {
   RunRequest request;
   for (const std::string& word : words) request.command += (request.command.empty() ? "" : " ") + word;
   request.version = CHORUS_VERSION;
-  request.interrupts = [] { return interrupts.load(); };
+  request.interrupts = [] {
+    rounds_began = true;
+    return interrupts.load();
+  };
   std::signal(SIGINT, count_interrupt);
   std::signal(SIGTERM, count_interrupt);
   return request;
@@ -84,6 +108,33 @@ void print(const RunReport& report) {
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
 }
 
+struct ResumeCommand {
+  std::string folder, rounds;
+};
+
+void resume_run(const ResumeCommand& command) {
+  std::vector<std::string> words{"chorus", "resume", command.folder};
+  if (!command.rounds.empty()) words.push_back(command.rounds);
+  RunRequest request = request_of(words);
+  if (!command.rounds.empty()) {
+    const std::string_view text = command.rounds;
+    const std::string_view number = text.starts_with("rounds=") ? text.substr(7) : "";
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), request.rounds);
+    if (error != std::errc() || end != number.data() + number.size() || request.rounds < 1) {
+      throw ConfigError(
+          fmt::format("'{}': only the number of rounds of a run can change: rounds=N; start a new run otherwise",
+                      command.rounds));
+    }
+  }
+  std::filesystem::path folder = command.folder;
+  const std::filesystem::path start = working_directory_of(folder);
+  if (start != std::filesystem::current_path()) {
+    folder = std::filesystem::absolute(folder);
+    std::filesystem::current_path(start);  // where the paths of its configuration start from
+  }
+  print(resume_experiment(folder, request));
+}
+
 struct RunCommand {
   std::string config, folder;
   std::vector<std::string> overrides;
@@ -112,11 +163,12 @@ void add_run(CLI::App& app) {
     print(run_experiment(config, request));
   });
 
-  const auto folder = std::make_shared<std::string>();
-  CLI::App* resume = app.add_subcommand("resume", "Continue a run that was stopped or killed");
+  const auto resumed = std::make_shared<ResumeCommand>();
+  CLI::App* resume = app.add_subcommand("resume", "Continue a run that was stopped or killed, or make it longer");
   resume->group(kRuns);
-  resume->add_option("run", *folder, "The run folder")->required();
-  resume->callback([folder] { print(resume_experiment(*folder, request_of({"chorus", "resume", *folder}))); });
+  resume->add_option("run", resumed->folder, "The run folder")->required();
+  resume->add_option("rounds", resumed->rounds, "rounds=N: train so many in all, more than the run was made for");
+  resume->callback([resumed] { resume_run(*resumed); });
 }
 
 }  // namespace chorus::inline cli

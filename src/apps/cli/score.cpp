@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/cli/cli.h"
+#include "apps/cli/option_checks.h"
 #include "core/base/error.h"
 
 namespace chorus::inline cli {
@@ -81,7 +82,7 @@ void add_score(CLI::App& app) {
   command->add_option("--confidence", arguments->bootstrap.confidence, "Confidence level of the intervals")
       ->capture_default_str();
   command->add_option("--seed", arguments->bootstrap.seed, "Seed of the resampling")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--resample", arguments->resample, "Resample examples or clients")
       ->check(CLI::IsMember({"examples", "clients"}))

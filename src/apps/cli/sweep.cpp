@@ -7,7 +7,10 @@
 #include <string>
 
 #include "apps/cli/cli.h"
+#include "apps/cli/option_checks.h"
+#include "apps/experiment/config_inputs.h"
 #include "core/base/error.h"
+#include "core/config/config.h"
 #include "core/console/log.h"
 
 namespace chorus::inline cli {
@@ -60,6 +63,15 @@ void sweep(SweepArguments& arguments) {
   for (const std::string& text : arguments.cases) options.cases.push_back(parse_sweep_case(text));
   if (arguments.name.empty()) arguments.name = options.config.stem().string() + "-sweep";
   options.folder = std::filesystem::path("runs") / arguments.name;
+  constexpr std::size_t kMostLookedAt = 64;  // tokenizers and profiles are opened for each
+  options.check = [&, count = std::size_t{0}](const std::vector<std::string>& settings) mutable {
+    const auto config = ConfigDocument::read(options.config.string(), settings).load<ExperimentConfig>();
+    if (++count > kMostLookedAt) return;
+    const std::vector<std::string> missing = missing_inputs(config);
+    if (!missing.empty()) {
+      throw ConfigError(fmt::format("{} {}: {}", options.config.string(), fmt::join(settings, " "), missing.front()));
+    }
+  };
   const Sweep result = run_sweep(options, show_sweep_run);
   fmt::print("{}", arguments.json ? to_json(result) : to_text(result));
   if (result.interrupted)
@@ -72,7 +84,7 @@ void sweep(SweepArguments& arguments) {
         fmt::format("{} of {} runs failed; fix the cause and run the same command again", failed, result.runs.size()));
   }
   if (!arguments.json)
-    fmt::print("\nThe runs are in {0}; see their curves with 'chorus compare {0}/*/'.\n", options.folder.string());
+    fmt::print("\nThe runs are in {0}; see their curves with 'chorus compare {0}'.\n", options.folder.string());
 }
 
 }  // namespace
@@ -93,9 +105,7 @@ void add_sweep(CLI::App& app) {
   command->add_option("--seeds", options.seeds, "Seeds per combination")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();
-  command->add_option("--first-seed", options.first_seed, "The first seed")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--first-seed", options.first_seed, "The first seed")->check(at_least(0))->capture_default_str();
   command->add_option("--jobs", options.jobs, "Concurrent runs, which share the processor cores")
       ->check(CLI::Range(std::size_t{1}, std::size_t{256}))
       ->capture_default_str();

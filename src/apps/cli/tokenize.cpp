@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include "application/text/encoding_text.h"
 #include "application/text/hugging_face.h"
 #include "apps/cli/cli.h"
+#include "apps/cli/option_checks.h"
 #include "core/base/error.h"
 
 namespace chorus::inline cli {
@@ -163,12 +163,11 @@ void add_tokenize(CLI::App& app) {
   command->add_flag("--words", options->words, "Each line is words separated by spaces, encoded one by one (tagging)");
   command
       ->add_option("--max-length", options->encode.max_length, "Truncate to this many tokens, including special ones")
-      ->check(CLI::PositiveNumber);
-  const std::map<std::string, Truncation> truncations{{"longest_first", Truncation::kLongestFirst},
-                                                      {"only_first", Truncation::kOnlyFirst},
-                                                      {"only_second", Truncation::kOnlySecond}};
+      ->check(at_least(1));
   command->add_option("--truncation", options->encode.truncation, "Which text of a pair is truncated")
-      ->transform(CLI::CheckedTransformer(truncations, CLI::ignore_case))
+      ->transform(choice<Truncation>({{"longest_first", Truncation::kLongestFirst},
+                                      {"only_first", Truncation::kOnlyFirst},
+                                      {"only_second", Truncation::kOnlySecond}}))
       ->default_str("longest_first");
   auto* stride = command->add_option("--stride", options->encode.stride,
                                      "Print overflowing tokens as further windows that overlap by this many tokens");

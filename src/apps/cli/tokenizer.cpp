@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "application/text/hugging_face.h"
 #include "application/text/vocabulary_trainer.h"
 #include "apps/cli/cli.h"
+#include "apps/cli/option_checks.h"
 #include "core/base/error.h"
 
 namespace chorus::inline cli {
@@ -47,11 +47,10 @@ void add_tokenizer(CLI::App& app) {
   group->group(kModels);
   group->require_subcommand(1);
   auto* command = group->add_subcommand("train", "Learn a vocabulary from text files and write a Hugging Face folder");
-  const std::map<std::string, text::ModelSpec::Kind> kinds{{"wordpiece", text::ModelSpec::Kind::kWordPiece},
-                                                           {"bpe", text::ModelSpec::Kind::kBpe}};
   command->add_option("--type", options->kind, "wordpiece (BERT) or bpe (byte-level, GPT-2)")
       ->required()
-      ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case));
+      ->transform(choice<text::ModelSpec::Kind>(
+          {{"wordpiece", text::ModelSpec::Kind::kWordPiece}, {"bpe", text::ModelSpec::Kind::kBpe}}));
   command->add_option("--vocab-size", options->trainer.vocabulary_size, "Vocabulary size, including special tokens")
       ->capture_default_str();
   command->add_option("--min-frequency", options->trainer.min_frequency, "Merge a pair only if it occurs this often")

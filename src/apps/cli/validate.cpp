@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/cli/cli.h"
+#include "apps/experiment/config_inputs.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "core/config/registry.h"
@@ -32,6 +33,10 @@ void validate(const ValidateOptions& options) {
   const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
   const auto describe = [&](ConfigVisitor& visitor) { config->describe(visitor); };
   document.fill(describe);
+  if (kind == kDefaultKind && !options.print) {
+    const std::vector<std::string> missing = missing_inputs(document.load<ExperimentConfig>());
+    if (!missing.empty()) throw ConfigError(fmt::format("{}: {}", options.config, fmt::join(missing, "\n  ")));
+  }
   if (options.print) {
     fmt::print("{}", to_yaml(describe, kind));
   } else {

@@ -12,6 +12,14 @@ bool has_momentum(Choice<Optimizers> optimizer) {
   return field == nullptr || std::get<double>(field->get().front().second) > 0;
 }
 
+// The updates that make a step of an asynchronous algorithm; 0 for one that has no such setting.
+std::int64_t buffer_of(Choice<Algorithms> algorithm) {
+  ConfigVisitor visitor;
+  algorithm.describe(visitor);
+  const ConfigField* field = visitor.find("buffer");
+  return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
+}
+
 bool plain_sgd(const TrainerConfig& trainer) {
   return trainer.optimizer.name() == "sgd" && !has_momentum(trainer.optimizer) && trainer.weight_decay <= 0 &&
          trainer.clip <= 0;
@@ -54,6 +62,13 @@ std::string incompatibility(const ExperimentConfig& config) {
   if (algorithm.asynchronous && config.emulation && config.emulation->over_selection > 1) {
     return fmt::format("emulation.over_selection: {} does not wait for stragglers, so it has no use; leave it out",
                        name);
+  }
+  if (algorithm.asynchronous && buffer_of(config.algorithm) >= config.clients_per_round) {
+    return fmt::format(
+        "clients_per_round: {} has {} candidates in a round and waits for {} updates, so that nobody would be left at "
+        "work (a synchronous method); set clients_per_round to algorithm.concurrency + algorithm.buffer, or a smaller "
+        "buffer",
+        name, config.clients_per_round, buffer_of(config.algorithm));
   }
   return "";
 }

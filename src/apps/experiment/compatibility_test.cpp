@@ -47,6 +47,9 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in("algorithm: fedlora"), HasSubstr("set tuning to"));
   EXPECT_EQ(mistake_in("algorithm: fedlora\ntuning: lora"), "");
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
+  EXPECT_THAT(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 4"),
+              HasSubstr("fedbuff has 4 candidates in a round and waits for 4 updates"));
+  EXPECT_EQ(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 5"), "");
 }
 
 TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {

@@ -201,8 +201,22 @@ RunReport run_experiment(const ExperimentConfig& config, const RunRequest& reque
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request) {
   const Moment begun = std::chrono::steady_clock::now();
   RunFolder opened = RunFolder::open(folder);
-  if (const auto summary = read_run_summary(folder)) return {folder, *summary};
-  const Experiment experiment(ConfigDocument::read(opened.config()).load<ExperimentConfig>());
+  auto config = ConfigDocument::read(opened.config()).load<ExperimentConfig>();
+  if (request.rounds > 0) {
+    if (config.continual) {
+      throw ConfigError(fmt::format("{}: a continual run has its rounds in every segment and cannot be made longer",
+                                    folder.string()));
+    }
+    if (request.rounds <= config.rounds) {
+      throw ConfigError(fmt::format("rounds={}: {} has {} rounds already, and can only be made longer", request.rounds,
+                                    folder.string(), config.rounds));
+    }
+    config.rounds = request.rounds;
+    write_file(opened.config(), config_to_yaml(config, "experiment"));
+  } else if (const auto summary = read_run_summary(folder)) {
+    return {folder, *summary};
+  }
+  const Experiment experiment(config);
   const ServerHalf server(experiment.task_model(), server_test(experiment));
   return ExperimentRun(experiment, server, std::move(opened), request).run(begun);
 }

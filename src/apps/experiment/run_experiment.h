@@ -15,6 +15,7 @@ struct RunRequest {
   std::filesystem::path parent = "runs";  ///< of the folder, when it is not given
   std::string command = {};               ///< as typed, for run.json
   std::string version = {};               ///< of the program
+  std::int64_t rounds = 0;                ///< resume: train so many in all; 0: as many as the run was made for
   /// How often the user has asked to stop: once ends after the round, twice at once. May be empty.
   std::function<int()> interrupts = {};
 };
@@ -29,7 +30,7 @@ struct RunReport {
 RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request);
 
 /// Goes on where the newest checkpoint of a run ends, to the same result as if it had never stopped. A finished run is
-/// only summarised again.
+/// only summarised again, unless `request.rounds` makes it longer; its config.yaml then says so.
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request);
 
 }  // namespace chorus::inline experiment

@@ -72,7 +72,9 @@ ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary) {
   nlohmann::json fields;
   for (const auto& [key, value] : network.fresh) fields[key] = json_value(value);
   if (!fields.contains("vocab_size")) fields["vocab_size"] = vocabulary;
-  return ModelConfig::parse(fields.dump(), "model.fresh");
+  ModelConfig config = ModelConfig::parse(fields.dump(), "model.fresh");
+  require_known_keys(config);
+  return config;
 }
 
 TaskModel::TaskModel(const ExperimentConfig& config, const TaskFacts& facts)
@@ -117,10 +119,6 @@ void TaskModel::make_network() {
     Pretrained loaded = load_pretrained(config_.model.from, options);
     settle_new_frozen(loaded.report, loaded.params);
     fresh_head_ = loaded.report.initialised;
-    if (!fresh_head_.empty()) {
-      Log("model").info("{} has no such head: {} start from random values", config_.model.from,
-                        fmt::join(fresh_head_, ", "));
-    }
     model = std::move(loaded.model);
     params.emplace(std::move(loaded.params));
   } else {

@@ -13,7 +13,8 @@
 
 namespace chorus::inline experiment {
 
-/// The network that `model.fresh` describes, with a vocabulary of this size unless it names one.
+/// The network that `model.fresh` describes, with a vocabulary of this size unless it names one. ConfigError for a key
+/// that networks of this type do not read: a misspelt one would mean the default.
 ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary);
 
 /// What both halves of a federation have in common: the task with its tokenizer, and the network. It follows from the

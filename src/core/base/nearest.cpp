@@ -43,6 +43,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, std::span<const std::string> names) {
   if (word.empty() || word.size() > kLongestWord) return "";
   const std::string text = folded(word);
+  // Another word for the same thing is nearer than one that looks alike.
+  if (text == "gpu" && std::find(names.begin(), names.end(), "cuda") != names.end()) return "cuda";
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, (word.size() + 1) / 3) + 1;
   for (const std::string& name : names) {

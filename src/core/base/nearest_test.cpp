@@ -22,6 +22,8 @@ TEST(Nearest, SuggestsWhatWasMeant) {
   EXPECT_EQ(nearest("FedAvg", names), "fedavg");
   EXPECT_EQ(nearest("dirichlet", names), "label_dirichlet");
   EXPECT_EQ(nearest("idd", names), "iid");
+  EXPECT_EQ(nearest("gpu", std::vector<std::string>{"cpu", "cuda"}), "cuda");
+  EXPECT_EQ(nearest("gpu", std::vector<std::string>{"cpu"}), "cpu");
   EXPECT_EQ(nearest("transformer", names), "");
   EXPECT_EQ(nearest("", names), "");
   EXPECT_EQ(nearest(std::string(1000000, 'f'), names), "");

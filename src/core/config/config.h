@@ -19,7 +19,7 @@ using DescribeConfig = std::function<void(ConfigVisitor&)>;
 /// once, each with its location (file:line, or the override), the key, the value, what is allowed and the nearest valid
 /// name.
 ///
-///     const auto document = ConfigDocument::read("experiment.yaml", {"training.rounds=10", "filters.0.norm=2"});
+///     const auto document = ConfigDocument::read("experiment.yaml", {"rounds=10", "trainer.epochs=2"});
 ///     const auto config = document.load<ExperimentConfig>();
 ///
 /// YAML semantics: a missing or empty section keeps its defaults; a list or map replaces the default one; null unsets

@@ -191,6 +191,8 @@ bool ConfigFiller::read_scalar(const ConfigField& field, const ConfigNode& node,
       double parsed = 0;
       if (!parse_double(node.text, parsed)) return wrong("is not a number");
       value = parsed;
+      // A setting with a bound is a rate, a share, a size: none may be infinite.
+      if (std::isinf(parsed) && (field.minimum || field.maximum)) return wrong("is not finite");
       return in_bounds(field, parsed) || wrong("is out of range");
     }
     default:

@@ -239,13 +239,13 @@ ConfigNodePtr with_override(const ConfigNodePtr& tree, const ConfigNodePtr& defa
   const std::string where = fmt::format("override '{}'", shortened(assignment, 60));
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
-    mistakes.push_back({where, "", "is not of the form key=value, for example training.learning_rate=1e-4"});
+    mistakes.push_back({where, "", "is not of the form key=value, for example trainer.epochs=2"});
     return tree;
   }
   const std::string key = assignment.substr(0, equals);
   const std::vector<std::string> path = split_path(key);
   if (path.empty()) {
-    mistakes.push_back({where, "", "the key before '=' must be names joined by dots, for example filters.0.norm"});
+    mistakes.push_back({where, "", "the key before '=' must be names joined by dots, for example trainer.epochs"});
     return tree;
   }
   try {

@@ -29,6 +29,7 @@ class Machine {
     }
     marks_.clear();
     pickle_.root = pop();
+    pickle_.length = bytes.size() - reader.left();
     return std::move(pickle_);
   }
 
@@ -119,7 +120,7 @@ class Machine {
       case 'N':   // NONE
       case 0x88:  // NEWTRUE
       case 0x89:  // NEWFALSE
-        return push({}), true;
+        return push({.number = code == 0x88 ? 1 : 0}), true;
       default:
         return false;
     }

@@ -18,7 +18,7 @@ struct Pickle {
 
   struct Value {
     enum class Kind {
-      kNothing,     ///< None, True, False, a float: value not kept
+      kNothing,     ///< None, True, False, a float; `number` is 1 for True, else 0
       kInt,         ///< `number`
       kText,        ///< `text`
       kGlobal,      ///< `text` is "module.name"
@@ -37,6 +37,7 @@ struct Pickle {
 
   std::vector<Value> values;
   Ref root = 0;
+  size_t length = 0;  ///< bytes read, up to and with the instruction that ends the pickle
 
   const Value& operator[](Ref ref) const { return values[ref]; }
 };

@@ -37,8 +37,8 @@ json parse_strictly(std::string_view text, const std::string& where) {
   };
   try {
     return json::parse(text, watch);
-  } catch (const json::exception& e) {
-    throw DataError(fmt::format("{}: the header is not valid JSON ({})", where, e.what()));
+  } catch (const json::parse_error& e) {
+    throw DataError(fmt::format("{}: the header is not valid JSON at byte {}; is the file complete?", where, e.byte));
   }
 }
 

@@ -143,7 +143,7 @@ TEST_F(TensorFolderTest, RefusesDamagedIndexes) {
 }
 
 TEST_F(TensorFolderTest, ReadsPytorchFiles) {
-  for (const char* fixture : {"good.bin", "good_protocol4.bin", "good_zip64.bin"}) {
+  for (const char* fixture : {"good.bin", "good_protocol4.bin", "good_zip64.bin", "good_old.bin"}) {
     ASSERT_EQ(complaint_about_bin(fixture), "accepted") << fixture;
     const auto source = TensorSource::open(folder_);
     EXPECT_THAT(source.names(), ElementsAre("empty", "half", "ids", "mask", "scalar", "tied", "transposed", "weight"));
@@ -208,14 +208,17 @@ TEST_F(TensorFolderTest, RefusesPicklesThatLieAboutTheirNumbers) {
   EXPECT_THAT(complaint_about_bin("bad_negative.bin"), HasSubstr("not sizes"));
   EXPECT_THAT(complaint_about_bin("bad_nested.bin"), HasSubstr("holds 'epoch', which is not a tensor"));
   EXPECT_THAT(complaint_about_bin("bad_not_a_dict.bin"), HasSubstr("is not a dictionary of tensors"));
-  EXPECT_THAT(complaint_about_bin("bad_old_format.bin"), HasSubstr("PyTorch before 1.6"));
+  EXPECT_THAT(complaint_about_bin("bad_old_cut.bin"), HasSubstr("PyTorch before 1.6, ends in the middle of a storage"));
+  EXPECT_THAT(complaint_about_bin("bad_old_storage.bin"), HasSubstr("needs storage '3', which the file lacks"));
   EXPECT_THAT(complaint_about_bin("every_type.safetensors"), HasSubstr("not a complete zip file"));
 }
 
 TEST(TorchPickle, EveryTruncationIsRefused) {
-  const std::string whole = read_file(kCheckpoints / "good.bin");
-  for (size_t size = 0; size < whole.size(); ++size)
-    ASSERT_THROW(parse_torch_checkpoint(std::as_bytes(std::span(whole)).first(size), "x.bin"), DataError) << size;
+  for (const char* fixture : {"good.bin", "good_old.bin"}) {
+    const std::string whole = read_file(kCheckpoints / fixture);
+    for (size_t size = 0; size < whole.size(); ++size)
+      ASSERT_THROW(parse_torch_checkpoint(std::as_bytes(std::span(whole)).first(size), "x.bin"), DataError) << size;
+  }
 }
 
 TEST(SharedModels, AllTensorsAreReadAndFinite) {

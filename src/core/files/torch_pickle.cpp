@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -56,11 +57,10 @@ bool allowed(std::string_view name) {
 /// Interprets the pickle of a state_dict.
 class Checkpoint {
  public:
-  Checkpoint(const Members& members, std::string_view root, const std::string& where)
-      : members_(members), root_(root), where_(where), pickle_() {}
+  Checkpoint(const Pickle& pickle, const Members& members, std::string_view root, const std::string& where)
+      : members_(members), root_(root), where_(where), pickle_(pickle) {}
 
-  std::vector<PickledTensor> read(Bytes bytes) {
-    pickle_ = parse_pickle(bytes, allowed, where_);
+  std::vector<PickledTensor> read() const {
     const Value& root = pickle_[pickle_.root];
     const Value& dict = is_call(root, kTypeTag) ? pickle_[arguments(root, 1, "(all)")[0]] : root;
     if (dict.kind != Value::Kind::kDict && !is_call(dict, kOrderedDict))
@@ -115,10 +115,14 @@ class Checkpoint {
     Bytes bytes;
   };
 
-  /// ('storage', torch.FloatStorage, key, device, elements); the elements are in the member data/key.
+  /// ('storage', torch.FloatStorage, key, device, elements); the elements are in the member data/key. The old format
+  /// adds None, or a view into another storage, which PyTorch has not written since 0.4.
   Storage storage(const Value& value, std::string_view name) const {
     const Value* id = value.kind == Value::Kind::kPersistent ? &pickle_[value.parts[0]] : nullptr;
-    if (!id || id->kind != Value::Kind::kTuple || id->items.size() != 5) throw damaged(name, "has no storage");
+    if (!id || id->kind != Value::Kind::kTuple || id->items.size() < 5 || id->items.size() > 6)
+      throw damaged(name, "has no storage");
+    if (id->items.size() == 6 && pickle_[id->items[5]].kind != Value::Kind::kNothing)
+      throw damaged(name, "is a view of another storage");
     const Value& type_name = pickle_[id->items[1]];
     const Value& key = pickle_[id->items[2]];
     const Value& elements = pickle_[id->items[4]];
@@ -180,16 +184,83 @@ class Checkpoint {
   const Members& members_;
   std::string_view root_;
   const std::string& where_;
-  Pickle pickle_;
+  const Pickle& pickle_;
+};
+
+/// The format before PyTorch 1.6: pickles of a magic number, a version, the machine, the tensors and the keys of their
+/// storages, then for each key the number of elements and the elements.
+class OldFormat {
+ public:
+  // Of the magic number, 0x1950a86a20f9469cfc6c.
+  static constexpr std::string_view kMagic{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15};
+
+  OldFormat(Bytes file, const std::string& where) : rest_(file.subspan(kMagic.size())), where_(where) {}
+
+  std::vector<PickledTensor> read() {
+    const Pickle version = next();
+    if (version[version.root].kind != Value::Kind::kInt || version[version.root].number != 1001)
+      throw damaged("has an unknown version");
+    require_little_endian(next());
+    const Pickle tensors = next();
+    const Members members = storages(tensors, next());
+    return Checkpoint(tensors, members, "", where_).read();
+  }
+
+ private:
+  DataError damaged(std::string_view what) const {
+    return DataError(
+        fmt::format("{}: the file, in the format of PyTorch before 1.6, {}; {}", where_, what, kConvertPickle));
+  }
+
+  Pickle next() {
+    Pickle pickle = parse_pickle(rest_.first(std::min(rest_.size(), kMaxPickle)), allowed, where_);
+    rest_ = rest_.subspan(pickle.length);
+    return pickle;
+  }
+
+  void require_little_endian(const Pickle& machine) const {
+    const Value& dict = machine[machine.root];
+    for (size_t i = 0; dict.kind == Value::Kind::kDict && i + 1 < dict.items.size(); i += 2) {
+      if (machine[dict.items[i]].text == "little_endian" && machine[dict.items[i + 1]].number == 1) return;
+    }
+    throw damaged("does not say that its elements are little-endian");
+  }
+
+  Members storages(const Pickle& tensors, const Pickle& keys) {
+    std::map<std::string_view, StoredType> types;
+    for (const Value& value : tensors.values) {
+      if (value.kind != Value::Kind::kPersistent) continue;
+      const Value& id = tensors[value.parts[0]];
+      if (id.kind != Value::Kind::kTuple || id.items.size() < 3) throw damaged("has no storage for a tensor");
+      const Value& type_name = tensors[id.items[1]];
+      const auto type = type_name.kind == Value::Kind::kGlobal ? storage_type(type_name.text) : std::nullopt;
+      if (!type) throw damaged("has a storage of an unknown type");
+      types.emplace(tensors[id.items[2]].text, *type);
+    }
+    const Value& list = keys[keys.root];
+    if (list.kind != Value::Kind::kList) throw damaged("does not list its storages");
+    Members members;
+    ByteReader reader(rest_);
+    for (const Pickle::Ref ref : list.items) {
+      const auto type = types.find(keys[ref].text);
+      if (type == types.end()) throw damaged("lists a storage that no tensor has");
+      const auto elements = reader.take<uint64_t>();
+      const size_t width = bytes_of(type->second);
+      if (elements > reader.left() / width) throw damaged("ends in the middle of a storage");
+      members.emplace(fmt::format("data/{}", keys[ref].text), reader.bytes(elements * width));
+    }
+    if (!reader.ok()) throw damaged("ends before its storages");
+    return members;
+  }
+
+  Bytes rest_;
+  const std::string& where_;
 };
 
 }  // namespace
 
 std::vector<PickledTensor> parse_torch_checkpoint(Bytes file, const std::string& where) {
-  constexpr std::string_view kOldMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
-  if (ByteReader(file).text(kOldMagic.size()) == kOldMagic)
-    throw DataError(fmt::format("{}: this is the format of PyTorch before 1.6, which Chorus does not read; {}", where,
-                                kConvertPickle));
+  if (ByteReader(file).text(OldFormat::kMagic.size()) == OldFormat::kMagic) return OldFormat(file, where).read();
   const Members members = read_stored_zip(file, where);
   constexpr std::string_view kList = "data.pkl";
   for (const auto& [name, bytes] : members) {
@@ -202,7 +273,7 @@ std::vector<PickledTensor> parse_torch_checkpoint(Bytes file, const std::string&
     const auto order = members.find(fmt::format("{}byteorder", root));
     if (order != members.end() && ByteReader(order->second).text(order->second.size()) == "big")
       throw DataError(fmt::format("{}: the elements are big-endian; {}", where, kConvertPickle));
-    return Checkpoint(members, root, where).read(bytes);
+    return Checkpoint(parse_pickle(bytes, allowed, where), members, root, where).read();
   }
   throw DataError(fmt::format("{}: the zip file has no data.pkl, so torch.save did not write it", where));
 }

@@ -18,7 +18,8 @@ struct PickledTensor {
   std::span<const std::byte> bytes;     ///< in the file, from the first to the last element that the strides reach
 };
 
-/// The tensors of a `pytorch_model.bin` (the zip format of PyTorch 1.6 and later), in saved order. Nothing is executed
+/// The tensors of a `pytorch_model.bin`, in saved order: the zip format of PyTorch 1.6 and later, and the older one, a
+/// row of pickles with the storages behind them, in which most well-known models were published. Nothing is executed
 /// (core/files/pickle.h). Only dictionaries of tensors and parameters are accepted; any other Python object is a
 /// DataError starting with `where`, as are missing or short storages and tensors that exceed theirs. Hand-written
 /// because LibTorch's unpickler trusts sizes, strides and offsets, so that a crafted file reads beyond its storage.

@@ -1,5 +1,5 @@
 // Any bytes are either a DataError or tensors whose elements all lie in the file (tools/fuzz). Bytes that do not look
-// like a zip file go to the pickle parser alone.
+// like a zip file or an old checkpoint go to the pickle parser alone.
 #include <cstdlib>
 
 #include "core/base/error.h"
@@ -17,7 +17,8 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = std::as_bytes(std::span(data, size));
   try {
-    if (size == 0 || data[0] != 'P') {
+    const bool old = size > 2 && data[2] == 0x8a;  // the magic number of PyTorch before 1.6
+    if (size == 0 || (data[0] != 'P' && !old)) {
       const auto pickle = chorus::parse_pickle(
           file, [](std::string_view) { return true; }, "fuzz");
       require(pickle.root < pickle.values.size());

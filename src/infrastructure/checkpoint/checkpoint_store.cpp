@@ -119,8 +119,8 @@ Checkpoint load(const fs::path& folder, std::int64_t round) {
     if (checkpoint.round != round)
       throw DataError(fmt::format("{}: is damaged: it says round {}", path.string(), checkpoint.round));
     return checkpoint;
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: is damaged: {}", path.string(), error.what()));
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("{}: is damaged: a value is missing or of the wrong kind", path.string()));
   }
 }
 

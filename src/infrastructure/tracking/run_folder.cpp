@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
@@ -45,8 +46,20 @@ std::string run_json(const RunInfo& info) {
                      {"torch_version", info.torch_version},
                      {"seed", info.seed},
                      {"started", info.started},
-                     {"command", info.command}};
+                     {"command", info.command},
+                     {"directory", info.directory}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+// Only "..", so that it tells nothing about the machine.
+bool leads_up(const fs::path& path) {
+  return !path.empty() && std::all_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+}
+
+std::string way_up_from(const fs::path& run) {
+  std::error_code error;
+  const fs::path way = fs::current_path(error).lexically_relative(fs::absolute(run, error).lexically_normal());
+  return !error && leads_up(way) ? way.string() : "";
 }
 
 void check_name(const std::string& name) {
@@ -141,6 +154,7 @@ RunFolder RunFolder::create(const NewRun& run) {
       if (fs::exists(target)) continue;
     }
     info.name = target.filename().string();
+    info.directory = way_up_from(target);
     write_file(draft.path / "run.json", run_json(info));
     if (draft.place(target)) break;
     if (!numbered) throw taken(target);
@@ -196,12 +210,21 @@ RunInfo read_run_info(const fs::path& folder) {
                     folder.string(), json["format"].dump(), writer, kRunFormat));
   }
   try {
-    return {json.at("name").get<std::string>(),           json.at("command").get<std::string>(),
-            json.at("chorus_version").get<std::string>(), json.at("torch_version").get<std::string>(),
-            json.at("seed").get<std::uint64_t>(),         json.at("started").get<std::string>()};
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: is damaged: {}", path.string(), error.what()));
+    return {json.at("name").get<std::string>(),
+            json.at("command").get<std::string>(),
+            json.at("chorus_version").get<std::string>(),
+            json.at("torch_version").get<std::string>(),
+            json.at("seed").get<std::uint64_t>(),
+            json.at("started").get<std::string>(),
+            json.value("directory", "")};
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("{}: is damaged: a value is missing or of the wrong kind", path.string()));
   }
+}
+
+fs::path working_directory_of(const fs::path& run) {
+  const std::string way = read_run_info(run).directory;
+  return leads_up(way) ? fs::canonical(run / way) : fs::current_path();
 }
 
 }  // namespace chorus::inline tracking

@@ -24,7 +24,13 @@ struct RunInfo {
   std::string torch_version{};
   std::uint64_t seed = 0;
   std::string started{};  ///< UTC, "2026-01-31T08:30:00Z"; empty: now
+  /// From the run folder to the folder that the configuration's paths start from: "../.."; empty when the run is not
+  /// below it.
+  std::string directory{};
 };
+
+/// The folder that the paths of a run's configuration start from; the current one where run.json does not know.
+std::filesystem::path working_directory_of(const std::filesystem::path& run);
 
 /// Where to create a run folder: at `folder`, or in `parent` as `name`, or as the first free `experiment-001`,
 /// `experiment-002`, ... in `parent`.

@@ -170,8 +170,8 @@ RunSummary parse_run_summary(const std::string& text, const std::string& where) 
   }
   try {
     return summary_of(json);
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: is not a summary of a run: {}", where, error.what()));
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("{}: is not a summary of a run: a value is missing or of the wrong kind", where));
   }
 }
 

@@ -174,6 +174,19 @@ TEST_F(Tracking, ARunFolderIsWholeFromTheStart) {
   EXPECT_THAT(back.started, testing::MatchesRegex("20..-..-..T..:..:..Z"));
 }
 
+TEST_F(Tracking, ARunRemembersWhereItsPathsStartFromAndNothingElse) {
+  const fs::path before = fs::current_path();
+  const fs::path start = fs::canonical(folder_);
+  fs::current_path(start);
+  { const RunFolder below = RunFolder::create({.parent = "runs", .name = "a"}); }
+  fs::current_path(before);
+  EXPECT_EQ(read_run_info(start / "runs" / "a").directory, "../..");
+  EXPECT_EQ(working_directory_of(start / "runs" / "a"), start);
+  { const RunFolder elsewhere = RunFolder::create({.folder = start / "b"}); }
+  EXPECT_EQ(read_run_info(start / "b").directory, "");
+  EXPECT_EQ(working_directory_of(start / "b"), before);
+}
+
 TEST_F(Tracking, NeverOverwritesARun) {
   { const RunFolder first = RunFolder::create({.parent = folder_, .name = "a"}); }
   EXPECT_THAT(message_of<ConfigError>([&] { RunFolder::create({.parent = folder_, .name = "a"}); }),

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "application/models/embed.h"
 #include "application/models/pretrained.h"
+#include "application/models/sentence_embedding.h"
 #include "application/text/hugging_face.h"
 #include "application/text/tokenizer.h"
 #include "core/console/progress.h"
@@ -67,7 +67,8 @@ FeatureMatrix EncoderFeatures::features() const {
                         ids.begin() + static_cast<std::ptrdiff_t>(begins[i + 1]));
       tokens += static_cast<std::int64_t>(length(i));
     }
-    const at::Tensor vectors = mean_embeddings(model, loaded_->model.params, rows, true).contiguous();
+    const SentenceEmbedding how{.steps = {{}}};  // the mean, of length 1
+    const at::Tensor vectors = sentence_vectors(model, loaded_->model.params, rows, how).contiguous();
     if (matrix.values.empty()) {
       matrix.columns = static_cast<std::size_t>(vectors.size(1));
       matrix.values.resize(matrix.rows * matrix.columns);

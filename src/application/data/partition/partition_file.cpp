@@ -188,8 +188,9 @@ void read_partition_info(std::string_view text, Partition& partition, const std:
     if (json.contains("client_names")) {
       partition.client_names = json.at("client_names").get<std::vector<std::string>>();
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(fmt::format("{}: the partition's description is damaged: {}", where, error.what()));
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(
+        fmt::format("{}: the partition's description is damaged: a value is missing or of the wrong kind", where));
   }
   if (!partition.client_names.empty() && partition.client_names.size() != partition.clients()) {
     throw DataError(

@@ -22,8 +22,8 @@ Json load(const std::filesystem::path& path) {
           fmt::format("{}: JSON, but not a partition file: \"format\": \"{}\" is missing", path.string(), kFormat));
     }
     return json;
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: damaged: {}", path.string(), error.what()));
+  } catch (const Json::parse_error& error) {
+    throw DataError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", path.string(), error.byte));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "application/data/readers/format.h"
 #include "application/data/readers/json_value.h"
 #include "core/base/error.h"
+#include "core/console/terminal.h"
 
 namespace chorus::inline readers {
 
@@ -68,10 +69,35 @@ bool is_number(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+/// The delimiter of a .csv file: a comma, unless the first rows have none but all have the same number of fields with
+/// another usual one.
+char delimiter_of(const std::filesystem::path& path) {
+  constexpr std::size_t kRows = 20;
+  if (!std::filesystem::is_regular_file(path)) return ',';  // a pipe can be read once
+  for (const char candidate : {',', ';', '\t', '|'}) {
+    RowReader rows(path, candidate, true);
+    std::vector<std::string> row;
+    std::size_t fields = 0;
+    bool even = true;
+    try {
+      for (std::size_t i = 0; i < kRows && even && rows.next(row); ++i) {
+        even = row.size() > 1 && (i == 0 || row.size() == fields);
+        fields = row.size();
+        if (candidate == ',' && fields > 1) return ',';
+      }
+    } catch (const DataError&) {  // the reader itself says where a quote is not closed
+      return ',';
+    }
+    if (even && fields > 1) return candidate;
+  }
+  return ',';
+}
+
 class CsvReader final : public RecordReader {
  public:
   CsvReader(const std::filesystem::path& path, ReaderOptions options, char delimiter)
-      : rows_(path, options.delimiter != 0 ? options.delimiter : delimiter, options.quotes.value_or(delimiter == ',')) {
+      : rows_(path, options.delimiter != 0 ? options.delimiter : delimiter,
+              options.quotes.value_or(delimiter != '\t')) {
     if (!rows_.next(row_)) return;
     const bool header = options.header ? *options.header : looks_like_header(options);
     if (header) {
@@ -158,10 +184,13 @@ class CsvReader final : public RecordReader {
       std::iota(rest.begin(), rest.end(), std::size_t{2});
       names.text = fmt::format("{}", fmt::join(rest, "+"));
     } else {
+      std::vector<std::string> shown;
+      for (const std::string& field : row_) shown.push_back("'" + shortened(field, 30) + "'");
       throw DataError(
-          fmt::format("{}: the file has no header; assign its {} columns: "
-                      "columns.text=2 columns.label=1",
-                      rows_.where(), row_.size()));
+          fmt::format("{}: the first row ({}) has no column name that Chorus knows; say which column is what by its "
+                      "name, as in columns.text=NAME columns.label=NAME, or, if the file has no header, by its "
+                      "number from 1 to {}",
+                      rows_.where(), fmt::join(shown, ", "), row_.size()));
     }
   }
 
@@ -175,10 +204,10 @@ class CsvReader final : public RecordReader {
 };
 
 const FormatRegistration kCsv{
-    {"csv", "comma-separated values (RFC 4180), with or without a header",
+    {"csv", "comma-separated values (RFC 4180; also ';', tab and '|' if the rows agree), with or without a header",
      [](const FileHead& head) -> int { return head.extension() == ".csv" ? kByName : kNo; },
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
-       return std::make_unique<CsvReader>(path, options, ',');
+       return std::make_unique<CsvReader>(path, options, options.delimiter != 0 ? ',' : delimiter_of(path));
      }}};
 
 const FormatRegistration kTsv{

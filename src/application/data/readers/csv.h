@@ -30,7 +30,8 @@ class RowReader {
 };
 
 /// The formats "csv" and "tsv": columns by name (the header) or by number ("1", "2", ... without one); roles:
-/// ColumnNames. In tsv, quotes are ordinary characters unless ReaderOptions::quotes is set. Without a header and names,
-/// the layout of AG News is assumed: a class number, then text columns.
+/// ColumnNames. A csv file whose first rows have no comma but agree about another delimiter (';', tab, '|') is read
+/// with that one. In tsv, quotes are ordinary characters unless ReaderOptions::quotes is set. Without a header and
+/// names, the layout of AG News is assumed: a class number, then text columns.
 
 }  // namespace chorus::inline readers

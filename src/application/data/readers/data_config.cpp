@@ -35,12 +35,15 @@ void DataConfig::describe(ConfigVisitor& visitor) {
   visitor.field("train", train, "files or folders of training data").path();
   visitor.field("validation", validation, "files or folders of validation data").path();
   visitor.field("test", test, "files or folders of test data").path();
+  visitor.field("client_files", client_files,
+                "each file is one client, named as the file without its extension, where no column names the client");
   visitor.field("formulation", formulation, "the kind of problem; auto: from the first file").one_of(formulations);
   visitor.field("columns", columns, "CSV, TSV, JSONL: columns or fields by role");
   visitor.field("header", header, "CSV, TSV: whether the first row names the columns").one_of(yes_no);
   visitor.field("quotes", quotes, "CSV, TSV: whether fields may be in double quotes; auto: csv yes, tsv no")
       .one_of(yes_no);
-  visitor.field("delimiter", delimiter, "CSV: one character; empty: a comma (csv) or a tab (tsv)");
+  visitor.field("delimiter", delimiter,
+                "CSV: one character; empty: a comma, or ';', tab or '|' where the rows agree (csv); a tab (tsv)");
   visitor.field("word_column", word_column, "CoNLL: column of the word, from 0; negative counts from the end");
   visitor.field("tag_column", tag_column, "CoNLL: column of the tag, from 0; negative counts from the end");
   visitor.field("glue_task", glue_task, "GLUE: CoLA, SST-2, ...; empty: the folder's name");

@@ -15,11 +15,12 @@ struct DataConfig {
   std::vector<std::string> train = {};         ///< files, or folders of files
   std::vector<std::string> validation = {};    ///< the same
   std::vector<std::string> test = {};          ///< the same
+  bool client_files = false;                   ///< each file is one client, named as the file
   std::string formulation = "auto";            ///< the kind of problem; auto: from the first file
   ColumnNames columns = {};                    ///< CSV, TSV, JSONL: roles of the columns
   std::string header = "auto";                 ///< CSV, TSV: yes, no, auto
   std::string quotes = "auto";                 ///< CSV, TSV: fields may be quoted: yes, no, auto (csv yes, tsv no)
-  std::string delimiter = {};                  ///< CSV: one character; empty: a comma (csv) or a tab (tsv)
+  std::string delimiter = {};                  ///< CSV: one character; empty: found (csv) or a tab (tsv)
   std::int64_t word_column = 0;                ///< CoNLL; negative counts from the end
   std::int64_t tag_column = -1;                ///< CoNLL; negative counts from the end
   std::string glue_task = {};                  ///< GLUE: CoLA, SST-2, ...; empty: the folder's name

@@ -137,7 +137,7 @@ Dataset open_dataset(const DataConfig& config) {
                                    .empty = config.empty,
                                    .limit = static_cast<std::size_t>(config.limit)});
     }
-    builder->read(*reader, split);
+    builder->read(*reader, split, config.client_files ? fs::path(file).stem().string() : "");
   }
   Dataset data = std::move(*builder).finish();
   if (data.size() == 0) {

@@ -114,40 +114,6 @@ TEST_F(Readers, JsonlFieldsByNameAndPointer) {
   EXPECT_HAS(error, "a, b, k");
 }
 
-TEST_F(Readers, Csv) {
-  const Dataset data = fixture("quoted.csv");
-  ASSERT_EQ(data.size(), 2U);
-  EXPECT_EQ(data.at(0).text, "a \"quoted\", text\nover two lines");
-  EXPECT_EQ(label(data, 1), "0");
-  EXPECT_EQ(data.clients().at(data.at(1).client), "u2");
-
-  const Dataset news = fixture("news.csv");
-  ASSERT_EQ(news.size(), 2U);
-  EXPECT_EQ(news.at(0).text, "Title one Body, one");
-  EXPECT_EQ(label(news, 0), "3");
-  DataConfig config;
-  config.columns.text = "3";
-  config.columns.label = "1";
-  EXPECT_EQ(fixture("news.csv", config).at(0).text, "Body, one");
-
-  const Dataset table = fixture("table.tsv");
-  EXPECT_EQ(table.formulation(), Formulation::kPairClassification);
-  EXPECT_EQ(table.at(0).text, "\"open quote");
-}
-
-TEST_F(Readers, CsvMistakes) {
-  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\ny\n")); }),
-             "a.csv:3: 1 fields, but the header has 2");
-  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n\"y,2\nz,3\n")); }),
-             "a.csv:3: a quote that opens");
-  DataConfig config;
-  config.columns.text = "title";
-  const std::string error = message_of<Error>([&] { read(write("a.csv", "text,label\nx,1\n"), config); });
-  EXPECT_HAS(error, "a.csv:1: unknown column 'title'");
-  EXPECT_HAS(error, "text, label");
-  EXPECT_HAS(message_of<Error>([&] { read(write("a.csv", "a,b\nc,d\n")); }), "no header");
-}
-
 TEST_F(Readers, AllNineGlueTasks) {
   const Dataset cola = fixture("glue/CoLA/train.tsv");
   ASSERT_EQ(cola.size(), 2U);

@@ -1,6 +1,7 @@
 #include "application/data/synthetic/synthetic.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <utility>
@@ -10,6 +11,20 @@
 
 namespace chorus::inline synthetic {
 namespace {
+
+constexpr std::uint64_t kMostExamples = 1'000'000'000;
+
+/// A corpus that is read is kept; one that cannot fit would take all memory first.
+void check_memory(const SyntheticConfig& config) {
+  constexpr double kLeastBytes = 100;  // the shortest examples, with their names and offsets
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto count = config.examples + config.validation_examples + config.test_examples;
+  const double needed = kLeastBytes * static_cast<double>(count);
+  if (needed <= memory) return;
+  throw ConfigError(fmt::format(
+      "synthetic data: {} examples take at least {:.0f} GB, and this machine has {:.0f} GB of memory; make fewer",
+      count, needed / 1e9, memory / 1e9));
+}
 
 void check_count(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   if (value >= least && value <= most) return;
@@ -81,6 +96,9 @@ void validate(const SyntheticConfig& config) {
                                   name_of(config.formulation)));
   }
   if (config.labels != 0) check_count("labels", config.labels, range.least, range.most);
+  check_count("examples", config.examples, 0, kMostExamples);
+  check_count("validation_examples", config.validation_examples, 0, kMostExamples);
+  check_count("test_examples", config.test_examples, 0, kMostExamples);
   check_count("clients", config.clients, 1, 10'000'000);
   check_count("sources", config.sources, 1, synthetic::sources().size());
   check_share("activity", config.activity, 4);
@@ -171,6 +189,7 @@ class SyntheticReader final : public RecordReader {
 }  // namespace
 
 std::unique_ptr<RecordReader> synthetic_corpus(const SyntheticConfig& config) {
+  check_memory(config);
   return std::make_unique<SyntheticReader>(config);
 }
 

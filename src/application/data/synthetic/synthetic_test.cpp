@@ -437,6 +437,8 @@ TEST(Synthetic, OpensAsADataset) {
   const Dataset tagged = open_dataset({.format = "synthetic", .train = {"formulation=seq_tagging,examples=30"}});
   EXPECT_EQ(tagged.formulation(), Formulation::kSequenceTagging);
   EXPECT_THROW(open_dataset({.format = "synthetic", .train = {"exmaples=30"}}), ConfigError);
+  EXPECT_THROW(open_dataset({.format = "synthetic", .train = {"examples=99999999999999"}}), ConfigError);
+  EXPECT_THROW(synthetic_corpus({.examples = 1'000'000'000, .test_examples = 1'000'000'000}), ConfigError);
 }
 
 TEST(Synthetic, ParsesItsShortForm) {

@@ -51,19 +51,25 @@ std::optional<RunSummary> finished_summary(const fs::path& folder) {
   return summary;
 }
 
-std::vector<std::string> arguments_of(const SweepOptions& options, const SweepPoint& point, const SweepRun& run) {
-  if (fs::exists(run.folder / "run.json") && has_checkpoint(run.folder)) return {"resume", run.folder.string()};
-  std::vector<std::string> arguments = {"run", options.config.string()};
-  arguments.insert(arguments.end(), options.overrides.begin(), options.overrides.end());
+std::vector<std::string> settings_of(const SweepOptions& options, const SweepPoint& point) {
+  std::vector<std::string> settings = options.overrides;
   for (const auto& [key, value] : point) {
     const auto found = std::find_if(options.cases.begin(), options.cases.end(),
                                     [&](const SweepCase& one) { return key == kCaseKey && one.name == value; });
     if (found == options.cases.end()) {
-      arguments.push_back(key + "=" + value);
+      settings.push_back(key + "=" + value);
     } else {
-      arguments.insert(arguments.end(), found->settings.begin(), found->settings.end());
+      settings.insert(settings.end(), found->settings.begin(), found->settings.end());
     }
   }
+  return settings;
+}
+
+std::vector<std::string> arguments_of(const SweepOptions& options, const SweepPoint& point, const SweepRun& run) {
+  if (fs::exists(run.folder / "run.json") && has_checkpoint(run.folder)) return {"resume", run.folder.string()};
+  std::vector<std::string> arguments = {"run", options.config.string()};
+  const std::vector<std::string> settings = settings_of(options, point);
+  arguments.insert(arguments.end(), settings.begin(), settings.end());
   arguments.push_back(fmt::format("seed={}", run.seed));
   arguments.insert(arguments.end(), {"--run-folder", run.folder.string()});
   return arguments;
@@ -200,6 +206,9 @@ Sweep run_sweep(const SweepOptions& options, const std::function<void(const Swee
     if (key.key == "seed") throw ConfigError("seed: is set by --seeds and --first-seed; do not sweep over it");
   }
   const std::string config = read_file(options.config, std::uint64_t{1} << 20);
+  for (const SweepPoint& point : sweep.points) {
+    if (options.check) options.check(settings_of(options, point));
+  }
   prepare_folder(options, config);
   const RunLock lock(options.folder, fmt::format("{}: another process is working on this sweep; wait until it has "
                                                  "finished, or stop it",

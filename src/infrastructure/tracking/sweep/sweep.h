@@ -23,6 +23,8 @@ struct SweepOptions {
   std::size_t jobs = 1;            ///< concurrent runs
   std::filesystem::path folder{};  ///< runs/NAME
   std::filesystem::path program = "/proc/self/exe";
+  /// Called with the settings of every point before the first run starts; throws for a mistake.
+  std::function<void(const std::vector<std::string>&)> check{};
 };
 
 /// One run of a sweep: a point with a seed.

@@ -127,11 +127,13 @@ std::string point_folder(const SweepPoint& point, std::uint64_t seed) {
     lost = lost || (!plain && c != ' ');
     name += plain ? c : '_';
   }
-  // A name that starts with a dot or dash would be hidden, or look like an option.
-  if (!name.empty() && (name.front() == '.' || name.front() == '-')) lost = true;
   if (lost || name.size() > kLongestName) {
-    name = fmt::format("p{:016x}_{}", fingerprint(exact), name.substr(0, kLongestName - 20));
+    const auto doubled = [](char a, char b) { return a == '_' && b == '_'; };
+    name.erase(std::unique(name.begin(), name.end(), doubled), name.end());
+    name = fmt::format("{}_{:08x}", name.substr(0, kLongestName - 10), fingerprint(exact) & 0xffffffff);
   }
+  // A name that starts with a dot or dash would be hidden, or look like an option.
+  if (!name.empty() && (name.front() == '.' || name.front() == '-')) name = "p" + name;
   return fmt::format("{}{}seed={}", name, name.empty() ? "" : "_", seed);
 }
 

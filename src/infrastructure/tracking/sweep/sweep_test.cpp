@@ -70,6 +70,8 @@ TEST(SweepPlan, FoldersAreSafeAndDiffer) {
     EXPECT_NE(name.front(), '-');
     EXPECT_LT(name.size(), 200U);
   }
+  EXPECT_THAT(point_folder({{"selection", "{name: uniform}"}}, 1),
+              testing::MatchesRegex("selection=_name_uniform_[0-9a-f]+_seed=1"));
 }
 
 TEST(MeanDeviation, IsTheSamples) {
@@ -150,6 +152,17 @@ TEST_F(SweepTest, RunsEveryPointWithEverySeed) {
   EXPECT_EQ(json["points"][0]["best"]["count"], 2);
   EXPECT_EQ(json["runs"].size(), 6U);
   EXPECT_EQ(json["runs"][0]["status"], "finished");
+}
+
+TEST_F(SweepTest, ChecksEveryPointBeforeTheFirstRun) {
+  std::vector<std::string> seen;
+  options_.check = [&](const std::vector<std::string>& settings) {
+    seen.push_back(settings.back());
+    if (seen.size() == 2) throw ConfigError("the second is wrong");
+  };
+  EXPECT_THROW((void)run_sweep(options_), ConfigError);
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_FALSE(fs::exists(options_.folder));
 }
 
 TEST_F(SweepTest, TypedAgainItRunsOnlyWhatIsMissing) {

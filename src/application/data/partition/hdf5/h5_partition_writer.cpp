@@ -1,69 +1,21 @@
 #include "application/data/partition/hdf5/h5_partition_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <hdf5.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "application/data/partition/hdf5/h5_handle.h"
 #include "application/data/partition/partition_file.h"
 #include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus::inline partition_hdf5 {
 namespace {
 
 /// Lists up to this size are stored in the dataset's header: a tenth of the size and time for many small clients.
 constexpr std::size_t kCompactBytes = 8192;
-
-/// The working copy; removed unless it replaced the file.
-class WorkingCopy {
- public:
-  explicit WorkingCopy(const std::filesystem::path& path) {
-    std::error_code error;
-    // Resolve a link, so that it keeps its target.
-    target_ = std::filesystem::exists(path, error) ? std::filesystem::canonical(path) : path;
-    copy_ = target_;
-    copy_.replace_filename(fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid()));
-    std::filesystem::remove(copy_, error);
-    existed_ = std::filesystem::exists(target_);
-    if (existed_ && !std::filesystem::copy_file(target_, copy_, error)) {
-      throw WorldError(fmt::format("cannot copy {} beside itself: {}", target_.string(), error.message()));
-    }
-  }
-  WorkingCopy(const WorkingCopy&) = delete;
-  WorkingCopy& operator=(const WorkingCopy&) = delete;
-  ~WorkingCopy() {
-    std::error_code ignored;
-    std::filesystem::remove(copy_, ignored);
-  }
-
-  const std::filesystem::path& path() const { return copy_; }
-  bool existed() const { return existed_; }
-
-  void commit() {
-    sync(copy_, O_RDONLY);
-    std::error_code error;
-    std::filesystem::rename(copy_, target_, error);
-    if (error) throw WorldError(fmt::format("cannot replace {}: {}", target_.string(), error.message()));
-    sync(target_.has_parent_path() ? target_.parent_path() : ".", O_RDONLY | O_DIRECTORY);
-  }
-
- private:
-  static void sync(const std::filesystem::path& path, int flags) {
-    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
-    const bool done = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
-    const std::string reason = std::strerror(errno);
-    if (descriptor >= 0) ::close(descriptor);
-    if (!done) throw WorldError(fmt::format("cannot write {} to disk: {}", path.string(), reason));
-  }
-
-  std::filesystem::path target_, copy_;
-  bool existed_ = false;
-};
 
 [[noreturn]] void fail(const std::string& what) {
   throw WorldError(fmt::format("cannot write {}: {}", what, h5_reason()));
@@ -150,22 +102,32 @@ void write_group(hid_t file, const Partition& partition) {
 
 void write_h5_partition(const std::filesystem::path& path, const Partition& partition, const std::string& replaced) {
   const H5Quiet quiet;
-  WorkingCopy copy(path);
+  std::error_code ignored;
+  const bool existed = std::filesystem::exists(path, ignored);
   const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   // The format since HDF5 1.8 (2008): groups take a fifth of the space.
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110);
-  H5Handle file(copy.existed() ? H5Fopen(copy.path().c_str(), H5F_ACC_RDWR, access.get())
-                               : H5Fcreate(copy.path().c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()),
-                H5Fclose);
+  // In memory: the library crashes when it cannot write its caches to a full disk.
+  constexpr std::size_t kStep = 1 << 20;
+  H5Pset_fapl_core(access.get(), kStep, /*backing_store=*/false);
+  const H5Handle file(existed ? H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get())
+                              : H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+                      H5Fclose);
   if (!file.valid()) {
-    throw DataError(fmt::format("cannot {} {}: {}", copy.existed() ? "add to" : "create", path.string(), h5_reason()));
+    throw DataError(fmt::format("cannot {} {}: {}", existed ? "add to" : "create", path.string(), h5_reason()));
   }
   if (!replaced.empty() && H5Ldelete(file.get(), replaced.c_str(), H5P_DEFAULT) < 0) {
     fail(fmt::format("{} without {}", path.string(), replaced));
   }
   write_group(file.get(), partition);
-  if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0 || !file.reset()) fail(path.string());
-  copy.commit();
+  if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0) fail(path.string());
+  const ssize_t size = H5Fget_file_image(file.get(), nullptr, 0);
+  if (size <= 0) fail(path.string());
+  std::vector<std::byte> image(static_cast<std::size_t>(size));
+  if (H5Fget_file_image(file.get(), image.data(), image.size()) != size) fail(path.string());
+  AtomicFile written(path);
+  written.write(image);
+  written.commit();
 }
 
 }  // namespace chorus::inline partition_hdf5

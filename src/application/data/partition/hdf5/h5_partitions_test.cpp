@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -242,6 +245,30 @@ TEST_F(H5Partitions, ManyClients) {
   RecordProperty("write_seconds", std::to_string(writing.count()));
   RecordProperty("read_seconds", std::to_string((both - writing).count()));
   RecordProperty("bytes", std::to_string(std::filesystem::file_size(path)));
+}
+
+TEST_F(H5Partitions, AFullDiskIsAnError) {
+  const auto path = folder_ / "full.h5";
+  const auto write = [&] {
+    const rlimit limit{4096, 4096};  // a file may not grow beyond it: as a full disk
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, SIG_IGN);
+    Partition partition;
+    partition.info.group = "g";
+    for (ExampleId client = 0; client < 200; ++client) {
+      partition.train.append(std::vector<ExampleId>(100, client));
+      partition.test.append({});
+    }
+    try {
+      write_partition(path, partition);
+    } catch (const WorldError& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(7);  // closes the library, too
+    }
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(write(), testing::ExitedWithCode(7), "full.h5");
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace
