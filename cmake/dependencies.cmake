@@ -83,6 +83,20 @@ if(ZSTD_LIBRARY AND ZSTD_INCLUDE)
   target_link_libraries(chorus_zstd_library INTERFACE ${ZSTD_LIBRARY})
   target_include_directories(chorus_zstd_library SYSTEM INTERFACE ${ZSTD_INCLUDE})
 endif()
+find_package(OpenSSL)
+# By path: gRPC's CMake package would look for another protobuf and abseil than LibTorch's.
+find_library(GRPCPP_LIBRARY grpc++)
+find_library(GRPC_LIBRARY grpc)
+find_library(GPR_LIBRARY gpr)
+find_library(ABSL_SYNCHRONIZATION_LIBRARY absl_synchronization)  # used by gRPC's headers
+find_path(GRPC_INCLUDE grpcpp/grpcpp.h)
+if(GRPCPP_LIBRARY AND GRPC_LIBRARY AND GPR_LIBRARY AND ABSL_SYNCHRONIZATION_LIBRARY AND GRPC_INCLUDE AND OPENSSL_FOUND)
+  set(GRPC_FOUND TRUE)
+  add_library(chorus_grpc_library INTERFACE)
+  target_link_libraries(chorus_grpc_library INTERFACE ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY}
+                                                      ${ABSL_SYNCHRONIZATION_LIBRARY} OpenSSL::SSL OpenSSL::Crypto)
+  target_include_directories(chorus_grpc_library SYSTEM INTERFACE ${GRPC_INCLUDE})
+endif()
 
 # Newer LibTorch ships headers of other fmt and protobuf versions, which would hide the matching ones.
 # chorus_prefer(folder/with/headers name): takes <name/...> from there.

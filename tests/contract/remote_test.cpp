@@ -155,6 +155,30 @@ TEST_F(RemoteFederationTest, ASecondProcessCannotTakeAClientsPlace) {
   EXPECT_EQ(replies.next()->body.number("value"), 9);
 }
 
+TEST_F(RemoteFederationTest, AClientIsWhoItsCertificateSays) {
+  const auto hello = [&](const std::string& identity, ClientId id, const std::string& name) {
+    auto end = transport_.connect_as(identity);
+    HelloFrame frame;
+    frame.clients.push_back({.id = id, .name = name, .examples = 10});
+    end->send(encode_frame(frame));
+    return end;
+  };
+  auto a = hello("clinic-a", 0, "");
+  const auto b = hello("clinic-b", 1, "clinic-b/ward-3");
+  ASSERT_TRUE(federation_.wait_for(2, 5));
+  EXPECT_EQ(federation_.roster().find(0)->name, "clinic-a");
+  EXPECT_EQ(federation_.roster().find(1)->name, "clinic-b/ward-3");
+  const auto other_name = hello("clinic-c", 2, "clinic-a");
+  const auto prefix = hello("clinic-c", 3, "clinic-cc");
+  EXPECT_FALSE(federation_.wait_for(3, 0.2));
+  // An id stays its first owner's, also while that one is away.
+  a.reset();
+  const auto thief = hello("clinic-c", 0, "clinic-c");
+  EXPECT_FALSE(federation_.wait_for(2, 0.2));
+  const auto back = hello("clinic-a", 0, "clinic-a");
+  EXPECT_TRUE(federation_.wait_for(2, 5));
+}
+
 TEST_F(RemoteFederationTest, AnnouncementsOfAnImpossibleSizeAreRefused) {
   Peer peer(transport_, {});
   HelloFrame hello;

@@ -78,6 +78,8 @@ void add_commands(CLI::App& app) {
   add_sweep(app);
   add_compare(app);
   add_profile(app);
+  add_fleet(app);
+  add_join(app);
 }
 
 /// The deepest command that the arguments name, and the unknown word after it where a command was expected.

@@ -15,6 +15,7 @@ inline constexpr const char* kLookAround = "Look around";
 inline constexpr const char* kData = "Data";
 inline constexpr const char* kModels = "Models and text";
 inline constexpr const char* kRuns = "Runs";
+inline constexpr const char* kFleets = "Fleets";
 
 /// Each subcommand adds itself to the program: options, help text and a callback that does the work. The callback
 /// throws chorus::Error on failure, with ExitCode::kCheckFailed when it worked and the answer is no. One file per
@@ -41,6 +42,8 @@ void add_run(CLI::App& app);  ///< and resume
 void add_predict(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_profile(CLI::App& app);
+void add_fleet(CLI::App& app);
+void add_join(CLI::App& app);
 
 /// "cpu" or "cuda"; ConfigError for anything else or a missing GPU.
 c10::Device device_named(const std::string& name);

@@ -19,7 +19,8 @@ struct TransportEvent {
   enum class Kind { kJoined, kFrame, kLeft };
   Kind kind = Kind::kFrame;
   PeerId peer = 0;
-  std::string frame = {};  ///< of kFrame: one whole message, as the peer sent it
+  std::string frame = {};     ///< of kFrame: one whole message, as the peer sent it
+  std::string identity = {};  ///< of kJoined: the name the transport vouches for (a certificate's); empty: none
 };
 
 /// The server's end: moves whole frames of bytes to and from its peers, in order per peer, each at most once. Knows

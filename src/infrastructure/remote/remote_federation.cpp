@@ -32,6 +32,8 @@ struct RemoteFederation::Shared {
   RemoteFederationInput input;
   std::map<ClientId, RosterEntry> members;
   std::map<ClientId, PeerId> peer_of;
+  std::map<PeerId, std::string> identity_of;  // as the transport says; of peers that are here
+  std::map<ClientId, std::string> owner_of;   // the identity that a client joined with first
   Roster roster;
   Traffic traffic;
   std::uint64_t last_number = 0;
@@ -52,14 +54,31 @@ struct RemoteFederation::Shared {
     refresh();
   }
 
+  /// Where the transport vouches for a peer's name, its clients are called NAME or NAME/..., and an id that a client
+  /// of one name has had is never another's.
+  bool may_host(const std::string& identity, RosterEntry& entry) const {
+    const auto known = owner_of.find(entry.id);
+    if (known != owner_of.end() && known->second != identity) return false;
+    if (identity.empty()) return true;
+    if (entry.name.empty()) entry.name = identity;
+    return entry.name == identity || entry.name.starts_with(identity + "/");
+  }
+
   void join(PeerId peer, HelloFrame hello) {
+    const std::string& identity = identity_of[peer];
     for (RosterEntry& entry : hello.clients) {
+      if (!may_host(identity, entry)) {
+        Log("remote").warning("\"{}\" claims to be client {} (\"{}\"), which is another's; it is ignored", identity,
+                              entry.id, entry.name);
+        continue;
+      }
       if (peer_of.contains(entry.id)) {
         Log("remote").warning("client {} is already connected; a second process that claims to be it is ignored",
                               entry.id);
         continue;
       }
       peer_of[entry.id] = peer;
+      owner_of[entry.id] = identity;
       entry.alive = true;
       members[entry.id] = std::move(entry);
     }
@@ -74,9 +93,13 @@ struct RemoteFederation::Shared {
   };
   Seen handle(TransportEvent event) {
     Seen seen;
-    if (event.kind == TransportEvent::Kind::kJoined) return seen;
+    if (event.kind == TransportEvent::Kind::kJoined) {
+      identity_of[event.peer] = std::move(event.identity);
+      return seen;
+    }
     if (event.kind == TransportEvent::Kind::kLeft) {
       leave(event.peer);
+      identity_of.erase(event.peer);
       seen.lost = event.peer;
       return seen;
     }

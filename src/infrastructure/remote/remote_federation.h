@@ -21,7 +21,8 @@ struct RemoteFederationInput {
 ///
 /// Everything a peer sends is checked. A reply that was not asked for, comes twice or comes from another peer than the
 /// client's is dropped. A peer that leaves, or sends bytes that are no frame, fails its clients; so does a deadline.
-/// With Request::enough, the others are told to stop once so many replies are there.
+/// A peer that the transport knows by name hosts clients of that name only. With Request::enough, the others are told
+/// to stop once so many replies are there.
 class RemoteFederation : public Federation {
  public:
   explicit RemoteFederation(const RemoteFederationInput& input);

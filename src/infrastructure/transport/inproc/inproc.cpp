@@ -69,11 +69,11 @@ class InprocServer : public ServerTransport {
 
 class InprocClient : public ClientTransport {
  public:
-  explicit InprocClient(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {
+  InprocClient(std::shared_ptr<Hub> hub, std::string identity) : hub_(std::move(hub)) {
     const std::lock_guard lock(hub_->mutex);
     peer_ = ++hub_->last_peer;
     hub_->to_client[peer_];
-    hub_->to_server.push_back({TransportEvent::Kind::kJoined, peer_, {}});
+    hub_->to_server.push_back({TransportEvent::Kind::kJoined, peer_, {}, std::move(identity)});
     hub_->changed.notify_all();
   }
   ~InprocClient() override {
@@ -128,6 +128,8 @@ std::unique_ptr<ServerTransport> InprocTransport::listen() {
   return std::make_unique<InprocServer>(hub_);
 }
 
-std::unique_ptr<ClientTransport> InprocTransport::connect() { return std::make_unique<InprocClient>(hub_); }
+std::unique_ptr<ClientTransport> InprocTransport::connect_as(const std::string& identity) {
+  return std::make_unique<InprocClient>(hub_, identity);
+}
 
 }  // namespace chorus::inline transport_inproc

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/ports/transport.h"
 
@@ -15,7 +16,9 @@ class InprocTransport : public Transport {
 
   InprocTransport();
   std::unique_ptr<ServerTransport> listen() override;
-  std::unique_ptr<ClientTransport> connect() override;
+  std::unique_ptr<ClientTransport> connect() override { return connect_as(""); }
+  /// A client that the server knows by a name, as a network transport knows it by its certificate.
+  std::unique_ptr<ClientTransport> connect_as(const std::string& identity);
 
   struct Hub;
 

@@ -1,0 +1,142 @@
+#include "core/ports/fleet.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+#include "apps/cli/cli.h"
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "core/console/terminal.h"
+#include "core/console/text_table.h"
+
+namespace chorus::inline cli {
+namespace {
+
+constexpr const char* kOffice = "x509";
+
+struct FleetOptions {
+  std::string folder = "fleet";
+  std::string address;
+  int days = 365;
+  std::string name;
+  double hours = 24;
+};
+
+std::string moment(std::time_t time) { return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(time)); }
+
+const char* state_text(FleetMember::State state) {
+  switch (state) {
+    case FleetMember::State::kInvited:
+      return "invited";
+    case FleetMember::State::kExpired:
+      return "expired";
+    case FleetMember::State::kJoined:
+      return "joined";
+    case FleetMember::State::kRevoked:
+      return "revoked";
+  }
+  return "";
+}
+
+void fleet_init(const FleetOptions& options) {
+  FleetOffices::make(kOffice)->create({options.folder, options.address, options.days});
+  fmt::print("{} holds a new fleet. Keep authority.key secret, and make a backup of the folder.\n", options.folder);
+}
+
+void fleet_invite(const FleetOptions& options) {
+  const FleetInvitation invitation = FleetOffices::make(kOffice)->invite(options.folder, options.name, options.hours);
+  Log("fleet").info("valid once, until {}; `chorus fleet admit` lets it enrol", moment(invitation.until));
+  fmt::print("chorus join {} --token {}\n", invitation.address, invitation.token);
+}
+
+void fleet_list(const FleetOptions& options) {
+  TextTable table({{"name"}, {"state"}, {"until"}});
+  for (const FleetMember& member : FleetOffices::make(kOffice)->members(options.folder)) {
+    table.add({member.name, state_text(member.state), member.until == 0 ? "" : moment(member.until)});
+  }
+  fmt::print("{}", table.render(terminal_columns(STDOUT_FILENO, 120)));
+}
+
+std::atomic<bool> fleet_interrupted = false;
+
+void fleet_admit(const FleetOptions& options) {
+  std::signal(SIGINT, [](int) { fleet_interrupted = true; });
+  std::signal(SIGTERM, [](int) { fleet_interrupted = true; });
+  const Log log("fleet");
+  log.info("invited clients may enrol; Ctrl-C ends this");
+  FleetOffices::make(kOffice)->admit(
+      options.folder, [] { return fleet_interrupted.load(); },
+      [&log](const std::string& name) { log.info("{} has joined", name); });
+}
+
+}  // namespace
+
+void add_fleet(CLI::App& app) {
+  CLI::App* group =
+      app.add_subcommand("fleet", "Decide which clients may take part: certificates of a private authority");
+  group->group(kFleets);
+  group->require_subcommand(1);
+  const auto options = std::make_shared<FleetOptions>();
+  const auto add = [&](const char* name, const char* help, void (*call)(const FleetOptions&)) {
+    CLI::App* command = group->add_subcommand(name, help);
+    command->callback([options, call] { call(*options); });
+    return command;
+  };
+  const auto of_fleet = [&](CLI::App* command) {
+    command->add_option("--fleet", options->folder, "Folder of the fleet")->capture_default_str();
+    return command;
+  };
+  CLI::App* init = add("init", "Create a fleet: an authority, and the server's certificate", fleet_init);
+  init->add_option("DIR", options->folder, "Folder to create")->required();
+  init->add_option("--address", options->address,
+                   "HOST:PORT at which clients reach the server; PORT + 1 is for joining")
+      ->required();
+  init->add_option("--days", options->days, "Validity of certificates")->capture_default_str();
+  CLI::App* invite = of_fleet(add("invite", "Print the line that a new client types", fleet_invite));
+  invite->add_option("NAME", options->name, "The client's name")->required();
+  invite->add_option("--hours", options->hours, "Validity of the invitation")->capture_default_str();
+  of_fleet(add("list", "Show the clients: invited, joined, expired or revoked", fleet_list));
+  CLI::App* revoke = of_fleet(add("revoke", "Keep a client out; a running server drops it", [](const FleetOptions& o) {
+    FleetOffices::make(kOffice)->revoke(o.folder, o.name);
+    fmt::print("{} is revoked\n", o.name);
+  }));
+  revoke->add_option("NAME", options->name, "The client's name")->required();
+  of_fleet(add("rotate", "Renew the server's key and certificate; a running server takes them up",
+               [](const FleetOptions& o) {
+                 fmt::print("the server's new certificate is valid until {}\n",
+                            moment(FleetOffices::make(kOffice)->rotate(o.folder)));
+               }));
+  of_fleet(add("admit", "Let invited clients join, until Ctrl-C", fleet_admit));
+  group->footer(
+      "Examples:\n"
+      "  chorus fleet init fleet --address server.example:7733\n"
+      "  chorus fleet invite clinic-a\n"
+      "  chorus fleet admit");
+}
+
+void add_join(CLI::App& app) {
+  struct JoinOptions {
+    FleetEnrolment enrolment;
+    std::string folder = "identity";
+  };
+  const auto options = std::make_shared<JoinOptions>();
+  CLI::App* command = app.add_subcommand("join", "Join a fleet: make a key, and get a certificate for it");
+  command->group(kFleets);
+  command->add_option("SERVER", options->enrolment.address, "HOST:PORT, as in the invitation")->required();
+  command->add_option("--token", options->enrolment.token, "The token of the invitation")->required();
+  command->add_option("--identity", options->folder, "Folder for the key and the certificate")->capture_default_str();
+  command->footer("Example:\n  chorus join server.example:7734 --token clinic-a:9f2c...:41aa...");
+  command->callback([options] {
+    options->enrolment.folder = options->folder;
+    const FleetIdentity identity = FleetOffices::make(kOffice)->enrol(options->enrolment);
+    fmt::print("joined as {}; the certificate in {} is valid until {}\n", identity.name, options->folder,
+               moment(identity.until));
+  });
+}
+
+}  // namespace chorus::inline cli

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <ctime>
+#include <string>
+
+namespace chorus::inline certificates {
+
+/// X.509 certificates as PEM texts, for a private authority with one level: it signs the server's and the clients'
+/// certificates itself. Keys are on the curve P-256, signatures use SHA-256, serial numbers are 127 random bits.
+///
+///     const std::string root_key = make_key(), root = make_authority({root_key, "fleet", from, until});
+///     const std::string key = make_key();
+///     const std::string mine = sign_request({root, root_key, make_request(key, "clinic"), "clinic", from, until});
+
+/// A new private key.
+std::string make_key();
+
+struct AuthorityInput {
+  const std::string& key;
+  std::string name;
+  std::time_t from, until;  ///< it is valid
+};
+/// A certificate that signs itself, and may sign those of servers and clients.
+std::string make_authority(const AuthorityInput& input);
+
+/// A request for a certificate (PKCS #10), which proves that the sender has the key.
+std::string make_request(const std::string& key, const std::string& name);
+
+enum class CertificateRole { kClient, kServer };
+
+struct SignInput {
+  const std::string& authority;
+  const std::string& authority_key;
+  const std::string& request;  ///< only its key is used
+  std::string name;            ///< what the certificate says, whatever the request says
+  std::time_t from, until;
+  CertificateRole role = CertificateRole::kClient;
+};
+/// DataError: the request is damaged, or not signed by its own key.
+std::string sign_request(const SignInput& input);
+
+struct CertificateFacts {
+  std::string name;    ///< common name
+  std::string serial;  ///< hexadecimal
+  std::time_t from = 0, until = 0;
+  std::string fingerprint;  ///< SHA-256 of the whole certificate, hexadecimal
+};
+/// DataError when it is no certificate.
+CertificateFacts certificate_facts(const std::string& pem);
+
+/// Whether a private key belongs to a certificate.
+bool key_fits(const std::string& key, const std::string& certificate);
+
+/// "2026-11-16 23:05 UTC", for messages.
+std::string time_text(std::time_t time);
+
+}  // namespace chorus::inline certificates

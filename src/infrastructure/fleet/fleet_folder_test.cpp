@@ -1,0 +1,176 @@
+#include "infrastructure/fleet/fleet_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/files/files.h"
+#include "infrastructure/certificates/certificate.h"
+#include "infrastructure/fleet/secret.h"
+#include "tests/support.h"
+
+namespace chorus::inline fleet {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class FleetFolderTest : public testing::Test {
+ protected:
+  FleetFolderTest() { FleetFolder::create({root_ / "fleet", "server.example:7733", 30}, now_); }
+
+  Admission admission(const FleetInvitation& invitation) {
+    const Token token = parse_token(invitation.token);
+    return {token.name, token.secret, make_request(key_, token.name), now_};
+  }
+  std::string refusal(const Admission& wanted, std::time_t now) {
+    const auto admitted = fleet().admit(wanted, now);
+    return admitted.ok() ? "admitted" : admitted.failure().message;
+  }
+  FleetFolder fleet() const { return FleetFolder(root_ / "fleet"); }
+  std::string revoked() const { return read_file(root_ / "fleet" / "revoked"); }
+  FleetMember::State state_of(const std::string& name) const {
+    for (const FleetMember& member : fleet().members(now_)) {
+      if (member.name == name) return member.state;
+    }
+    ADD_FAILURE() << name << " is no member";
+    return {};
+  }
+
+  TemporaryFolder root_;
+  const std::time_t now_ = std::time(nullptr);
+  const std::string key_ = make_key();
+};
+
+TEST_F(FleetFolderTest, KeysAreForTheOwnerOnly) {
+  for (const char* name : {"authority.key", "server.key", "members.json"}) {
+    struct stat status {};
+    ASSERT_EQ(::stat((root_ / "fleet" / name).c_str(), &status), 0) << name;
+    EXPECT_EQ(status.st_mode & 0777U, 0600U) << name;
+  }
+  const std::string certificate = read_file(root_ / "fleet" / "server.crt");
+  EXPECT_EQ(certificate_facts(certificate).name, kServerName);
+  EXPECT_EQ(certificate_facts(certificate).until, now_ + 30 * 86'400);
+  EXPECT_TRUE(key_fits(read_file(root_ / "fleet" / "server.key"), certificate));
+}
+
+TEST_F(FleetFolderTest, AnInvitationCountsOnce) {
+  const FleetInvitation invitation = fleet().invite("clinic-a", 1, now_);
+  EXPECT_EQ(invitation.address, "server.example:7734");
+  EXPECT_EQ(invitation.until, now_ + 3600);
+  EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kInvited);
+  EXPECT_THAT(read_file(root_ / "fleet" / "members.json"), Not(HasSubstr(parse_token(invitation.token).secret)));
+  const Admission first = admission(invitation);
+  const auto admitted = fleet().admit(first, now_);
+  ASSERT_TRUE(admitted.ok()) << admitted.failure().message;
+  EXPECT_EQ(certificate_facts(admitted.value().certificate).name, "clinic-a");
+  EXPECT_EQ(certificate_facts(admitted.value().certificate).until, now_ + 30 * 86'400);
+  EXPECT_TRUE(key_fits(key_, admitted.value().certificate));
+  EXPECT_EQ(admitted.value().server, "server.example:7733");
+  EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kJoined);
+  // The reply may have been lost: the same request gets the same certificate, another one nothing.
+  EXPECT_EQ(fleet().admit(first, now_).value().certificate, admitted.value().certificate);
+  Admission second = first;
+  second.request = make_request(make_key(), "clinic-a");
+  EXPECT_THAT(refusal(second, now_), HasSubstr("used already"));
+}
+
+TEST_F(FleetFolderTest, AnInvitationIsForOneNameAndTime) {
+  const Admission good = admission(fleet().invite("clinic-a", 1, now_));
+  (void)fleet().invite("clinic-b", 1, now_);
+  Admission wrong = good;
+  wrong.secret = random_hex(16);
+  EXPECT_THAT(refusal(wrong, now_), HasSubstr("not valid"));
+  wrong = good;
+  wrong.name = "clinic-b";
+  EXPECT_THAT(refusal(wrong, now_), HasSubstr("not valid"));
+  wrong.name = "nobody";
+  EXPECT_THAT(refusal(wrong, now_), HasSubstr("not valid"));
+  wrong = good;
+  wrong.request = "nonsense";
+  EXPECT_THAT(refusal(wrong, now_), HasSubstr("cannot be read"));
+  EXPECT_THAT(refusal(good, now_ + 3601), HasSubstr("expired on " + time_text(now_ + 3600)));
+  EXPECT_EQ(refusal(good, now_), "admitted");  // none of these has used it up
+  EXPECT_EQ(revoked(), "");
+}
+
+TEST_F(FleetFolderTest, AWrongClockIsNamedAndDoesNotUseUpTheInvitation) {
+  Admission wrong = admission(fleet().invite("clinic-a", 48, now_));
+  wrong.time = now_ - 86'400;
+  EXPECT_EQ(refusal(wrong, now_), "this machine's clock is 24 hours behind the server's; set it, and join again");
+  wrong.time = now_ + 600;
+  EXPECT_EQ(refusal(wrong, now_), "this machine's clock is 10 minutes ahead of the server's; set it, and join again");
+  wrong.time = now_ + 60;
+  EXPECT_EQ(refusal(wrong, now_), "admitted");
+}
+
+TEST_F(FleetFolderTest, ARevokedClientNeedsANewInvitation) {
+  const FleetInvitation invitation = fleet().invite("clinic-a", 1, now_);
+  const auto admitted = fleet().admit(admission(invitation), now_);
+  ASSERT_TRUE(admitted.ok());
+  const std::string first = certificate_facts(admitted.value().certificate).serial;
+  fleet().revoke("clinic-a");
+  EXPECT_EQ(revoked(), first + "\n");
+  EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kRevoked);
+  EXPECT_THAT(refusal(admission(invitation), now_), HasSubstr("not valid"));
+  const auto again = fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kJoined);
+  EXPECT_EQ(revoked(), first + "\n");  // the old one stays out
+  // A machine that is set up anew: its old certificate ends when the new one is made.
+  const std::string second = certificate_facts(again.value().certificate).serial;
+  ASSERT_TRUE(fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_).ok());
+  EXPECT_EQ(revoked(), first + "\n" + second + "\n");
+  // An open invitation ends, too.
+  const FleetInvitation open = fleet().invite("clinic-b", 1, now_);
+  fleet().revoke("clinic-b");
+  EXPECT_THAT(refusal(admission(open), now_), HasSubstr("not valid"));
+  EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("nobody of this fleet"));
+}
+
+TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
+  const std::string before = read_file(root_ / "fleet" / "server.crt");
+  const std::time_t until = fleet().rotate(now_ + 86'400);
+  const std::string after = read_file(root_ / "fleet" / "server.crt");
+  EXPECT_EQ(until, now_ + 31 * 86'400);
+  EXPECT_EQ(certificate_facts(after).until, until);
+  EXPECT_NE(certificate_facts(after).serial, certificate_facts(before).serial);
+  EXPECT_TRUE(key_fits(read_file(root_ / "fleet" / "server.key"), after));
+  // Never beyond the authority's own.
+  const std::time_t last = certificate_facts(read_file(root_ / "fleet" / "authority.crt")).until;
+  EXPECT_EQ(fleet().rotate(last - 86'400), last);
+}
+
+TEST_F(FleetFolderTest, ProcessesMayInviteAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] { (void)fleet().invite("client-" + std::to_string(i), 1, now_); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fleet().members(now_).size(), 8U);
+}
+
+TEST_F(FleetFolderTest, MistakesAreNamed) {
+  const auto create = [&](const FleetCreation& creation) {
+    return message_of<ConfigError>([&] { FleetFolder::create(creation, now_); });
+  };
+  EXPECT_THAT(create({root_ / "fleet", "host:7733", 30}), HasSubstr("holds a fleet already"));
+  for (const char* address : {"host", "host:", ":7733", "host:0", "host:65535", "host:99999999999", "host:7x"}) {
+    EXPECT_THAT(create({root_ / "other", address, 30}), HasSubstr("must be HOST:PORT")) << address;
+  }
+  EXPECT_THAT(create({root_ / "other", "host:7733", 0}), HasSubstr("days is 0"));
+  EXPECT_THAT(message_of<DataError>([&] { FleetFolder none(root_ / "nowhere"); }), HasSubstr("chorus fleet init"));
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)fleet().invite(kServerName, 1, now_); }),
+              HasSubstr("the server's name"));
+  EXPECT_THAT(message_of<DataError>([&] { (void)fleet().invite("a b", 1, now_); }), HasSubstr("letters, digits"));
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)fleet().invite("a", 0, now_); }), HasSubstr("0 hours"));
+  std::ofstream(root_ / "fleet" / "members.json") << "{}";
+  EXPECT_THAT(message_of<DataError>([&] { (void)fleet().members(now_); }), HasSubstr("members.json is damaged"));
+}
+
+}  // namespace
+}  // namespace chorus::inline fleet

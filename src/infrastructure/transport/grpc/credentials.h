@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace chorus::inline transport_grpc {
+
+/// PEM files of one end. All three or none: none is plaintext, for loopback only.
+struct TlsFiles {
+  std::string certificate;  ///< this end's
+  std::string key;
+  std::string authority;  ///< who signs the far end's
+  bool secure() const { return !certificate.empty(); }
+};
+
+/// ConfigError unless both ends of `address` (host:port) are on this machine.
+void require_loopback(const std::string& address);
+
+/// TLS 1.3 with certificates on both sides. The server takes up replaced files within a second.
+///
+/// DataError: a file cannot be read, or this end's certificate is not valid at the time this machine's clock says.
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& files);
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& files);
+
+/// A file of serial numbers in hexadecimal, one per line, that must not connect. Looked at twice per second.
+class RevokedSerials {
+ public:
+  explicit RevokedSerials(std::filesystem::path file) : file_(std::move(file)) {}
+  /// A file that is missing revokes nothing; one that cannot be read any more keeps what it said before.
+  bool contains(const std::string& serial);
+
+ private:
+  std::filesystem::path file_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point looked_ = {};
+  std::filesystem::file_time_type changed_ = {};
+  std::set<std::string> serials_;
+};
+
+}  // namespace chorus::inline transport_grpc

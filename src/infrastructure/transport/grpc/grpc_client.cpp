@@ -1,0 +1,380 @@
+#include <fmt/format.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "infrastructure/transport/grpc/byte_buffers.h"
+#include "infrastructure/transport/grpc/grpc_transport.h"
+
+namespace chorus::inline transport_grpc {
+namespace {
+
+using ClientClock = std::chrono::steady_clock;
+using grpc::StatusCode;
+
+constexpr std::size_t kMostFramesUnderWay = 16;
+constexpr std::size_t kMostBytesUnderWay = 4U << 20U;  // with one larger frame always
+constexpr std::size_t kMostBytesUnread = 64U << 20U;
+constexpr double kFirstPause = 0.1, kPauseGrowth = 1.6;
+constexpr double kLinger = 5;             // seconds for what was sent before the client closed
+constexpr double kGoodbye = 1;            // where nothing is under way
+constexpr double kSecondsOfSilence = 30;  // between two log lines about the same trouble
+constexpr int kLargestPacket = (4096 << 10) + static_cast<int>(kPacketOverhead);
+
+std::chrono::duration<double> for_seconds(double seconds) { return std::chrono::duration<double>(seconds); }
+
+std::string random_session() {
+  std::random_device entropy;
+  std::string bytes;
+  while (bytes.size() < kSessionBytes) bytes.push_back(static_cast<char>(entropy() & 0xffU));
+  return bytes;
+}
+
+std::shared_ptr<grpc::Channel> make_channel(const GrpcConfig& config) {
+  grpc::ChannelArguments arguments;
+  const int keepalive = static_cast<int>(config.keepalive * 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive / 2);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // every attempt is a new connection
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // a proxy would see who talks to whom
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // this transport resumes by itself
+  arguments.SetMaxReceiveMessageSize(kLargestPacket);
+  if (!config.tls.secure()) {
+    return grpc::CreateCustomChannel(config.address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  arguments.SetSslTargetNameOverride(config.server_name);
+  return grpc::CreateCustomChannel(config.address, channel_credentials(config.tls), arguments);
+}
+
+class ClientStream;
+
+/// Everything is guarded by one mutex; see GrpcServer.
+class GrpcClient final : public ClientTransport {
+ public:
+  explicit GrpcClient(const GrpcConfig& config)
+      : config_(config), outbox_(config.chunk_bytes()), assembler_(config.frame_bytes()) {
+    (void)make_channel(config);  // a mistake in the files is told at once
+    thread_ = std::thread([this] { run(); });
+  }
+  ~GrpcClient() override;
+  bool send(std::string frame) override;
+  std::optional<std::string> receive(std::optional<double> seconds) override;
+  bool connected() const override;
+
+  void read_done(ClientStream& stream, bool ok);
+  void write_done(ClientStream& stream, bool ok);
+  void done(ClientStream& stream, const grpc::Status& status);
+
+ private:
+  void run();
+  void exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel);
+  void judge(const grpc::Status& status);
+  void complain(const std::string& why);
+  void gone(const std::string& why);
+  // With the mutex held:
+  void handle(ClientStream& stream, Packet packet);
+  void pump(ClientStream& stream);
+  bool expired() const { return closing_ && (outbox_.frames() == 0 || ClientClock::now() > linger_until_); }
+
+  const GrpcConfig config_;
+  const std::string session_ = random_session();
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Outbox outbox_;
+  Assembler assembler_;
+  std::deque<std::string> inbox_;
+  std::size_t unread_ = 0;  // bytes in the inbox
+  ClientStream* stream_ = nullptr;
+  std::uint64_t epoch_ = 0;
+  bool ended_ = false, closing_ = false;
+  ClientClock::time_point linger_until_ = {}, last_seen_ = ClientClock::now(), complained_ = {};
+  std::thread thread_;
+};
+
+/// One call. Holds keep it alive between reads and writes; `release` gives them up.
+class ClientStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  ClientStream(GrpcClient& client, const std::shared_ptr<grpc::Channel>& channel) : stub_(channel), client_(client) {}
+  void start() {
+    stub_.PrepareBidiStreamingCall(&context, kExchangeMethod, {}, this);
+    AddHold();
+    StartRead(&in);
+    StartCall();
+  }
+  void release() {
+    if (!std::exchange(released, true)) RemoveHold();
+  }
+  void OnReadDone(bool ok) override { client_.read_done(*this, ok); }
+  void OnWriteDone(bool ok) override { client_.write_done(*this, ok); }
+  void OnDone(const grpc::Status& its) override { client_.done(*this, its); }
+
+  grpc::ClientContext context;
+  bool writing = false, opened = false, said_open = false, acknowledge = false, bye = false, released = false;
+  bool paused = false;  // the inbox is full
+  bool finished = false;
+  grpc::Status status;
+  grpc::ByteBuffer in, out;
+
+ private:
+  grpc::GenericStub stub_;
+  GrpcClient& client_;
+};
+
+GrpcClient::~GrpcClient() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    const auto linger = for_seconds(outbox_.frames() > 0 ? kLinger : kGoodbye);
+    linger_until_ = ClientClock::now() + std::chrono::duration_cast<ClientClock::duration>(linger);
+    if (stream_ != nullptr) {
+      if (std::exchange(stream_->paused, false)) stream_->StartRead(&stream_->in);
+      pump(*stream_);
+    }
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+bool GrpcClient::send(std::string frame) {
+  if (frame.size() > config_.frame_bytes()) {
+    throw WorldError(
+        fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
+                    frame.size() >> 20U, config_.frame_limit));
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(
+      lock, [&] { return ended_ || (outbox_.frames() < kMostFramesUnderWay && outbox_.bytes() < kMostBytesUnderWay); });
+  if (ended_) return false;
+  outbox_.push(std::make_shared<const std::string>(std::move(frame)));
+  if (stream_ != nullptr) pump(*stream_);
+  return true;
+}
+
+std::optional<std::string> GrpcClient::receive(std::optional<double> seconds) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] { return !inbox_.empty() || ended_; };
+  if (!seconds) {
+    changed_.wait(lock, ready);
+  } else if (!changed_.wait_for(lock, for_seconds(*seconds), ready)) {
+    return std::nullopt;
+  }
+  if (inbox_.empty()) return std::nullopt;
+  std::string frame = std::move(inbox_.front());
+  inbox_.pop_front();
+  unread_ -= frame.size();
+  if (stream_ != nullptr && stream_->paused && unread_ < kMostBytesUnread) {
+    stream_->paused = false;
+    stream_->StartRead(&stream_->in);
+  }
+  return frame;
+}
+
+bool GrpcClient::connected() const {
+  const std::lock_guard lock(mutex_);
+  return !ended_ || !inbox_.empty();
+}
+
+// Connects again and again until the session is over.
+void GrpcClient::run() {
+  std::mt19937 jitter{std::random_device{}()};
+  double pause = kFirstPause;
+  std::unique_lock lock(mutex_);
+  while (!ended_ && !expired()) {
+    lock.unlock();
+    std::shared_ptr<grpc::Channel> channel;
+    try {
+      channel = make_channel(config_);
+    } catch (const Error& error) {
+      complain(error.what());
+    }
+    lock.lock();
+    const ClientClock::time_point before = last_seen_;
+    if (channel) exchange(lock, channel);
+    if (last_seen_ != before) pause = kFirstPause;
+    const double waited = std::chrono::duration<double>(ClientClock::now() - last_seen_).count();
+    if (!ended_ && config_.patience > 0 && waited > config_.patience) {
+      gone(fmt::format("it could not be reached for {:.0f} s", waited));
+    }
+    if (ended_ || expired()) break;
+    const double part = std::uniform_real_distribution<>(0.5, 1.0)(jitter);
+    changed_.wait_for(lock, for_seconds(pause * part), [&] { return ended_ || expired(); });
+    pause = std::min(pause * kPauseGrowth, config_.retry);
+  }
+  ended_ = true;
+  changed_.notify_all();
+}
+
+// One connection, from its beginning to its end.
+void GrpcClient::exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel) {
+  ClientStream stream(*this, channel);
+  assembler_.restart();
+  stream_ = &stream;
+  stream.start();
+  pump(stream);
+  const auto over = [&] { return stream.finished || ended_ || (closing_ && ClientClock::now() > linger_until_); };
+  while (!over()) {
+    if (closing_) {
+      changed_.wait_until(lock, linger_until_, over);
+    } else {
+      changed_.wait(lock, [&] { return over() || closing_; });
+    }
+  }
+  stream_ = nullptr;
+  if (!stream.finished) stream.context.TryCancel();
+  stream.release();
+  changed_.wait(lock, [&] { return stream.finished; });
+  judge(stream.status);
+}
+
+// What the end of a stream means.
+void GrpcClient::judge(const grpc::Status& status) {
+  if (ended_ || closing_) return;
+  switch (status.error_code()) {
+    case StatusCode::ABORTED:
+    case StatusCode::PERMISSION_DENIED:
+    case StatusCode::UNAUTHENTICATED:
+    case StatusCode::FAILED_PRECONDITION:
+    case StatusCode::INVALID_ARGUMENT:
+    case StatusCode::UNIMPLEMENTED:
+      gone(status.error_message());
+      return;
+    default:
+      complain(status.error_message().empty() ? "the connection was cut" : status.error_message());
+  }
+}
+
+void GrpcClient::gone(const std::string& why) {
+  Log("transport").error("{} is gone: {}", config_.address, why);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void GrpcClient::complain(const std::string& why) {
+  const auto now = ClientClock::now();
+  if (complained_ != ClientClock::time_point{} && now - complained_ < for_seconds(kSecondsOfSilence)) return;
+  complained_ = now;
+  Log("transport").warning("{} cannot be reached, trying again: {}", config_.address, why);
+}
+
+void GrpcClient::read_done(ClientStream& stream, bool ok) {
+  auto packet = ok ? from_buffer(stream.in) : Result<Packet>(Failure{Failure::Kind::kDisconnected, ""});
+  const std::lock_guard lock(mutex_);
+  if (!ok || stream_ != &stream) {
+    stream.release();
+    return;
+  }
+  if (!packet.ok()) {
+    gone(packet.failure().message);
+  } else {
+    handle(stream, std::move(packet).value());
+  }
+  if (ended_) {
+    stream.release();
+  } else if (unread_ >= kMostBytesUnread && !closing_) {
+    stream.paused = true;
+  } else {
+    stream.StartRead(&stream.in);
+  }
+}
+
+void GrpcClient::write_done(ClientStream& stream, bool ok) {
+  const std::lock_guard lock(mutex_);
+  stream.writing = false;
+  stream.out.Clear();
+  if (ok && stream_ == &stream) pump(stream);
+}
+
+void GrpcClient::done(ClientStream& stream, const grpc::Status& status) {
+  const std::lock_guard lock(mutex_);
+  stream.status = status;
+  stream.finished = true;
+  changed_.notify_all();
+}
+
+void GrpcClient::handle(ClientStream& stream, Packet packet) {
+  if (!stream.opened) {
+    if (packet.kind != Packet::Kind::kOpened || !outbox_.restart(packet.received)) {
+      gone("it is no Chorus server of this version");
+      return;
+    }
+    stream.opened = true;
+    epoch_ = packet.epoch;
+    last_seen_ = ClientClock::now();
+    complained_ = {};
+    changed_.notify_all();
+    pump(stream);
+    return;
+  }
+  last_seen_ = ClientClock::now();
+  switch (packet.kind) {
+    case Packet::Kind::kChunk: {
+      auto frame = assembler_.add(packet.chunk, packet.data);
+      if (!frame.ok()) {
+        gone(frame.failure().message);
+        return;
+      }
+      stream.acknowledge = stream.acknowledge || !assembler_.partial();
+      if (frame.value()) {
+        unread_ += frame.value()->size();
+        inbox_.push_back(std::move(*frame.value()));
+        changed_.notify_all();
+      }
+      pump(stream);
+      return;
+    }
+    case Packet::Kind::kAck:
+      if (!outbox_.acknowledge(packet.received)) gone("it acknowledged what was never sent");
+      changed_.notify_all();
+      pump(stream);
+      return;
+    case Packet::Kind::kBye:
+      ended_ = true;
+      changed_.notify_all();
+      return;
+    default:
+      gone("it sent what only a client may send");
+  }
+}
+
+void GrpcClient::pump(ClientStream& stream) {
+  if (stream.writing || stream.released || stream.bye) return;
+  if (!stream.said_open) {
+    stream.said_open = true;
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kOpen,
+                                  .version = kStreamVersion,
+                                  .session = session_,
+                                  .epoch = epoch_,
+                                  .received = assembler_.received()});
+  } else if (!stream.opened) {
+    return;
+  } else if (std::exchange(stream.acknowledge, false)) {
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kAck, .received = assembler_.received()});
+  } else if (const auto chunk = outbox_.next()) {
+    stream.out = to_buffer(*chunk);
+  } else if (closing_ && outbox_.frames() == 0) {
+    stream.bye = true;
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kBye});
+  } else {
+    return;
+  }
+  stream.writing = true;
+  stream.StartWrite(&stream.out);
+}
+
+}  // namespace
+
+std::unique_ptr<ClientTransport> make_grpc_client(const GrpcConfig& config) {
+  return std::make_unique<GrpcClient>(config);
+}
+
+}  // namespace chorus::inline transport_grpc

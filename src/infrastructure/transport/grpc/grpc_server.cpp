@@ -1,0 +1,500 @@
+#include <fmt/format.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/console/log.h"
+#include "infrastructure/certificates/certificate.h"
+#include "infrastructure/transport/grpc/byte_buffers.h"
+#include "infrastructure/transport/grpc/grpc_transport.h"
+
+namespace chorus::inline transport_grpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using grpc::Status;
+using grpc::StatusCode;
+
+constexpr std::size_t kMostUnread = 16;  // frames of one peer that nobody has received yet
+constexpr double kLingerSeconds = 5;     // for peers to take what was sent before the server closed
+constexpr double kOpenSeconds = 10;      // for a new stream to say who it is
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr int kMostPacket = (4096 << 10) + static_cast<int>(kPacketOverhead);
+constexpr std::size_t kMebi = 1U << 20U;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+int milliseconds(double seconds) { return static_cast<int>(seconds * 1000); }
+
+class Stream;
+
+/// A peer, over all of its streams.
+struct Session {
+  Session(PeerId number, const GrpcConfig& config)
+      : id(number), outbox(config.chunk_bytes()), assembler(config.frame_bytes()) {}
+  PeerId id;
+  std::string key, identity;
+  Outbox outbox;
+  Assembler assembler;
+  Stream* stream = nullptr;  // null: lost at `lost`
+  Clock::time_point lost = {};
+  std::size_t unread = 0;    // frames among the server's events
+  std::size_t reserved = 0;  // bytes of the inbox that the frame being assembled takes
+};
+
+/// Everything is guarded by one mutex. Reactions of gRPC never run inside a call into gRPC, so the mutex may be held
+/// during one.
+class GrpcServer final : public ServerTransport, private grpc::CallbackGenericService {
+ public:
+  GrpcServer(const GrpcConfig& config, std::string& bound);
+  ~GrpcServer() override;
+  bool send(PeerId peer, std::shared_ptr<const std::string> frame) override;
+  std::optional<TransportEvent> receive(std::optional<double> seconds) override;
+
+  void read_done(Stream& stream, bool ok);
+  void write_done(Stream& stream);
+  void lost(Stream& stream);
+  void done(Stream& stream);
+
+ private:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+  // With the mutex held:
+  void resume();
+  bool waits(const Stream& stream, bool& full) const;
+  bool large(const Session& session, const Packet& packet) const;
+  void handle(Stream& stream, const Packet& packet);
+  void open(Stream& stream, const Packet& packet);
+  void add_chunk(Stream& stream, const Packet& packet);
+  void reject(Stream& stream, const std::string& why);
+  void finish(Stream& stream, const Status& status);
+  void end_session(const std::shared_ptr<Session>& session);
+  void release(Session& session);
+  void pump(Stream& stream);
+  void tidy();
+
+  GrpcConfig config_;
+  RevokedSerials revoked_;
+  const std::uint64_t epoch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<TransportEvent> events_;
+  std::map<PeerId, std::shared_ptr<Session>> sessions_;
+  std::map<std::string, std::shared_ptr<Session>> by_key_, by_identity_;
+  std::set<Stream*> streams_;
+  std::deque<Stream*> held_;  // streams whose packet waits, in order
+  std::size_t reserved_ = 0;  // bytes of large frames that are assembled or unread
+  PeerId last_peer_ = 0;
+  bool closing_ = false;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread janitor_;
+};
+
+/// One call of a client. Deletes itself when gRPC is done with it.
+class Stream final : public grpc::ServerGenericBidiReactor {
+ public:
+  Stream(GrpcServer& server, CertificateFacts its) : owner(std::move(its)), server_(server) { StartRead(&in); }
+  void OnReadDone(bool ok) override { server_.read_done(*this, ok); }
+  void OnWriteDone(bool) override { server_.write_done(*this); }
+  void OnCancel() override { server_.lost(*this); }
+  void OnDone() override {
+    server_.done(*this);
+    delete this;
+  }
+
+  CertificateFacts owner;
+  std::shared_ptr<Session> session;
+  std::deque<Packet> control;  // before chunks
+  std::optional<Packet> held;
+  Clock::time_point active = Clock::now();
+  bool writing = false, finished = false, closing = false, bye = false, acknowledge = false;
+  grpc::ByteBuffer in, out;
+
+ private:
+  GrpcServer& server_;
+};
+
+/// A call that is refused at once.
+class Refusal final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit Refusal(const Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+std::uint64_t random_epoch() {
+  std::random_device entropy;
+  return (static_cast<std::uint64_t>(entropy()) << 32U) | entropy() | 1U;  // never 0
+}
+
+GrpcServer::GrpcServer(const GrpcConfig& config, std::string& bound)
+    : config_(config), revoked_(config.revoked), epoch_(random_epoch()) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(
+      config.address, config.tls.secure() ? server_credentials(config.tls) : grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(this);
+  builder.SetMaxReceiveMessageSize(kMostPacket);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(kOpenSeconds));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(config.keepalive));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(config.keepalive / 2));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+  // gRPC 1.51 reads a whole message before it looks at its size; the quota ends streams that would take more.
+  grpc::ResourceQuota quota("chorus");
+  builder.SetResourceQuota(quota.Resize(static_cast<std::size_t>(config.buffers * static_cast<double>(kMebi))));
+  server_ = builder.BuildAndStart();
+  if (!server_ || port == 0) {
+    throw WorldError(fmt::format("cannot listen on {}; is the port in use, or not one of this machine's addresses?",
+                                 config.address));
+  }
+  bound = fmt::format("{}:{}", config.address.substr(0, config.address.rfind(':')), port);
+  janitor_ = std::thread([this] { tidy(); });
+}
+
+GrpcServer::~GrpcServer() {
+  {
+    std::unique_lock lock(mutex_);
+    closing_ = true;
+    for (Stream* stream : streams_) {
+      stream->closing = true;
+      pump(*stream);
+    }
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::duration<double>(kLingerSeconds), [&] { return streams_.empty(); });
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  server_->Wait();
+  janitor_.join();
+}
+
+grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  if (context->method() != kExchangeMethod) return new Refusal({StatusCode::UNIMPLEMENTED, "there is no such method"});
+  CertificateFacts owner;
+  if (config_.tls.secure()) {
+    const auto pem = context->auth_context()->FindPropertyValues("x509_pem_cert");
+    try {
+      if (!pem.empty()) owner = certificate_facts({pem[0].data(), pem[0].size()});
+    } catch (const Error&) {  // an exception must not reach gRPC; no certificate, no name
+    }
+    if (owner.name.empty()) return new Refusal({StatusCode::UNAUTHENTICATED, "the certificate names nobody"});
+    if (revoked_.contains(owner.serial)) {
+      Log("transport").warning("{} was refused: its certificate is revoked", owner.name);
+      return new Refusal({StatusCode::PERMISSION_DENIED, "the certificate is revoked"});
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (closing_) return new Refusal({StatusCode::UNAVAILABLE, "the server is closing"});
+  if (streams_.size() >= static_cast<std::size_t>(config_.peers)) {
+    return new Refusal({StatusCode::RESOURCE_EXHAUSTED, "the server has as many peers as it may"});
+  }
+  return *streams_.insert(new Stream(*this, std::move(owner))).first;
+}
+
+bool GrpcServer::send(PeerId peer, std::shared_ptr<const std::string> frame) {
+  if (frame->size() > config_.frame_bytes()) {
+    throw WorldError(
+        fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
+                    frame->size() / kMebi, config_.frame_limit));
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end()) return false;
+  const std::shared_ptr<Session> session = found->second;
+  const auto backlog = static_cast<double>(session->outbox.bytes() + frame->size());
+  if (session->outbox.frames() > 0 && backlog > config_.backlog * static_cast<double>(kMebi)) {
+    Log("transport").warning("a peer is dropped: it has not read {} frames", session->outbox.frames());
+    Stream* stream = session->stream;
+    end_session(session);
+    if (stream != nullptr) finish(*stream, {StatusCode::ABORTED, "it reads too slowly"});
+    return false;
+  }
+  session->outbox.push(std::move(frame));
+  if (session->stream != nullptr) pump(*session->stream);
+  return true;
+}
+
+std::optional<TransportEvent> GrpcServer::receive(std::optional<double> seconds) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] { return !events_.empty(); };
+  if (!seconds) {
+    changed_.wait(lock, ready);
+  } else if (!changed_.wait_for(lock, std::chrono::duration<double>(*seconds), ready)) {
+    return std::nullopt;
+  }
+  TransportEvent event = std::move(events_.front());
+  events_.pop_front();
+  if (event.kind != TransportEvent::Kind::kFrame) return event;
+  if (event.frame.size() > config_.chunk_bytes()) reserved_ -= event.frame.size();
+  const auto session = sessions_.find(event.peer);
+  if (session != sessions_.end()) --session->second->unread;
+  resume();
+  return event;
+}
+
+void GrpcServer::read_done(Stream& stream, bool ok) {
+  auto packet = ok ? from_buffer(stream.in) : Result<Packet>(Failure{Failure::Kind::kDisconnected, ""});
+  const std::lock_guard lock(mutex_);
+  if (stream.finished) return;
+  if (!ok) {
+    finish(stream, Status::CANCELLED);
+  } else if (!packet.ok()) {
+    reject(stream, packet.failure().message);
+  } else {
+    stream.active = Clock::now();
+    stream.held = std::move(packet).value();
+    held_.push_back(&stream);
+  }
+  resume();
+}
+
+void GrpcServer::write_done(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  stream.writing = false;
+  stream.out.Clear();
+  pump(stream);
+}
+
+void GrpcServer::lost(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  finish(stream, Status::CANCELLED);
+  resume();
+}
+
+void GrpcServer::done(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(&stream);
+  std::erase(held_, &stream);
+  changed_.notify_all();
+}
+
+// Handles the packets that can be handled now, in order. A large frame that waits for room keeps later ones waiting.
+void GrpcServer::resume() {
+  bool full = false;
+  for (std::size_t i = 0; i < held_.size();) {
+    Stream& stream = *held_[i];
+    if (!stream.finished && waits(stream, full)) {
+      ++i;
+      continue;
+    }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (stream.finished) continue;
+    const Packet packet = std::move(*stream.held);
+    stream.held.reset();
+    handle(stream, packet);
+    if (!stream.finished) stream.StartRead(&stream.in);
+  }
+}
+
+bool GrpcServer::large(const Session& session, const Packet& packet) const {
+  return packet.chunk.size > config_.chunk_bytes() && packet.chunk.size <= config_.frame_bytes() &&
+         session.assembler.begins(packet.chunk);
+}
+
+bool GrpcServer::waits(const Stream& stream, bool& full) const {
+  if (!stream.session || stream.held->kind != Packet::Kind::kChunk) return false;
+  if (stream.session->unread >= kMostUnread) return true;
+  if (!large(*stream.session, *stream.held)) return false;
+  const auto with = static_cast<double>(reserved_ + stream.held->chunk.size);
+  full = full || (reserved_ > 0 && with > config_.inbox * static_cast<double>(kMebi));
+  return full;
+}
+
+void GrpcServer::handle(Stream& stream, const Packet& packet) {
+  if (!stream.session) {
+    open(stream, packet);
+    return;
+  }
+  switch (packet.kind) {
+    case Packet::Kind::kChunk:
+      add_chunk(stream, packet);
+      return;
+    case Packet::Kind::kAck:
+      if (!stream.session->outbox.acknowledge(packet.received)) reject(stream, "it acknowledged what was never sent");
+      return;
+    case Packet::Kind::kBye:
+      end_session(stream.session);
+      finish(stream, Status::OK);
+      return;
+    default:
+      reject(stream, "it sent what only a server may send");
+  }
+}
+
+void GrpcServer::open(Stream& stream, const Packet& packet) {
+  if (packet.kind != Packet::Kind::kOpen || packet.session.size() != kSessionBytes) {
+    reject(stream, "a stream must begin with a session");
+    return;
+  }
+  if (packet.version != kStreamVersion) {
+    finish(stream,
+           {StatusCode::FAILED_PRECONDITION,
+            fmt::format("the client speaks version {} of the stream protocol and the server version {}; install "
+                        "the same version of Chorus on both",
+                        packet.version, kStreamVersion)});
+    return;
+  }
+  if (packet.epoch != 0 && packet.epoch != epoch_) {
+    finish(stream, {StatusCode::ABORTED, "the server was restarted"});
+    return;
+  }
+  std::shared_ptr<Session> session;
+  if (const auto found = by_key_.find(packet.session); found != by_key_.end()) {
+    session = found->second;
+    if (session->identity != stream.owner.name) {
+      reject(stream, "the session is another peer's");
+      return;
+    }
+    if (session->stream != nullptr) finish(*session->stream, {StatusCode::CANCELLED, "the client has connected again"});
+    if (!session->outbox.restart(packet.received)) {
+      end_session(session);
+      reject(stream, "it acknowledged what was never sent");
+      return;
+    }
+  } else {
+    if (packet.epoch != 0) {
+      finish(stream, {StatusCode::ABORTED, "the connection was lost for too long"});
+      return;
+    }
+    const auto same = by_identity_.find(stream.owner.name);
+    if (same != by_identity_.end() && same->second->stream != nullptr) {
+      Log("transport").warning("{} was refused: another process is connected with its certificate", stream.owner.name);
+      finish(stream, {StatusCode::ALREADY_EXISTS, "another process is connected with this certificate"});
+      return;
+    }
+    if (same != by_identity_.end()) end_session(same->second);  // its process was restarted
+    session = std::make_shared<Session>(++last_peer_, config_);
+    session->key = packet.session;
+    session->identity = stream.owner.name;
+    sessions_[session->id] = session;
+    by_key_[session->key] = session;
+    if (!session->identity.empty()) by_identity_[session->identity] = session;
+    events_.push_back({TransportEvent::Kind::kJoined, session->id, {}, session->identity});
+    changed_.notify_all();
+  }
+  session->stream = &stream;
+  stream.session = session;
+  stream.control.push_back({.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->assembler.received()});
+  pump(stream);
+}
+
+void GrpcServer::add_chunk(Stream& stream, const Packet& packet) {
+  Session& session = *stream.session;
+  if (large(session, packet)) {
+    session.reserved = packet.chunk.size;
+    reserved_ += session.reserved;
+  }
+  auto frame = session.assembler.add(packet.chunk, packet.data);
+  if (!frame.ok()) {
+    reject(stream, frame.failure().message);
+    return;
+  }
+  if (!session.assembler.partial()) stream.acknowledge = true;  // also when the frame came twice
+  if (frame.value()) {
+    session.reserved = 0;  // released when the frame is received
+    ++session.unread;
+    events_.push_back({TransportEvent::Kind::kFrame, session.id, std::move(*frame.value()), {}});
+    changed_.notify_all();
+  }
+  pump(stream);
+}
+
+void GrpcServer::reject(Stream& stream, const std::string& why) {
+  Log("transport").warning("a peer is dropped: {}", why);
+  if (stream.session) end_session(stream.session);
+  finish(stream, {StatusCode::INVALID_ARGUMENT, why});
+}
+
+void GrpcServer::finish(Stream& stream, const Status& status) {
+  if (stream.finished) return;
+  stream.finished = true;
+  if (stream.session) {
+    stream.session->stream = nullptr;
+    stream.session->lost = Clock::now();
+    release(*stream.session);
+    stream.session.reset();
+  }
+  stream.Finish(status);
+}
+
+void GrpcServer::release(Session& session) {
+  reserved_ -= std::exchange(session.reserved, 0);
+  session.assembler.restart();
+}
+
+void GrpcServer::end_session(const std::shared_ptr<Session>& ended) {
+  const std::shared_ptr<Session> session = ended;  // the caller's may be a member of what is erased
+  if (sessions_.erase(session->id) == 0) return;
+  by_key_.erase(session->key);
+  by_identity_.erase(session->identity);
+  release(*session);
+  events_.push_back({TransportEvent::Kind::kLeft, session->id, {}, {}});
+  changed_.notify_all();
+}
+
+void GrpcServer::pump(Stream& stream) {
+  if (stream.writing || stream.finished) return;
+  if (!stream.control.empty()) {
+    stream.out = to_buffer(stream.control.front());
+    stream.control.pop_front();
+  } else if (stream.session && std::exchange(stream.acknowledge, false)) {
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kAck, .received = stream.session->assembler.received()});
+  } else if (const auto chunk = stream.session ? stream.session->outbox.next() : std::nullopt) {
+    stream.out = to_buffer(*chunk);
+  } else if (stream.closing && !stream.bye && stream.session) {
+    stream.bye = true;
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kBye});
+  } else {
+    if (stream.closing) finish(stream, {StatusCode::OK, ""});
+    return;
+  }
+  stream.writing = true;
+  stream.StartWrite(&stream.out);
+}
+
+// Ends what has taken too long. Runs on a thread of its own until the server closes.
+void GrpcServer::tidy() {
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    changed_.wait_for(lock, kTick, [&] { return closing_; });
+    std::vector<std::shared_ptr<Session>> gone;
+    for (const auto& [id, session] : sessions_) {
+      if (session->stream == nullptr && seconds_since(session->lost) > config_.grace) gone.push_back(session);
+    }
+    for (const auto& session : gone) end_session(session);
+    for (Stream* stream : streams_) {
+      if (stream->finished) continue;
+      const double silent = seconds_since(stream->active);
+      if (revoked_.contains(stream->owner.serial)) {
+        Log("transport").warning("{} is dropped: its certificate was revoked", stream->owner.name);
+        if (stream->session) end_session(stream->session);
+        finish(*stream, {StatusCode::PERMISSION_DENIED, "the certificate is revoked"});
+      } else if (!stream->session && silent > kOpenSeconds) {
+        finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it did not open a session"});
+      } else if (stream->session && !stream->held && stream->session->assembler.partial() && silent > config_.stall) {
+        Log("transport").warning("a peer is disconnected: it paused for {:.0f} s within a frame", silent);
+        finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it paused within a frame"});
+      }
+    }
+    resume();
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ServerTransport> make_grpc_server(const GrpcConfig& config, std::string& bound) {
+  return std::make_unique<GrpcServer>(config, bound);
+}
+
+}  // namespace chorus::inline transport_grpc

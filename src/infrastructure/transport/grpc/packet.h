@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "infrastructure/transport/grpc/session.h"
+
+namespace chorus::inline transport_grpc {
+
+inline constexpr std::uint32_t kStreamVersion = 1;
+inline constexpr const char* kExchangeMethod = "/chorus.stream.Frames/Exchange";
+inline constexpr std::size_t kSessionBytes = 16;
+inline constexpr std::size_t kPacketOverhead = 1024;  ///< more than a packet has besides its data
+
+/// One message of the stream (proto/stream.proto).
+struct Packet {
+  enum class Kind { kOpen, kOpened, kChunk, kAck, kBye };
+  Kind kind = Kind::kOpen;
+  std::uint32_t version = 0;
+  std::string session = {};
+  std::uint64_t epoch = 0;
+  std::uint64_t received = 0;
+  ChunkHeader chunk = {};
+  std::string data = {};
+};
+
+/// Everything but the data of a chunk.
+std::string encode_packet(const Packet& packet);
+/// What precedes a chunk's bytes: the two together are the packet.
+std::string encode_chunk_header(const Chunk& chunk);
+Result<Packet> decode_packet(std::string_view bytes);
+
+}  // namespace chorus::inline transport_grpc

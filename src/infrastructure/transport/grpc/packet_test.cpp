@@ -1,0 +1,46 @@
+#include "infrastructure/transport/grpc/packet.h"
+
+#include <gtest/gtest.h>
+
+namespace chorus::inline transport_grpc {
+namespace {
+
+TEST(Packet, AHeaderFollowedByBytesIsAWholePacket) {
+  const auto frame = std::make_shared<const std::string>("0123456789");
+  const Chunk chunk{frame, 7, 2, 5};
+  const auto packet = decode_packet(encode_chunk_header(chunk) + frame->substr(2, 5));
+  ASSERT_TRUE(packet.ok());
+  EXPECT_EQ(packet.value().kind, Packet::Kind::kChunk);
+  EXPECT_EQ(packet.value().chunk.sequence, 7U);
+  EXPECT_EQ(packet.value().chunk.size, 10U);
+  EXPECT_EQ(packet.value().chunk.offset, 2U);
+  EXPECT_EQ(packet.value().data, "23456");
+}
+
+TEST(Packet, AnEmptyFrameIsAPacketToo) {
+  const auto packet = decode_packet(encode_chunk_header({std::make_shared<const std::string>(), 1, 0, 0}));
+  ASSERT_TRUE(packet.ok());
+  EXPECT_EQ(packet.value().chunk.size, 0U);
+  EXPECT_EQ(packet.value().data, "");
+}
+
+TEST(Packet, ControlPacketsComeBack) {
+  const Packet open{
+      .kind = Packet::Kind::kOpen, .version = 3, .session = "0123456789abcdef", .epoch = 5, .received = 6};
+  const auto packet = decode_packet(encode_packet(open));
+  ASSERT_TRUE(packet.ok());
+  EXPECT_EQ(packet.value().kind, Packet::Kind::kOpen);
+  EXPECT_EQ(packet.value().version, 3U);
+  EXPECT_EQ(packet.value().session, "0123456789abcdef");
+  EXPECT_EQ(packet.value().epoch, 5U);
+  EXPECT_EQ(packet.value().received, 6U);
+}
+
+TEST(Packet, WhatIsNoPacketIsRefused) {
+  EXPECT_FALSE(decode_packet("these are no packets").ok());
+  EXPECT_FALSE(decode_packet(std::string("\x08\x63", 2)).ok());                  // kind 99
+  EXPECT_FALSE(decode_packet(std::string("\x7a\xff\xff\xff\xff\x07", 6)).ok());  // data of 2 GiB that are not there
+}
+
+}  // namespace
+}  // namespace chorus::inline transport_grpc

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace chorus::inline transport_grpc {
+
+/// One chunk on its way out: a part of a frame that several peers may share.
+struct Chunk {
+  std::shared_ptr<const std::string> frame;
+  std::uint64_t sequence = 0;
+  std::size_t offset = 0, size = 0;
+};
+
+/// The outgoing half of a session. A frame stays here until the far end has acknowledged it, so a new connection can
+/// resume where the old one was cut. Sequence numbers are 1, 2, 3, ...
+class Outbox {
+ public:
+  explicit Outbox(std::size_t chunk) : chunk_(chunk) {}
+
+  void push(std::shared_ptr<const std::string> frame);
+  /// The next chunk to write; nothing when all are written.
+  std::optional<Chunk> next();
+  /// The far end has every frame up to this one. False: it claims a frame that was never sent.
+  [[nodiscard]] bool acknowledge(std::uint64_t sequence);
+  /// A new connection: acknowledges, then begins again with the first frame that is not there.
+  [[nodiscard]] bool restart(std::uint64_t received);
+
+  std::size_t frames() const { return frames_.size(); }  ///< not acknowledged
+  std::size_t bytes() const { return bytes_; }
+  bool written() const { return next_ == frames_.size(); }
+
+ private:
+  std::size_t chunk_;
+  std::deque<std::shared_ptr<const std::string>> frames_;
+  std::uint64_t first_ = 1;  // sequence number of frames_[0]
+  std::size_t next_ = 0;     // index of the frame that is being written
+  std::size_t offset_ = 0;   // in it
+  std::size_t bytes_ = 0;
+};
+
+/// Where a chunk that arrived belongs, as its sender says.
+struct ChunkHeader {
+  std::uint64_t sequence = 0, size = 0, offset = 0;
+};
+
+/// The incoming half of a session: chunks become frames again, each exactly once. Nothing is allocated before the
+/// announced size has passed the limit, and memory grows with the bytes that really arrive.
+class Assembler {
+ public:
+  explicit Assembler(std::size_t limit) : limit_(limit) {}
+
+  /// The whole frame with its last chunk, nothing before. Chunks of frames that arrived earlier are ignored; a gap, an
+  /// overlap, or a frame over the limit is a failure.
+  Result<std::optional<std::string>> add(const ChunkHeader& header, std::string_view data);
+  /// A new connection: the unfinished frame will be sent again from its beginning.
+  void restart();
+
+  std::uint64_t received() const { return received_; }  ///< the last whole frame
+  bool partial() const { return partial_; }
+  /// Whether this chunk begins a frame that has not arrived yet.
+  bool begins(const ChunkHeader& header) const { return !partial_ && header.sequence > received_; }
+
+ private:
+  std::size_t limit_;
+  std::uint64_t received_ = 0;
+  bool partial_ = false;
+  std::uint64_t size_ = 0;  // of the frame that is being assembled
+  std::string frame_;
+};
+
+}  // namespace chorus::inline transport_grpc

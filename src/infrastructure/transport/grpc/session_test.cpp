@@ -1,0 +1,118 @@
+#include "infrastructure/transport/grpc/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace chorus::inline transport_grpc {
+namespace {
+
+using testing::HasSubstr;
+
+std::shared_ptr<const std::string> text(std::string bytes) {
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+std::string_view bytes_of(const Chunk& chunk) {
+  return std::string_view(*chunk.frame).substr(chunk.offset, chunk.size);
+}
+
+ChunkHeader header_of(const Chunk& chunk) { return {chunk.sequence, chunk.frame->size(), chunk.offset}; }
+
+TEST(Outbox, CutsFramesIntoChunksAndKeepsThemUntilAcknowledged) {
+  Outbox outbox(4);
+  outbox.push(text("abcdefghij"));
+  outbox.push(text(""));
+  outbox.push(text("1234"));
+  std::vector<std::string> seen;
+  while (const auto chunk = outbox.next())
+    seen.push_back(std::to_string(chunk->sequence) + std::string(bytes_of(*chunk)));
+  EXPECT_THAT(seen, testing::ElementsAre("1abcd", "1efgh", "1ij", "2", "31234"));
+  EXPECT_EQ(outbox.frames(), 3U);
+  EXPECT_EQ(outbox.bytes(), 14U);
+  EXPECT_TRUE(outbox.acknowledge(2));
+  EXPECT_EQ(outbox.frames(), 1U);
+  EXPECT_TRUE(outbox.acknowledge(1));  // an old one says nothing new
+  EXPECT_FALSE(outbox.acknowledge(4));
+  EXPECT_TRUE(outbox.acknowledge(3));
+  EXPECT_EQ(outbox.bytes(), 0U);
+}
+
+TEST(Outbox, BeginsAgainWithTheFirstFrameThatIsMissing) {
+  Outbox outbox(2);
+  for (const char* frame : {"aaa", "bbb", "ccc"}) outbox.push(text(frame));
+  for (int i = 0; i < 3; ++i) (void)outbox.next();  // frame 2 is half written
+  EXPECT_FALSE(outbox.acknowledge(2));              // so nobody can have it
+  EXPECT_FALSE(outbox.restart(2));
+  ASSERT_TRUE(outbox.restart(1));
+  const auto chunk = outbox.next();
+  EXPECT_EQ(chunk->sequence, 2U);
+  EXPECT_EQ(chunk->offset, 0U);
+}
+
+TEST(Assembler, RefusesWhatDoesNotContinueAFrame) {
+  const auto after = [](const ChunkHeader& header, std::string_view data) {
+    Assembler assembler(100);
+    EXPECT_TRUE(assembler.add({1, 10, 0}, "12345").ok());
+    const auto result = assembler.add(header, data);
+    return result.ok() ? "accepted" : result.failure().message;
+  };
+  EXPECT_EQ(after({1, 10, 5}, "67890"), "accepted");
+  EXPECT_THAT(after({1, 10, 4}, "67890"), HasSubstr("does not continue"));
+  EXPECT_THAT(after({1, 10, 6}, "6789"), HasSubstr("does not continue"));
+  EXPECT_THAT(after({1, 11, 5}, "67890"), HasSubstr("does not continue"));
+  EXPECT_THAT(after({1, 10, 5}, "678901"), HasSubstr("does not fit"));
+  EXPECT_THAT(after({1, 10, 5}, ""), HasSubstr("does not fit"));
+  EXPECT_THAT(after({2, 10, 0}, "x"), HasSubstr("came after"));
+  EXPECT_THAT(after({1, 10, ~0ULL}, "x"), HasSubstr("does not continue"));
+}
+
+TEST(Assembler, ChecksTheSizeBeforeItAllocates) {
+  Assembler assembler(100);
+  const auto huge = assembler.add({1, ~0ULL, 0}, "x");
+  ASSERT_FALSE(huge.ok());
+  EXPECT_THAT(huge.failure().message, HasSubstr("over the limit of 100"));
+  EXPECT_TRUE(assembler.add({1, 100, 0}, std::string(100, 'x')).ok());
+}
+
+// Two ends whose connection is cut at random moments: every frame arrives once and in order.
+TEST(Session, DeliversEveryFrameOnceWhateverIsLost) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+    Outbox outbox(1 + draw(8));
+    Assembler assembler(1000);
+    std::vector<std::string> sent, arrived;
+    std::vector<std::uint64_t> acknowledgements;  // under way
+    for (int step = 0; step < 2000 && (sent.size() < 40 || arrived.size() < 40); ++step) {
+      if (sent.size() < 40 && draw(4) == 0) {
+        sent.push_back(std::string(draw(20), static_cast<char>('a' + sent.size() % 26)));
+        outbox.push(text(sent.back()));
+      }
+      if (const auto chunk = outbox.next()) {
+        auto frame = assembler.add(header_of(*chunk), bytes_of(*chunk));
+        ASSERT_TRUE(frame.ok()) << seed << ": " << frame.failure().message;
+        if (frame.value()) {
+          arrived.push_back(*frame.value());
+          acknowledgements.push_back(assembler.received());
+        }
+      }
+      if (!acknowledgements.empty() && draw(3) == 0) {
+        ASSERT_TRUE(outbox.acknowledge(acknowledgements.front()));
+        acknowledgements.erase(acknowledgements.begin());
+      }
+      if (draw(10) == 0) {  // cut: what was written in the meantime and all acknowledgements are lost
+        for (unsigned lost = draw(3); lost > 0; --lost) (void)outbox.next();
+        acknowledgements.clear();
+        assembler.restart();
+        ASSERT_TRUE(outbox.restart(assembler.received()));
+      }
+    }
+    ASSERT_EQ(arrived, sent) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace chorus::inline transport_grpc

@@ -1,0 +1,65 @@
+// The commands of a fleet, typed as a user types them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/program.h"
+#include "tests/support.h"
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class FleetCliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (chorus("list fleet").output.find("not in this build") != std::string::npos) {
+      GTEST_SKIP() << "this build has no OpenSSL";
+    }
+  }
+  chorus::Outcome chorus(const std::string& arguments) const {
+    return chorus::run_program(CHORUS_PROGRAM, arguments + " 2>&1");
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  chorus::TemporaryFolder folder_;
+};
+
+TEST_F(FleetCliTest, FromNothingToAClientThatHasJoined) {
+  const std::string fleet = " --fleet " + path("fleet");
+  const std::string port = std::to_string(20'000 + ::getpid() % 20'000);
+  EXPECT_EQ(chorus("fleet init " + path("fleet") + " --address 127.0.0.1:" + port).status, 0);
+  const chorus::Outcome invited = chorus("fleet invite clinic-a -q" + fleet);
+  EXPECT_EQ(invited.status, 0);
+  EXPECT_THAT(invited.output, StartsWith("chorus join 127.0.0.1:"));
+  EXPECT_THAT(chorus("fleet list" + fleet).output, AllOf(HasSubstr("clinic-a"), HasSubstr("invited")));
+  const std::string line = invited.output.substr(7, invited.output.find('\n') - 7);
+  EXPECT_EQ(chorus(line + " --identity " + path("too_early")).status, 4);  // nobody admits yet
+  // In the background, until the client has joined.
+  const std::string admit = std::string("sh -c '") + CHORUS_PROGRAM + " fleet admit" + fleet + " & sleep 1; " +
+                            CHORUS_PROGRAM + " " + line + " --identity " + path("client") +
+                            "; echo status $?; kill $!; wait'";
+  const chorus::Outcome joined = chorus::run_program(admit, "2>&1");
+  EXPECT_THAT(joined.output, AllOf(HasSubstr("joined as clinic-a"), HasSubstr("status 0"), HasSubstr("has joined")));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "client" / "client.crt"));
+  EXPECT_THAT(chorus("fleet list" + fleet).output, AllOf(HasSubstr("clinic-a"), HasSubstr("joined")));
+  EXPECT_THAT(chorus("fleet rotate" + fleet).output, HasSubstr("valid until"));
+  EXPECT_EQ(chorus("fleet revoke clinic-a" + fleet).status, 0);
+  EXPECT_THAT(chorus("fleet list" + fleet).output, AllOf(HasSubstr("clinic-a"), HasSubstr("revoked")));
+}
+
+TEST_F(FleetCliTest, MistakesHaveTheirExitStatus) {
+  EXPECT_EQ(chorus("fleet").status, 2);
+  EXPECT_EQ(chorus("fleet init " + path("fleet") + " --address nowhere").status, 2);
+  const chorus::Outcome none = chorus("fleet list --fleet " + path("nothing"));
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.output, HasSubstr("chorus fleet init"));
+  const chorus::Outcome token = chorus("join 127.0.0.1:1 --token clinic-a:12 --identity " + path("client"));
+  EXPECT_EQ(token.status, 2);
+  EXPECT_THAT(token.output, HasSubstr("copy the whole line"));
+}
+
+}  // namespace
