@@ -209,6 +209,19 @@ Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dr
   return apply_head(params, batch, x, dropout);
 }
 
+Output BertFamily::answer(const Params& params, const Batch& batch) const {
+  const std::size_t below = layers_.empty() ? 0 : layers_.size() - 1;
+  const auto begin = static_cast<std::size_t>(batch.bottom_layers);
+  if (head_ != Head::kSequenceClassification || module_ || begin >= layers_.size()) return Model::answer(params, batch);
+  Dropout off;
+  at::Tensor x = batch.bottom.defined() ? batch.bottom : embed(params, batch, off);
+  for (std::size_t i = begin; i < below; ++i) x = apply(layers_[i], params, x, *batch.packing, off);
+  const at::Tensor mixed = attend(layers_.back(), params, x, *batch.packing, off);
+  const at::Tensor& first = batch.packing->first_token();
+  x = after_attention(layers_.back(), params, Packing::pick(mixed, first), Packing::pick(x, first), off);
+  return {classify(params, x, off), {}};
+}
+
 at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count) const {
   Dropout off;
   at::Tensor x = embed(params, batch, off);
@@ -233,18 +246,23 @@ at::Tensor BertFamily::embed(const Params& params, const Batch& batch, Dropout& 
 
 at::Tensor BertFamily::apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                              Dropout& dropout) const {
-  const AttentionSpec spec{
-      .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
-  const at::Tensor mixed = attend(layer, params, x, packing, with_prefix(spec, params, layer.prefix), dropout);
-  const SublayerEnd after_attention{layer.attention_norm, layer.attention_adapter,
-                                    kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
-  const at::Tensor a = after_attention(params, layer.attention_out, mixed, x, dropout);
+  return after_attention(layer, params, attend(layer, params, x, packing, dropout), x, dropout);
+}
+
+at::Tensor BertFamily::after_attention(const Layer& layer, const Params& params, const at::Tensor& mixed,
+                                       const at::Tensor& x, Dropout& dropout) const {
+  const SublayerEnd end{layer.attention_norm, layer.attention_adapter,
+                        kind_ == Kind::kDistilBert ? 0 : hidden_dropout_};
+  const at::Tensor a = end(params, layer.attention_out, mixed, x, dropout);
   const at::Tensor inner = activate(activation_, params, layer.up, a);
   return SublayerEnd{layer.output_norm, layer.output_adapter, hidden_dropout_}(params, layer.down, inner, a, dropout);
 }
 
 at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
-                              const AttentionSpec& spec, Dropout& dropout) const {
+                              Dropout& dropout) const {
+  const AttentionSpec plain_spec{
+      .heads = heads_, .scale = 1 / std::sqrt(static_cast<double>(width_ / heads_)), .dropout = attention_dropout_};
+  const AttentionSpec spec = with_prefix(plain_spec, params, layer.prefix);
   const bool plain = !layer.query.update.a.exists() && !layer.key.update.a.exists() && !layer.value.update.a.exists();
   if (plain && uses_gpu_kernels(x)) {  // one matmul instead of three
     const at::Tensor qkv = joined_product(params, {layer.query.weight, layer.query.bias}, x);
@@ -255,16 +273,19 @@ at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at
                    spec, dropout);
 }
 
+at::Tensor BertFamily::classify(const Params& params, at::Tensor first, Dropout& dropout) const {
+  if (kind_ == Kind::kRoberta) first = dropout.hidden(first, head_dropout_);
+  first = pooler_(params, first);
+  first = kind_ == Kind::kDistilBert ? torch::relu(first) : torch::tanh(first);
+  return classifier_(params, dropout.hidden(first, head_dropout_));
+}
+
 Output BertFamily::apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden,
                               Dropout& dropout) const {
   if (module_) return module_->apply(params, batch, hidden, dropout);
   if (head_ == Head::kNone) return {{}, hidden};
   if (head_ == Head::kSequenceClassification) {
-    at::Tensor pooled = Packing::pick(hidden, batch.packing->first_token());
-    if (kind_ == Kind::kRoberta) pooled = dropout.hidden(pooled, head_dropout_);
-    pooled = pooler_(params, pooled);
-    pooled = kind_ == Kind::kDistilBert ? torch::relu(pooled) : torch::tanh(pooled);
-    return {classifier_(params, dropout.hidden(pooled, head_dropout_)), hidden};
+    return {classify(params, Packing::pick(hidden, batch.packing->first_token()), dropout), hidden};
   }
   if (head_ == Head::kTokenClassification) return {classifier_(params, dropout.hidden(hidden, head_dropout_)), hidden};
   if (head_ == Head::kQuestionAnswering) {

@@ -21,6 +21,8 @@ class BertFamily : public Model {
   BertFamily(const ModelConfig& config, Head head, Kind kind);
 
   Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
+  /// A classifier of sequences reads first tokens only: so does the last layer after its attention.
+  Output answer(const Params& params, const Batch& batch) const override;
   at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
   int cuts() const override { return layers(); }
   const Embedding* words() const override { return head_ == Head::kMaskedLm ? nullptr : &words_; }
@@ -47,7 +49,12 @@ class BertFamily : public Model {
   at::Tensor apply(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                    Dropout& dropout) const;
   at::Tensor attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
-                    const AttentionSpec& spec, Dropout& dropout) const;
+                    Dropout& dropout) const;
+  /// The rest of a layer: x went into the attention, and `mixed` came out.
+  at::Tensor after_attention(const Layer& layer, const Params& params, const at::Tensor& mixed, const at::Tensor& x,
+                             Dropout& dropout) const;
+  /// Of first tokens.
+  at::Tensor classify(const Params& params, at::Tensor first, Dropout& dropout) const;
   Output apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const;
 
   Kind kind_;

@@ -17,6 +17,11 @@ void DecodeState::reorder(const at::Tensor& rows) {
   logits = logits.index_select(0, rows);
 }
 
+Output Model::answer(const Params& params, const Batch& batch) const {
+  Dropout off;
+  return forward(params, batch, off);
+}
+
 at::Tensor Model::bottom(const Params&, const Batch&, int) const {
   throw InternalError(config_.model_type() + " models cannot be cut between two layers");
 }

@@ -62,6 +62,9 @@ class Model {
   virtual ~Model() = default;
 
   virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
+  /// The logits of `forward` without dropout and gradients, up to rounding; a model may leave out what does not reach
+  /// them, and Output::hidden then.
+  virtual Output answer(const Params& params, const Batch& batch) const;
 
   /// What the embeddings and the first `count` layers make of a batch, without dropout: [C, T, H]. InternalError when
   /// the model cannot be cut there (see `cuts`).
