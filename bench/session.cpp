@@ -92,7 +92,7 @@ struct Clients {
     input.train_lists = &lists;
     pool = std::make_unique<ClientPool>(input);
     LocalFederationInput local;
-    local.roster = Roster::of_sizes(pool->sizes());
+    local.roster = Roster::of_sizes(std::vector<double>(static_cast<std::size_t>(request.clients), kExamples));
     local.open = [this](std::span<const ClientId> ids, const chorus::Request& of) { return pool->open(ids, of.round); };
     local.cohort_batch = 1;  // as a run on a CPU does
     local.workers = 1;

@@ -1,6 +1,6 @@
 """The peer that everybody has: PyTorch and Hugging Face in a loop over the clients. bench/engine.py calls it.
 
-A round: for each client copy the global weights, make a new optimiser, train an epoch, add the weights to a sum; then
+A round: for each client copy the global weights, make a new optimizer, train an epoch, add the weights to a sum; then
 divide. What its users can tune is tried, and the best counts: padding to the longest of the batch, batches of like lengths
 (`grouped`), threads or processes on a CPU, bfloat16 autocast, TF32 on a GPU, the fused AdamW and SDPA attention where
 these versions have them. Works with PyTorch 1.13 and transformers 4.30 up to PyTorch 2.11 and transformers 5.

@@ -1,6 +1,6 @@
 """A whole federated run as a PyTorch + Hugging Face user writes it: bench/whole_run.py starts it, with a JSON of settings.
 
-The same data, partition file, batch size, optimiser, evaluation and checkpoint of every round as `chorus run` in W8. What a
+The same data, partition file, batch size, optimizer, evaluation and checkpoint of every round as `chorus run` in W8. What a
 user of PyTorch can do is done: a fast tokenizer in batches, training as in torch_loop.py (fused AdamW, SDPA attention,
 autocast or TF32 where asked for), evaluation in large batches of texts of like length without gradients, one read of the
 GPU's counters per evaluation.

@@ -1,82 +1,32 @@
 // Emulated devices, plans and profiles as a user meets them.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include "tests/integration/run_fixture.h"
+#include "tests/program.h"
 
+namespace chorus::inline integration {
 namespace {
 
-namespace fs = std::filesystem;
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
-constexpr const char* kTiny = R"(
-kind: experiment
-name: tiny
-seed: 3
-data: {format: synthetic, train: ["formulation=text_classification,examples=240,test_examples=60,labels=4,seed=7"]}
-encoding: {cache: none}
-task: {name: text_classification, max_length: 32}
-model:
-  fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32,
-          max_position_embeddings: 40, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}
-  tokenizer: models/chorus-mini
-clients: {count: 12, partition: {name: label_dirichlet, alpha: 0.5}}
-rounds: 6
-clients_per_round: 4
-trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.2, clip: 0}
-federation: {workers: 1, cohort_batch: 2}
-checkpoint: {every: 1, keep: 10}
-)";
-
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-class EmulationTest : public ::testing::Test {
+class EmulationTest : public RunTest {
  protected:
-  EmulationTest() {
-    std::string pattern = (fs::temp_directory_path() / "chorus_emulation_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    write("tiny.yaml", kTiny);
-  }
-  ~EmulationTest() override { fs::remove_all(folder_); }
+  EmulationTest() : RunTest(tiny_yaml(2, "checkpoint: {every: 1, keep: 10}\n")) {}
 
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return path(name);
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string read(const fs::path& file) {
-    std::stringstream text;
-    text << std::ifstream(file, std::ios::binary).rdbuf();
-    return text.str();
-  }
 
   static Outcome chorus(const std::string& arguments) {
-    const std::string command =
-        "cd " CHORUS_SOURCE_DIR " && { " + std::string(CHORUS_PROGRAM) + " " + arguments + " ; } 2>&1 </dev/null";
-    FILE* pipe = ::popen(command.c_str(), "r");
-    Outcome outcome;
-    if (pipe == nullptr) return outcome;
-    char buffer[4096];
-    while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) outcome.output.append(buffer, got);
-    const int status = ::pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return outcome;
+    return run_program("{ " CHORUS_PROGRAM, arguments + " ; } 2>&1");
   }
   Outcome run(const std::string& name, const std::string& overrides) const {
     return chorus("run " + path("tiny.yaml") + " --run-folder " + path(name) + " " + overrides);
   }
-  json summary(const std::string& name) const { return json::parse(read(folder_ / name / "summary.json")); }
   std::vector<json> events(const std::string& name, const std::string& kind) const {
     std::vector<json> found;
     std::ifstream file(folder_ / name / "metrics.jsonl");
@@ -94,8 +44,6 @@ class EmulationTest : public ::testing::Test {
       ASSERT_TRUE(fs::remove_all(folder_ / name / "checkpoints" / round) > 0);
     }
   }
-
-  fs::path folder_;
 };
 
 TEST_F(EmulationTest, WithoutTheKeyNothingIsEmulated) {
@@ -241,6 +189,10 @@ TEST_F(EmulationTest, APlanTellsWhatTheRunThenTakes) {
   }
   EXPECT_GT(bytes.at("peak_memory").get<double>(), 5e7);
   EXPECT_GT(bytes.at("seconds").get<double>(), 0);
+  const Outcome text = chorus("plan " + path("tiny.yaml") + settings + " 2>/dev/null");
+  EXPECT_THAT(text.output, AllOf(HasSubstr(" up per round; "), HasSubstr(" s per evaluation, "),
+                                 HasSubstr("(1 workers with 2 each)")));
+  EXPECT_THAT(text.output, AllOf(HasSubstr("emulated "), Not(HasSubstr(" a round"))));
   const Outcome refused = chorus("plan " + path("tiny.yaml") + " trainer.batch_size=100000000");
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.output, AllOf(HasSubstr("does not fit"), HasSubstr("trainer.batch_size")));
@@ -263,3 +215,4 @@ TEST_F(EmulationTest, AMeasuredProfileCanBeUsed) {
 }
 
 }  // namespace
+}  // namespace chorus::inline integration

@@ -172,5 +172,14 @@ TEST_F(ModelFolder, EmptyClientsAreWarnedOf) {
               AllOf(HasSubstr("49 of 50 clients have no training examples"), HasSubstr("fewer clients")));
 }
 
+TEST(ModelCheck, NamesAFolderAlsoWithASlashAtItsEnd) {
+  for (const char* folder : {"tests/fixtures/parity/bert-seqcls", "tests/fixtures/parity/bert-seqcls/",
+                             "tests/fixtures/parity/bert-seqcls//", "tests/fixtures/parity/./bert-seqcls/."}) {
+    const Outcome checked = run_chorus(std::string("model check ") + folder + " 2>&1");
+    EXPECT_EQ(checked.status, 0) << checked.output;
+    EXPECT_THAT(checked.output, HasSubstr("\nbert-seqcls ")) << folder;
+  }
+}
+
 }  // namespace
 }  // namespace chorus::inline integration

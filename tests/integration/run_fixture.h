@@ -50,7 +50,9 @@ class Chorus {
 };
 
 inline constexpr int kRounds = 6;  // of this experiment
-inline constexpr const char* kTiny = R"(
+/// An experiment of seconds: 12 clients, a narrow BERT of so many layers. `more`: the algorithm and the checkpoints.
+inline std::string tiny_yaml(int layers, const std::string& more) {
+  return R"(
 kind: experiment
 name: tiny
 seed: 3
@@ -58,24 +60,24 @@ data: {format: synthetic, train: ["formulation=text_classification,examples=240,
 encoding: {cache: none}
 task: {name: text_classification, max_length: 32}
 model:
-  fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32,
+  fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: )" +
+         std::to_string(layers) + R"(, num_attention_heads: 2, intermediate_size: 32,
           max_position_embeddings: 40, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}
   tokenizer: models/chorus-mini
 clients: {count: 12, partition: {name: label_dirichlet, alpha: 0.5}}
-algorithm: {name: scaffold}
 rounds: 6
 clients_per_round: 4
 trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.2, clip: 0}
 federation: {workers: 1, cohort_batch: 2}
-checkpoint: {every: 1}
-)";
+)" + more;
+}
 
 class RunTest : public ::testing::Test {
  protected:
-  RunTest() {
+  explicit RunTest(const std::string& yaml = tiny_yaml(1, "algorithm: {name: scaffold}\ncheckpoint: {every: 1}\n")) {
     std::string pattern = (fs::temp_directory_path() / "chorus_run_XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    std::ofstream(folder_ / "tiny.yaml") << kTiny;
+    std::ofstream(folder_ / "tiny.yaml") << yaml;
   }
   ~RunTest() override { fs::remove_all(folder_); }
 

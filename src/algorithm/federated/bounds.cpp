@@ -55,7 +55,7 @@ class LocalEvaluate : public Procedure {
   }
 };
 
-const ProcedureRegistration<TrainOn> kTrainOn{"centralized/train", "train on, with the optimiser of the last round"};
+const ProcedureRegistration<TrainOn> kTrainOn{"centralized/train", "train on, with the optimizer of the last round"};
 const ProcedureRegistration<LocalTrain> kLocalTrain{"local/train", "train the client's own model on"};
 const ProcedureRegistration<LocalEvaluate> kLocalEvaluate{"local/evaluate", "score the client's own model"};
 const Registration<Algorithms> kRegisteredCentralized{"centralized",

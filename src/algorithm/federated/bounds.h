@@ -4,7 +4,7 @@
 
 namespace chorus::inline federated {
 
-/// The upper bound: everybody's data in one place, trained on by one optimiser that keeps its state; a round is the
+/// The upper bound: everybody's data in one place, trained on by one optimizer that keeps its state; a round is the
 /// trainer's epochs over all of it. What federated learning would reach if nothing had to stay where it is.
 class Centralized : public Algorithm {
  public:
@@ -12,7 +12,7 @@ class Centralized : public Algorithm {
 };
 
 /// The lower bound: every client trains alone on its own data, from the same beginning, and nobody averages. A client's
-/// model and optimiser are its state. Scores are those of the clients that are asked, pooled.
+/// model and optimizer are its state. Scores are those of the clients that are asked, pooled.
 class LocalOnly : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override;

@@ -8,7 +8,7 @@ void FedOptConfig::describe(ConfigVisitor& visitor) {
   visitor.field(
       "server", server,
       {{"sgd", Server::kSgd}, {"adagrad", Server::kAdagrad}, {"adam", Server::kAdam}, {"yogi", Server::kYogi}},
-      "the server's optimiser");
+      "the server's optimizer");
   visitor.field("learning_rate", learning_rate, "of the server").above(0);
   visitor.field("momentum", momentum, "of sgd").at_least(0).below(1);
   visitor.field("beta1", beta1, "of adagrad, adam and yogi").at_least(0).below(1);
@@ -61,7 +61,7 @@ void FedOpt::restore(const std::map<std::string, at::Tensor>& state) {
 namespace {
 
 const Registration<Algorithms, FedOptConfig> kRegisteredFedOpt{
-    "fedopt", "a server optimiser over the mean update: momentum, Adagrad, Adam, Yogi (Reddi et al. 2021)",
+    "fedopt", "a server optimizer over the mean update: momentum, Adagrad, Adam, Yogi (Reddi et al. 2021)",
     [](const FedOptConfig& config) { return std::make_unique<FedOpt>(config); }};
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace chorus::inline federated {
 struct FedOptConfig {
   enum class Server { kSgd, kAdagrad, kAdam, kYogi };
 
-  Server server = Server::kSgd;  ///< the server's optimiser
+  Server server = Server::kSgd;  ///< the server's optimizer
   double learning_rate = 1.0;    ///< of the server
   double momentum = 0.9;         ///< of sgd
   double beta1 = 0.9;            ///< of adagrad, adam, yogi
@@ -18,7 +18,7 @@ struct FedOptConfig {
 };
 
 /// FedOPT (Reddi et al. 2021; Lin et al. 2022, section 2): the server takes the mean update D_t = sum_k p_k (w_k - w_t)
-/// as a negative gradient of its own optimiser.
+/// as a negative gradient of its own optimizer.
 ///     sgd:      b = momentum b + D,  w += lr b                     (momentum 0, lr 1: FedAvg)
 ///     others:   m = b1 m + (1 - b1) D,  w += lr m / (sqrt(v) + tau), v starting at tau^2, with
 ///     adagrad:  v += D^2

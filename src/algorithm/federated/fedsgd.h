@@ -12,7 +12,7 @@ struct FedSgdConfig {
 
 /// FedSGD (McMahan et al. 2017): every client sends the gradient of its whole data, the server makes one step a round:
 ///     w_{t+1} = w_t - lr sum_k p_k grad F_k(w_t)
-/// Without dropout, clipping or a client's optimiser: the trainer's settings do not matter, but for the batch size,
+/// Without dropout, clipping or a client's optimizer: the trainer's settings do not matter, but for the batch size,
 /// which decides how much is computed at once.
 class FedSgd : public Algorithm {
  public:

@@ -4,7 +4,7 @@
 
 namespace chorus::inline optim {
 
-/// Optimiser steps on plain memory, one pass each: LibTorch's operators go over the same numbers seven times, and
+/// Optimizer steps on plain memory, one pass each: LibTorch's operators go over the same numbers seven times, and
 /// memory is what a step costs. Compiled for several instruction sets, the best of which is taken at run time.
 
 /// One client's vectors.

@@ -107,7 +107,7 @@ void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Ten
     if (found == state.end()) {
       rows[client].zero_();
     } else {
-      check(found->second.numel() == rows.size(1), "the state of another optimiser");
+      check(found->second.numel() == rows.size(1), "the state of another optimizer");
       rows[client].copy_(found->second);
     }
   }

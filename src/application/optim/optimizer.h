@@ -15,7 +15,7 @@
 
 namespace chorus::inline optim {
 
-/// What an optimiser works on.
+/// What an optimizer works on.
 struct OptimizerInput {
   std::shared_ptr<const Layout> layout;
   std::int64_t clients = 1;

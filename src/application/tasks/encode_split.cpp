@@ -62,7 +62,7 @@ void EncodeConfig::describe(ConfigVisitor& visitor) {
       .field("cache", cache,
              "folder for tokenized data and compiled GPU kernels; auto: ~/.cache/chorus; none: keep it in memory")
       .not_empty();
-  visitor.field("threads", threads, "threads that tokenize; 0: one a core").at_least(0).at_most(1024);
+  visitor.field("threads", threads, "threads that tokenize; 0: one per core").at_least(0).at_most(1024);
 }
 
 Fingerprint encoding_fingerprint(const Task& task, const Dataset& data, Split split) {

@@ -32,7 +32,7 @@ class CohortTrainer {
   TrainResult train(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                     const TrainWish& wish, std::span<ClientState* const> states) const;
 
-  /// Training that goes on over several calls. The public set may be null. The trainer's input must outlive it.
+  /// Training that continues over several calls. The public set may be null. The trainer's input must outlive it.
   std::unique_ptr<Learner> learner(std::span<const TrainClient> clients, const at::Tensor& start,
                                    const TrainMoment& moment, const LearnerWish& wish,
                                    std::shared_ptr<const ClientData> public_set) const;
@@ -41,7 +41,7 @@ class CohortTrainer {
   GradientResult gradient(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                           bool want_gradients) const;
 
-  /// Bytes one more client of the cohort takes: values, gradients, optimizer, activations of a batch of `tokens`.
+  /// Bytes per additional client of the cohort: values, gradients, optimizer, activations of a batch of `tokens`.
   double client_bytes(double tokens) const;
 
  private:

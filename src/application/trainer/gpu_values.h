@@ -6,7 +6,7 @@
 
 namespace chorus::inline trainer {
 
-/// From the server's vector to a cohort's values and back on a GPU, one pass over memory each. Some rows of a word
+/// Copies the server's vector to a cohort's values and back on a GPU, in one pass over memory each. Some rows of a word
 /// table may be left out (used_words.h): a client's elements are then those before the table, those after it, and its
 /// rows of the table.
 struct WordPlaces {

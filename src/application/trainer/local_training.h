@@ -37,7 +37,7 @@ struct LocalTrainingInput {
 ///     gradients += mu (values - start);  wish.adjust(values, gradients);  frozen gradients = 0
 ///     clip each client's gradient by its norm;  one optimizer step at the schedule's learning rate
 ///
-/// It remembers its place: train(2), train(3) does what train(5) does, bit for bit.
+/// It keeps its position: train(2), train(3) equals train(5) bit for bit.
 class LocalTraining {
  public:
   LocalTraining(LocalTrainingInput input, std::vector<ClientBatches> batches, std::unique_ptr<ValueStore> store);
@@ -52,7 +52,7 @@ class LocalTraining {
   /// How the steps are made.
   struct How {
     const GpuLanes* lanes = nullptr;  ///< given: the optimizer runs during the backward pass (early_step.h)
-    bool last = false;                ///< nothing is asked of the optimizer after these steps
+    bool last = false;                ///< the optimizer is not used after these steps
   };
   /// The next `steps` optimizer steps, or fewer where no client has batches left.
   Record train(std::int64_t steps, const How& how);
@@ -62,7 +62,7 @@ class LocalTraining {
   using Loss = std::function<at::Tensor(const Output& output, const TaskBatch& batch)>;
   Record step_on(Reading reading, const Loss& loss);
 
-  /// Only the clients at these ascending indices go on.
+  /// Keeps only the clients at these ascending indices.
   void retain(std::span<const std::size_t> clients);
 
   const LocalTrainingInput& input() const { return input_; }

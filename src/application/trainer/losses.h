@@ -12,7 +12,7 @@ inline constexpr const char* kNotANumber =
     "the loss is not a number (try a lower learning rate, or clip the gradients)";
 inline constexpr const char* kNoRows = "it has no rows to train on: its texts are empty after tokenization";
 
-/// A vector of doubles in this machine's memory. Waits for a GPU.
+/// Copies a tensor to a vector of doubles. Waits for the GPU.
 std::vector<double> as_doubles(const at::Tensor& numbers);
 
 /// Each client's mean loss over the batches it read; batch i has the losses [A] of the first A clients. 0 for one that

@@ -11,7 +11,7 @@
 
 namespace chorus::inline trainer {
 
-/// Answers for rows of the set that everybody knows, and losses against given answers (FedMD, FedID, FedDF). Rows are
+/// Predictions for rows of the public set, and losses against given targets (FedMD, FedID, FedDF). Rows are
 /// numbered as ClientData::rows of the public set lists them.
 
 /// The same rows for each of these clients. `chosen` takes their numbers in the data and must outlive the result.

@@ -20,11 +20,11 @@ struct PassInput {
   at::Tensor factors;  ///< [C] of the losses in the gradient
   bool begins = true;  ///< a step: gradients are written, not added to
 
-  /// Passes of the same shape do the same work on other numbers.
+  /// Passes of the same shape launch the same kernels on other data.
   std::vector<std::int64_t> shape() const;
 };
 
-/// The input of a pass in memory that stays; `take` overwrites it with the input of another pass of the same shape.
+/// The input of a pass at fixed addresses; `take` overwrites it with the input of another pass of the same shape.
 class HeldInput {
  public:
   explicit HeldInput(const PassInput& like);
@@ -75,13 +75,13 @@ class StepRecorder {
   friend class StepRecorders;
 };
 
-/// Recorders between their uses. Thread-safe; a recorder serves one cohort at a time.
+/// A pool of recorders. Thread-safe; a recorder serves one cohort at a time.
 class StepRecorders {
  public:
   /// One for at least so many clients on the frozen vector of `base`, with or without a bfloat16 shadow copy.
   std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool shadow);
   void take_back(std::unique_ptr<StepRecorder> recorder);
-  /// Frees those that are not lent.
+  /// Frees the recorders that are not in use.
   void forget();
 
   /// Whether passes over so many trainable elements should be recorded: large ones keep a GPU busy anyway, and their

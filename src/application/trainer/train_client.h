@@ -16,7 +16,7 @@ struct TrainerInput {
   const Model& model;
   const Params& base;                  ///< C = 1; its frozen vector is used, its device is where the work is done
   ActivationCache* cache = nullptr;    ///< of what frozen bottom layers compute
-  StepRecorders* recorders = nullptr;  ///< where passes on a GPU are kept between rounds; null: nothing is recorded
+  StepRecorders* recorders = nullptr;  ///< recorded GPU passes, kept between rounds; null: no recording
 };
 
 /// The data of one client.
@@ -26,7 +26,7 @@ struct TrainClient {
   double examples = 0;
 };
 
-/// When and with what seed: enters every random draw, with the client's id. Rounds count from 1; `round` of `rounds`.
+/// Seed and round: with the client's id, the key of every random draw. Rounds count from 1; `round` of `rounds`.
 struct TrainMoment {
   std::uint64_t seed = 0, round = 1, rounds = 1;
 };

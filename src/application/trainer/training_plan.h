@@ -12,7 +12,7 @@ namespace chorus::inline trainer {
 
 /// How much each client of a cohort trains, and at which learning rates.
 struct TrainingPlan {
-  std::vector<std::int64_t> batches = {};   ///< that each client with rows reads in all, falling
+  std::vector<std::int64_t> batches = {};   ///< batches each client with rows reads in all, in descending order
   std::vector<std::int64_t> schedule = {};  ///< optimizer steps that each client's learning-rate schedule spans
 
   /// How many clients, the first ones, read batch `number`.
@@ -20,9 +20,9 @@ struct TrainingPlan {
   /// The learning rates of the first `clients` in optimizer step `step`.
   std::vector<double> rates(const TrainerConfig& config, const TrainMoment& moment, std::int64_t clients,
                             std::int64_t step) const;
-  /// One by the number of batches that a step which begins at batch `first` has of each client.
+  /// 1 / batches per client in the optimizer step that begins at batch `first`.
   std::vector<double> shares(std::int64_t accumulate, std::int64_t clients, std::int64_t first) const;
-  /// Only the clients at these ascending indices go on.
+  /// Keeps only the clients at these ascending indices.
   void retain(std::span<const std::size_t> clients);
 };
 

@@ -47,8 +47,8 @@ class UsedWords {
   std::shared_ptr<const Layout> layout_;
   std::vector<std::int64_t> counts_;  // rows that each client uses
   std::vector<std::int64_t> until_;   // rows that anybody has used by the end of a batch
-  at::Tensor rows_;                   // [C, U] which; beyond a client's count: 0
-  at::Tensor names_;                  // [C, V] the place of a row among a client's; 0 when it is not there
+  at::Tensor rows_;                   // [C, U] row numbers; 0 beyond a client's count
+  at::Tensor names_;                  // [C, V] index of a row among the client's rows; 0 if absent
 };
 
 }  // namespace chorus::inline trainer

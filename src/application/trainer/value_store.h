@@ -43,7 +43,7 @@ class ValueStore {
   virtual std::int64_t used_until(std::int64_t /*number*/) const { return params_.values().size(1); }
   /// Makes a batch of the first clients fit the stored parameters.
   virtual void adapt(Batch& /*batch*/) const {}
-  /// Whether the values are the store's own memory by now.
+  /// Whether the values are in the store's own memory yet.
   virtual bool owned() const { return true; }
   /// Whether passes are recorded, and so return before a GPU has done them.
   virtual bool records() const { return false; }
@@ -92,7 +92,7 @@ std::unique_ptr<ValueStore> borrowed_start_store(const ValueStore::Input& input)
 std::unique_ptr<ValueStore> used_words_store(const ValueStore::Input& input, const Model& model,
                                              std::span<ClientBatches> batches);
 
-/// Lives in memory that recorded passes know (step_recorder.h).
+/// Uses the fixed memory of recorded passes (step_recorder.h).
 std::unique_ptr<ValueStore> recorded_store(const ValueStore::Input& input, StepRecorders& recorders);
 
 }  // namespace chorus::inline trainer

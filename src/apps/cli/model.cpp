@@ -85,6 +85,12 @@ struct CheckOptions {
 
 std::string cell(const std::optional<double>& error) { return error ? fmt::format("{:.1e}", *error) : "-"; }
 
+// The last part of a path, also of one that ends in a slash.
+std::string folder_name(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 Json number(const std::optional<double>& error) { return error ? Json(*error) : Json(nullptr); }
 
 void check_folders(const CheckOptions& options) {
@@ -104,9 +110,9 @@ void check_folders(const CheckOptions& options) {
     const ParityReport report = check_parity(folder, {}, device);
     if (!report.passed()) ++missed;
     for (const std::string& miss : report.misses) reasons.push_back(fmt::format("{}: {}", folder, miss));
-    table.add({std::filesystem::path(folder).filename().string(), cell(report.logits), cell(report.packed),
-               cell(report.loss), cell(report.gradients), cell(report.adamw),
-               report.generated ? (*report.generated ? "same" : "differs") : "-", report.passed() ? "ok" : "MISS"});
+    table.add({folder_name(folder), cell(report.logits), cell(report.packed), cell(report.loss), cell(report.gradients),
+               cell(report.adamw), report.generated ? (*report.generated ? "same" : "differs") : "-",
+               report.passed() ? "ok" : "MISS"});
     rows.push_back({{"folder", folder},
                     {"logits", number(report.logits)},
                     {"packed", number(report.packed)},

@@ -17,6 +17,16 @@ class HiddenSum : public Aggregation {
 const Registration<Aggregations> kHiddenSum{
     "test_hidden_sum", "for tests", [] { return std::make_unique<HiddenSum>(); }, {.shows_updates = false}};
 
+/// An algorithm with AdaFL's needs.
+class TimedTrials : public Algorithm {
+ public:
+  RoundResult round(const RoundInput&) override { return {}; }
+};
+const Registration<Algorithms> kTimedTrials{"test_timed_trials",
+                                            "for tests",
+                                            [] { return std::make_unique<TimedTrials>(); },
+                                            {.variants = true, .clock = true}};
+
 std::string mistake_in(const std::string& more) {
   const std::string yaml =
       "kind: experiment\ntask: text_classification\nmodel: {from: somewhere}\ndata: {train: [x.jsonl]}\n" + more;
@@ -54,9 +64,9 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
 
 TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {
   using testing::HasSubstr;
-  EXPECT_THAT(mistake_in("algorithm: adafl\ntuning: pfeiffer"), HasSubstr("give `emulation`"));
-  EXPECT_THAT(mistake_in("algorithm: adafl\nemulation: {}"), HasSubstr("set tuning to"));
-  EXPECT_EQ(mistake_in("algorithm: adafl\ntuning: pfeiffer\nemulation: {}"), "");
+  EXPECT_THAT(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer"), HasSubstr("give `emulation`"));
+  EXPECT_THAT(mistake_in("algorithm: test_timed_trials\nemulation: {}"), HasSubstr("set tuning to"));
+  EXPECT_EQ(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer\nemulation: {}"), "");
   EXPECT_EQ(mistake_in("algorithm: fedbuff\nemulation: {}"), "");
   EXPECT_EQ(mistake_in("algorithm: fedavg\nemulation: {over_selection: 2}"), "");
 }

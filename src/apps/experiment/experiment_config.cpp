@@ -63,7 +63,7 @@ void FederationConfig::describe(ConfigVisitor& visitor) {
     if (cohort_batch == "auto" || batch_given() > 0) return "";
     return fmt::format("cohort_batch is auto or a whole number of at least 1, not '{}'", cohort_batch);
   });
-  visitor.field("workers", workers, "such computations side by side; 0: one a core").at_least(0);
+  visitor.field("workers", workers, "such computations side by side; 0: one per core").at_least(0);
   visitor.field("threads", threads, "inside each of them; 0: one").at_least(0);
   visitor.field("state_memory", state_memory, "MiB of client states in memory; the rest is on disk").at_least(0);
   visitor.field("transport", transport, {{"local", Transport::kLocal}, {"serialised", Transport::kSerialised}},

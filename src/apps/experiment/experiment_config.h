@@ -56,7 +56,7 @@ struct EvaluationConfig {
   std::int64_t every = 1;             ///< rounds; 0: only at the end
   std::string metric = "auto";        ///< the score that decides; auto: the task's usual one
   std::optional<double> target = {};  ///< stop when it is reached
-  std::vector<double> targets = {};   ///< tell what it took to reach each of these
+  std::vector<double> targets = {};   ///< report the cost of reaching each of these
   std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
   bool per_client = false;            ///< also on each client's own test examples, with deciles (Dupuy et al. 2022)
   std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
@@ -71,7 +71,7 @@ struct FederationConfig {
 
   std::string cohort_batch =
       "auto";                ///< clients of one batched computation; auto: one on a CPU, on a GPU as many as fit
-  std::int64_t workers = 0;  ///< such computations side by side; 0: one a core (one on a GPU)
+  std::int64_t workers = 0;  ///< such computations in parallel; 0: one per core (one on a GPU)
   std::int64_t threads = 0;  ///< inside each of them; 0: 1
   std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
   Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
@@ -84,7 +84,7 @@ struct FederationConfig {
 };
 
 struct CheckpointConfig {
-  std::int64_t every = 0;  ///< rounds; 0: when half a minute has passed since the last
+  std::int64_t every = 0;  ///< rounds; 0: whenever the last one is half a minute old
   std::int64_t keep = 2;   ///< how many
 
   void describe(ConfigVisitor& visitor);

@@ -24,8 +24,8 @@ struct MeasureProfileRequest {
 /// Times training on this machine, as a client would do it: a text classifier on rows of exactly `length` tokens, by
 /// the number of top layers that train (0: the head alone; all, in full training: the embeddings too), or that have
 /// adapters of width 32. The seconds of a batch are the median of three repetitions after a warm-up, which fills the
-/// cache; the memory is the process's peak, where the system tells. Bandwidth and watts keep their defaults: they are
-/// not measured.
+/// cache; the memory is the process's peak, where the system reports it. Bandwidth and watts keep their defaults: they
+/// are not measured.
 ///
 /// ConfigError for a depth or length that the model does not have.
 DeviceProfile measure_profile(const MeasureProfileRequest& request);

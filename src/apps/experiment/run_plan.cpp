@@ -228,7 +228,7 @@ class Planner {
         every > 0 ? std::ceil(static_cast<double>(plan_.rounds) / static_cast<double>(every)) + 1 : 1;
     plan_.seconds = plan_.setup_seconds + static_cast<double>(plan_.rounds) * plan_.round_seconds +
                     evaluations * plan_.evaluation_seconds;
-    plan_.how = fmt::format("from {:.0f} real rounds of {:.0f} steps a client", rounds, steps);
+    plan_.how = fmt::format("from {:.0f} real rounds of {:.0f} steps per client", rounds, steps);
   }
 
   /// The rounds of the run on the emulated clock: the same cohorts, devices and luck.

@@ -22,21 +22,21 @@ std::string span_text(double seconds) {
 std::string to_text(const RunPlan& plan) {
   std::string text =
       fmt::format("{}\n{} rounds, {:.0f} clients asked in each\n\n", plan.description, plan.rounds, plan.asked);
-  text += fmt::format("memory     {} of the process ({} are free)\n", size_text(plan.peak_memory),
+  text += fmt::format("memory     {} for the process ({} are free)\n", size_text(plan.peak_memory),
                       size_text(plan.available_memory));
-  text += fmt::format("             server {}, a client {}, clients at once {} ({} workers of {})\n",
+  text += fmt::format("             server {}, per client {}, clients at once {} ({} workers with {} each)\n",
                       size_text(plan.server_memory), size_text(plan.client_memory), size_text(plan.cohort_memory),
                       plan.machine.workers, plan.machine.cohort_batch);
   if (plan.cache_memory > 0) text += fmt::format("             cached activations {}\n", size_text(plan.cache_memory));
-  text += fmt::format("bytes      {:.0f} down, {:.0f} up a round; {} in the whole run\n", plan.bytes_down,
+  text += fmt::format("bytes      {:.0f} down and {:.0f} up per round; {} in the whole run\n", plan.bytes_down,
                       plan.bytes_up, size_text((plan.bytes_down + plan.bytes_up) * static_cast<double>(plan.rounds)));
   if (plan.emulated_seconds) {
-    text += fmt::format("emulated   {} a round, {} in all", span_text(*plan.emulated_round_seconds),
+    text += fmt::format("emulated   {} per round, {} in all", span_text(*plan.emulated_round_seconds),
                         span_text(*plan.emulated_seconds));
     if (!plan.emulated_how.empty()) text += fmt::format(" ({})", plan.emulated_how);
-    text += plan.device_memory > 0 ? fmt::format("; {} on a device\n", size_text(plan.device_memory)) : "\n";
+    text += plan.device_memory > 0 ? fmt::format("; {} of memory per device\n", size_text(plan.device_memory)) : "\n";
   }
-  text += fmt::format("real time  {} a round, {} an evaluation, {} in all ({})\n", span_text(plan.round_seconds),
+  text += fmt::format("real time  {} per round, {} per evaluation, {} in all ({})\n", span_text(plan.round_seconds),
                       span_text(plan.evaluation_seconds), span_text(plan.seconds), plan.how);
   return text;
 }

@@ -11,8 +11,8 @@ namespace chorus::inline device {
 /// (tensor_memory.h). Params calls it, so nobody else has to.
 void prepare_torch();
 
-/// While it lives, LibTorch uses so many threads for the operations of this thread; 0: one a core. A thread that works
-/// beside others should use one: the threads of a finished operation go on spinning for a while, on a core that
+/// While it lives, LibTorch uses so many threads for the operations of this thread; 0: one per core. A thread that
+/// works beside others should use one: the threads of a finished operation go on spinning for a while, on a core that
 /// somebody else could use.
 class TorchThreads {
  public:

@@ -30,7 +30,7 @@ struct AggregatedTensor {
   bool equal = false;  ///< every client counts once, whatever the round's weighting
 };
 
-/// One cohort to be asked, and what is wanted of its replies.
+/// The cohort to ask, and the tensors to aggregate.
 struct AggregationInput {
   Federation& federation;
   std::span<const Member> cohort;  ///< in the order in which it is asked
@@ -58,8 +58,8 @@ struct Aggregated {
   std::vector<ClientReport> clients;  ///< one per member of the cohort
 };
 
-/// How the updates of a cohort become one: asks the cohort and combines what it replies. The weighted mean is one;
-/// secure sums, robust rules and noisy sums are others. An algorithm calls it through `collect` and sees only means.
+/// Asks a cohort and combines its updates into one: by a weighted mean, or by a secure, robust or noisy sum. An
+/// algorithm calls it through `collect` and sees only means.
 ///
 ///     aggregation: mean                # in a configuration
 ///

@@ -52,21 +52,21 @@ struct RoundResult {
   EmulatedRound emulated = {};
 };
 
-/// What a method needs and does, declared with its registration, so that a configuration that cannot work is refused
-/// when it is read (apps/experiment/compatibility.h) and nobody has to make an instance to ask.
+/// The needs of a method, declared with its registration: impossible configurations are refused when they are read
+/// (apps/experiment/compatibility.h), without making an instance.
 struct AlgorithmTraits {
   bool individual_updates = false;  ///< looks at single updates, so sums alone are not enough
   bool own_mean = false;            ///< averages by itself, so no other aggregation can take its place
   bool variants = false;            ///< asks clients about versions of the model: the tuning must have some
   bool clock = false;               ///< measures by the emulated clock
-  bool pooled = false;              ///< trains on everybody's data in one place: the bound that privacy forbids
+  bool pooled = false;              ///< trains on the pooled data: an upper bound without privacy
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
 };
 
-/// The server half of a federated method: asks, and updates the model. Both halves stand in one file pair, with the
-/// equations and the paper in the header. Adding one is that pair and one Registration.
+/// The server half of a federated method: asks clients and updates the model. Both halves are in one file pair, with
+/// the equations and the paper in the header. Adding one is that pair and one Registration.
 ///
 /// A client that fails is left out of the round; when all fail the model stays as it is.
 class Algorithm {
@@ -79,7 +79,7 @@ class Algorithm {
 
   /// Everything remembered between rounds, for checkpoints; tensors may be shared with the algorithm.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }
-  /// Tensors come on the device of the model, those of floating-point type.
+  /// Floating-point tensors are on the model's device.
   virtual void restore(const std::map<std::string, at::Tensor>& state) {
     check(state.empty(), "this algorithm remembers nothing, yet a checkpoint has something for it");
   }

@@ -22,10 +22,10 @@ struct Request {
   std::uint64_t round = 0;
   Message body = {};                    ///< for everybody; a transport encodes it once
   std::vector<Message> own = {};        ///< empty, or one more message per client, in the order of the cohort
-  std::uint64_t ask = 0;                ///< how often the round had asked before, where filters count
+  std::uint64_t ask = 0;                ///< earlier asks of this round; filters key their draws by it
   std::uint64_t session = 0;            ///< of a Session; 0: clients forget everything but their state afterwards
-  std::size_t enough = 0;               ///< replies after which nobody waits for the others; 0: all (over-selection)
-  std::optional<double> deadline = {};  ///< seconds after which nobody waits for a reply any more
+  std::size_t enough = 0;               ///< stop waiting after so many replies; 0: wait for all (over-selection)
+  std::optional<double> deadline = {};  ///< stop waiting after so many seconds
   std::uint64_t run = 0;     ///< fingerprint of the run; 0: not stated. A client takes part in one run at a time
   std::uint64_t layout = 0;  ///< fingerprint of what trains; a client with another network refuses. 0: not stated
 
@@ -40,24 +40,23 @@ struct Reply {
   Message body = {};
   std::string failure = {};  ///< empty: it replied
   Cost cost = {};            ///< on the client's device, where devices are emulated
-  bool left_out = false;     ///< it failed because the emulation says so: late, vanished, not among the first
-  /// A tensor of the body that this process itself has checked to be finite; empty for what came from elsewhere.
+  bool left_out = false;     ///< the emulation left it out: late, vanished or surplus
+  /// Name of a tensor in the body that this process has already checked to be finite; empty: none.
   std::string finite = {};
   std::uint64_t bytes_down = 0, bytes_up = 0;  ///< of the request and of the reply, as they travelled
   double seconds = 0;                          ///< between asking and the reply, by this machine's clock
 
   bool ok() const { return failure.empty(); }
-  /// Tells the client that its reply counts: only then does it keep the state that goes with it (control variates,
-  /// error feedback). A reply that is late, invalid or surplus is never accepted, and its client carries on as if it
-  /// had not been asked.
+  /// Tells the client that its reply is used: only then does it keep the new state (control variates, error feedback).
+  /// A late, invalid or surplus reply is never accepted, and its client continues as if it had not been asked.
   void accept() const {
     if (on_accept) on_accept();
   }
   std::function<void()> on_accept = {};
 };
 
-/// The replies of a cohort, one per client, in order of arrival. Read once; clients work only while somebody reads, so
-/// few replies are held at a time. May outlive the federation.
+/// The replies of a cohort, one per client, in order of arrival. Can be read once; clients work only while replies are
+/// read, so few are held at a time. May outlive the federation.
 class Replies {
  public:
   using Next = std::function<std::optional<Reply>()>;
@@ -94,8 +93,8 @@ struct Traffic {
   std::uint64_t up = 0;    ///< from them
 };
 
-/// Who can be asked. The one verb of every algorithm; nothing in it says whether the clients are rows of a tensor in
-/// this process or hospitals.
+/// The clients of a run and the one way to reach them. An algorithm cannot tell whether they are rows of a tensor in
+/// this process or other machines.
 ///
 ///     for (Reply& reply : federation.ask(cohort, {.procedure = "train", .round = r, .body = body})) sum.add(reply);
 ///

@@ -19,18 +19,18 @@ namespace chorus::inline ports {
 /// A vector on its way through filters.
 using Numbers = LargeVector<float>;
 
-/// A parameter's place in a flat vector: what filters that see matrices need to know of a Layout.
+/// A parameter's range in a flat vector, for filters that work on matrices.
 struct FilterBlock {
   std::int64_t offset = 0;
   std::vector<std::int64_t> shape;
 };
 
-/// What a sender's filter may use beside the numbers.
+/// What a sender's filter may use besides the values.
 struct FilterContext {
   StreamKey key = {};                        ///< of every random draw; `step` differs from filter to filter
-  std::span<const FilterBlock> blocks = {};  ///< that make up the numbers, without holes; empty: they are one vector
+  std::span<const FilterBlock> blocks = {};  ///< that make up the values, without gaps; empty: they are one vector
   ClientState* memory = nullptr;             ///< kept between rounds, by the client or by the server; may be null
-  std::string place = {};                    ///< the beginning of the names a filter may use in there
+  std::string place = {};                    ///< prefix of the names a filter may use in `memory`
 };
 
 /// Error feedback: what was lost is remembered, and added to what is sent next,
@@ -67,9 +67,9 @@ class Filter {
 
   /// kReduce and kPack: appends its bytes, and returns what is left for the next filter (kPack: nothing).
   virtual Numbers encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
-  /// Of kReduce: how many numbers it has left of `size`, by its bytes.
+  /// Of kReduce: how many of `size` values it has left, according to its bytes.
   virtual std::size_t left(std::span<const std::byte>, std::size_t) const { wrong_stage(); }
-  /// The `size` numbers, or something near them, from exactly those bytes and what the next filter gives back.
+  /// The `size` values, exactly or approximately, from its bytes and the output of the next filter's decode.
   virtual Numbers decode(std::span<const std::byte>, Numbers, std::size_t) const { wrong_stage(); }
 
   /// Of kMask, in place. The receiver's context has the same key; it has no memory.
@@ -81,9 +81,9 @@ class Filter {
   /// DataError rather than more than `most` bytes.
   virtual Bytes unsqueeze(std::span<const std::byte>, std::size_t /*most*/) const { wrong_stage(); }
 
-  /// Wished for the whole list it stands in.
+  /// Error feedback for the whole list of filters, if this one asks for it.
   virtual std::optional<ErrorFeedback> feedback() const { return std::nullopt; }
-  /// Keeps something of its own between rounds.
+  /// Whether it remembers anything between rounds.
   virtual bool remembers() const { return false; }
   /// Reads FilterContext::blocks, so it must come first.
   virtual bool needs_blocks() const { return false; }

@@ -10,18 +10,18 @@
 
 namespace chorus::inline ports {
 
-/// Whose message passes a gate, and when: what random draws and memories are filed under.
+/// Identifies a message that passes a gate: the key of random draws and remembered errors.
 struct GateMoment {
   std::string_view procedure = {};
   Variant variant = {};
   std::uint64_t round = 0;
-  std::uint64_t ask = 0;     ///< how often the round had asked before
-  std::uint64_t client = 0;  ///< whose own message it is; 0 for what everybody gets
-  /// Where a sender keeps what it remembers between rounds; called only when there is something. Null: nowhere.
+  std::uint64_t ask = 0;     ///< earlier asks of this round
+  std::uint64_t client = 0;  ///< the client it belongs to; 0 for the shared part
+  /// The state in which the sender remembers errors between rounds; called only if needed. Null: nothing is kept.
   std::function<ClientState&()> memory = {};
 };
 
-/// What filters came to, over some tensors.
+/// Totals over the tensors that were filtered.
 struct GateTotals {
   double raw = 0;     ///< bytes as float32
   double packed = 0;  ///< bytes that travel

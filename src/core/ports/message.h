@@ -26,12 +26,12 @@ struct Message {
   double number(std::string_view name, double fallback) const;
   const std::string& text(std::string_view name) const;
   bool has_tensor(std::string_view name) const { return tensors.find(name) != tensors.end(); }
-  /// A float32 vector of `size` numbers.
+  /// A float32 vector of `size` elements.
   const at::Tensor& vector(std::string_view name, std::int64_t size) const;
-  /// Whatever is there under that name.
+  /// The tensor of that name, of any type and shape.
   const at::Tensor& tensor(std::string_view name) const;
 
-  /// What the tensors, numbers and texts take, without a wire's framing.
+  /// Bytes of the tensors, numbers and texts, without framing.
   std::uint64_t bytes() const;
 };
 

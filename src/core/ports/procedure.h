@@ -13,11 +13,11 @@ namespace chorus::inline ports {
 struct Answer {
   Message body = {};
   std::string failure = {};
-  std::string finite = {};  ///< a tensor of the body that was seen to have finite numbers only
+  std::string finite = {};  ///< name of a tensor in the body that is known to be finite
 };
 
-/// What clients can be asked to do: the client half of an algorithm, by name. Everything it needs to know comes with
-/// the request. Stateless and thread-safe; what must be remembered is the client's state.
+/// The client half of an algorithm, by name. All its input comes with the request. Stateless and thread-safe: anything
+/// to remember goes into the client's state.
 ///
 ///     class Train : public Procedure { ... run(...) { TrainResult r = bench.train(request.body.vector("model", P)); }
 ///     }; const ProcedureRegistration<Train> kTrain{"fedavg/train"};

@@ -22,16 +22,16 @@ struct ClientGroupScores {
   Scores scores;
 };
 
-/// How good a model is, as the server can tell: on test examples of its own, or from what clients counted on theirs.
+/// Scores a model on the server's own test examples, or from the totals that clients report of theirs.
 class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  /// Of a version of the model [P] on the server's test examples.
+  /// Scores of a variant of the model [P] on the server's test examples.
   virtual Scores score(const at::Tensor& model, const Variant& variant) = 0;
 
-  /// What clients answered to an evaluation (core/ports/workbench.h); empty messages are passed over. DataError when an
-  /// answer is not one.
+  /// Replies of clients to an evaluation (core/ports/workbench.h); empty messages are skipped. DataError for an invalid
+  /// one.
   using ClientTotals = std::vector<std::pair<ClientId, Message>>;
   virtual Scores pooled(const ClientTotals& totals) const = 0;
   virtual std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const = 0;

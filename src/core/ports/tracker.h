@@ -10,9 +10,9 @@
 
 namespace chorus::inline ports {
 
-/// Something that happened in a run, with its numbers: one line of `metrics.jsonl`. The kinds and what each carries
-/// stand in docs/reference/formats.md ("Run folders"). Numbers may be non-finite; a name may stand in one of the two
-/// maps only, and is neither "kind", "round" nor "time".
+/// Something that happened in a run, with its numbers: one line of `metrics.jsonl`. The kinds and their
+/// fields are listed in docs/reference/formats.md ("Run folders"). Numbers may be non-finite; a name occurs in one of
+/// the two maps only, and is neither "kind", "round" nor "time".
 ///
 /// Rounds count from 1. An event about round r, or of the work done before round r + 1 starts, carries r; so events
 /// before the first round carry 0, and `phase_started` carries the first round of the phase. When a run is resumed
@@ -37,7 +37,7 @@ class Tracker {
   virtual ~Tracker() = default;
   /// WorldError when it cannot be written (full disk).
   virtual void record(const Event& event) = 0;
-  /// Hands everything to the operating system, so that a killed process loses nothing.
+  /// Flushes to the operating system, so that a killed process loses nothing.
   virtual void flush() {}
 };
 

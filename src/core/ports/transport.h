@@ -23,14 +23,14 @@ struct TransportEvent {
   std::string identity = {};  ///< of kJoined: the name the transport vouches for (a certificate's); empty: none
 };
 
-/// The server's end: moves whole frames of bytes to and from its peers, in order per peer, each at most once. Knows
-/// nothing of what they say. `send` and `receive` may be called from different threads.
+/// The server's end: moves whole frames of bytes to and from its peers, in order per peer, each at most once. It does
+/// not read them. `send` and `receive` may be called from different threads.
 class ServerTransport {
  public:
   virtual ~ServerTransport() = default;
   /// Hands a frame over; one buffer may go to many peers. False: the peer is gone.
   virtual bool send(PeerId peer, std::shared_ptr<const std::string> frame) = 0;
-  /// The next event, or nothing after so many seconds (empty: waits for ever) or once the transport is closed.
+  /// The next event, or nothing after so many seconds (empty: waits forever) or once the transport is closed.
   virtual std::optional<TransportEvent> receive(std::optional<double> seconds) = 0;
 };
 
@@ -38,7 +38,7 @@ class ServerTransport {
 class ClientTransport {
  public:
   virtual ~ClientTransport() = default;
-  /// Waits while too much is under way. False: the server is gone.
+  /// Blocks while too many frames are in flight. False: the server is gone.
   virtual bool send(std::string frame) = 0;
   virtual std::optional<std::string> receive(std::optional<double> seconds) = 0;
   /// False once the server is gone and everything it sent has been read.

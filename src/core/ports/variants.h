@@ -24,7 +24,7 @@ class Variants {
   /// Depth and width of everything. Widths are multiples of `unit`.
   virtual Variant whole() const = 0;
   virtual int unit() const = 0;
-  /// Where each number of the variant lies in the whole: int64 [P_v]. ConfigError when there is no such variant.
+  /// Index of each element of the variant in the whole: int64 [P_v]. ConfigError when there is no such variant.
   virtual at::Tensor places(const Variant& variant) const = 0;
 
   /// The two factors of a low-rank update within the whole: A [rank, in] and B [out, rank].
@@ -40,7 +40,8 @@ class Variants {
   void put(const Variant& variant, const at::Tensor& part, const at::Tensor& whole) const;
 };
 
-/// A variant as numbers of a request, "depth" and "width", and back. What is as the run has it is not written.
+/// Writes a variant into a request as the numbers "depth" and "width", and reads it back. The run's own (-1) is not
+/// written.
 void write_variant(const Variant& variant, Message& body);
 Variant read_variant(const Message& body);
 

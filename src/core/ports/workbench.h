@@ -19,7 +19,7 @@
 
 namespace chorus::inline ports {
 
-/// What a client's procedure keeps between rounds: SCAFFOLD's control variates, an optimiser, a personal model.
+/// What a client's procedure keeps between rounds: SCAFFOLD's control variates, an optimizer, a personal model.
 using ClientState = std::map<std::string, at::Tensor>;
 
 /// Elements [begin, end) of the flat vector of what trains (Layout: a parameter has `count` of them from `offset` on).
@@ -34,12 +34,12 @@ struct TrainWish {
   /// Called after every backward pass, before clipping, with the values and the gradients [A, P] of those clients that
   /// still train: the first A of Workbench::clients(). Changes the gradients in place (a control variate).
   std::function<void(const at::Tensor& values, const at::Tensor& gradients)> adjust = {};
-  /// The optimiser goes on where the client's last round ended; it rests in the client's state.
+  /// The optimizer continues from the client's last round; its state is part of the client's state.
   bool keep_optimizer = false;
-  /// The result is what training changed: values less the start.
+  /// The result is the update: trained values minus the start.
   bool updates = false;
-  /// What must stay as it is, bit for bit: local parameters (FedPer, FedRep). Its gradients are 0 when they are
-  /// clipped.
+  /// Elements that must not change by a single bit: local parameters (FedPer, FedRep). Their gradients are 0 before
+  /// clipping.
   std::vector<FlatRange> frozen = {};
 };
 
@@ -50,31 +50,31 @@ struct LearnerWish {
   std::optional<std::int64_t> steps = {};
 };
 
-/// What came of it; one entry a client.
+/// The result of training; one entry per client.
 struct TrainResult {
-  at::Tensor values;                  ///< [C, P], or the updates where the wish is for them
-  std::vector<bool> finite;           ///< of updates: whether a client's are all finite
-  std::vector<double> examples;       ///< the client has
-  std::vector<double> batches;        ///< read
-  std::vector<double> steps;          ///< of the optimiser
-  std::vector<double> rate_sum;       ///< of the learning rates of those steps
+  at::Tensor values;                  ///< [C, P]; the updates where TrainWish::updates is set
+  std::vector<bool> finite;           ///< of updates: whether all values of a client are finite
+  std::vector<double> examples;       ///< training examples of the client
+  std::vector<double> batches;        ///< batches read
+  std::vector<double> steps;          ///< optimizer steps
+  std::vector<double> rate_sum;       ///< sum of the learning rates of those steps
   std::vector<double> normalizer;     ///< |a|_1 of FedNova: how far such steps go, in units of one gradient
   std::vector<double> loss;           ///< mean over the batches
   std::vector<std::string> failures;  ///< empty strings, or what went wrong (a loss that is not a number)
-  double seconds = 0;                 ///< that the steps took, all clients together; the rest is overhead
+  double seconds = 0;                 ///< spent in the steps, all clients together; the rest is overhead
 };
 
 /// The loss of a client's data under given values, and its gradient.
 struct GradientResult {
-  at::Tensor gradients;  ///< [C, P], undefined when not asked for; mean over all its answers
+  at::Tensor gradients;  ///< [C, P], undefined if not requested; mean over all answers of the client
   std::vector<double> examples;
   std::vector<double> loss;
   std::vector<std::string> failures;
 };
 
-/// The clients a procedure runs for, all at once, with everything of theirs that must not leave: data, state, and the
-/// power to compute. Every tensor [C, ...] has one row a client, in the order of `clients()`, who are sorted so that
-/// those with most steps come first. A real device has C = 1.
+/// The clients that a procedure runs for as one batch, with access to what never leaves them: data, state and compute.
+/// Every tensor [C, ...] has one row per client, in the order of `clients()`: clients with the most steps come first. A
+/// real device has C = 1.
 ///
 ///     TrainResult result = bench.train(global);            // all clients start from `global` [P]
 class Workbench {
@@ -83,22 +83,22 @@ class Workbench {
 
   virtual std::span<const ClientId> clients() const = 0;
   virtual std::int64_t parameters() const = 0;  ///< P, what trains
-  /// Names, shapes and offsets of the parameters; what trains lies in the vectors [P] at its offset.
+  /// Names, shapes and offsets of the parameters; a trainable one is at its offset in vectors [P].
   virtual const Layout& layout() const = 0;
-  /// Loaded when first asked for. A procedure replaces tensors and never writes into them: what is stored stays as it
-  /// is until the reply is accepted.
+  /// Loaded on first use. A procedure replaces tensors and never writes into them: the stored state changes only when
+  /// the reply is accepted.
   virtual ClientState& state(std::size_t i) = 0;
-  /// What stores the state of client i as it is now, to be called when its reply is accepted. Null: it was never asked
-  /// for. The function may outlive the workbench.
+  /// Returns a function that stores the present state of client i, to be called when its reply is accepted. Null if the
+  /// state was never loaded. The function may outlive the workbench.
   virtual std::function<void()> state_to_keep(std::size_t i) = 0;
 
-  /// Only the clients at these indices (ascending) remain, with their state and what was kept for them.
+  /// Keeps only the clients at these indices (ascending), with their state and kept objects.
   void retain(std::span<const std::size_t> clients) {
     retain_clients(clients);
     for (auto& entry : kept_) entry.second->retain(clients);
   }
-  /// What a procedure keeps between the asks of a session, by name; null: nothing yet. Without a session everything is
-  /// forgotten after each ask.
+  /// An object that a procedure keeps between the asks of a session, by name; null: none yet. Without a session all are
+  /// dropped after each ask.
   Kept* kept(const std::string& name) const {
     const auto found = kept_.find(name);
     return found == kept_.end() ? nullptr : found->second.get();
@@ -109,7 +109,7 @@ class Workbench {
   virtual TrainResult train(const at::Tensor& start, const TrainWish& wish) = 0;
   TrainResult train(const at::Tensor& start) { return train(start, {}); }
 
-  /// Training that goes on over several calls, from `start`, [P] for all or [C, P].
+  /// Training that continues over several calls, from `start`, [P] for all or [C, P].
   virtual std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) = 0;
   /// Rows of the public set, which everybody knows; 0 without one.
   virtual std::size_t public_rows() const = 0;

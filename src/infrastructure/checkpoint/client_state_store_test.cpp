@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -206,6 +207,38 @@ TEST(ClientStateManifest, HasOneRowForEachClientAndOnlyTheNewest) {
     EXPECT_EQ(manifest[i].checksum, fingerprint(read_file(path)));
   }
   clients.verify(manifest);
+}
+
+// A round with 10 of 100,000 clients writes 10 files, and one list of all that is copied and sorted, no more.
+TEST(ClientStateManifest, ACheckpointCostsWhatChangedAndOneListOfAll) {
+  constexpr std::int64_t kClients = 100'000;
+  const TemporaryFolder folder;
+  ClientStateStore clients(folder / "clients");
+  ClientStateManifest before(kClients);
+  for (std::int64_t client = 0; client < kClients; ++client) {
+    before[static_cast<std::size_t>(client)] = {client, 1, 128, {static_cast<std::uint64_t>(client), 7}};
+  }
+  clients.restore(1, before);
+  EXPECT_EQ(clients.clients(), static_cast<std::size_t>(kClients));
+  for (std::int64_t i = 0; i < 10; ++i) clients.store(i * 9'999, 2, round_state(i, 2));
+
+  const auto begin = std::chrono::steady_clock::now();
+  const ClientStateManifest manifest = clients.commit(clients.freeze(2));
+  const at::Tensor tensor = to_tensor(manifest);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(seconds.count(), 2) << "work per pair of clients would take minutes";
+  RecordProperty("commit_seconds", std::to_string(seconds.count()));
+
+  ASSERT_EQ(manifest.size(), static_cast<std::size_t>(kClients));
+  EXPECT_EQ(tensor.numel(), 5 * kClients);
+  std::int64_t files = 0, changed = 0;
+  for (const auto& item : fs::recursive_directory_iterator(folder.path())) files += item.is_regular_file() ? 1 : 0;
+  for (std::size_t i = 0; i < manifest.size(); ++i) {
+    EXPECT_EQ(manifest[i].client, static_cast<std::int64_t>(i));
+    changed += manifest[i] == before[i] ? 0 : 1;
+  }
+  EXPECT_EQ(files, 10);
+  EXPECT_EQ(changed, 10);
 }
 
 TEST(ClientStateManifest, ManyFilesAreVerifiedByAllThreads) {

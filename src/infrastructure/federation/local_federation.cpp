@@ -11,7 +11,7 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.h"
@@ -19,6 +19,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/ports/procedure.h"
 #include "core/ports/variants.h"
+#include "infrastructure/federation/worker_threads.h"
 
 namespace chorus::inline federation {
 namespace {
@@ -41,6 +42,7 @@ struct LocalFederation::Shared {
   Traffic traffic;                                                    // guarded
   std::map<std::uint64_t, std::shared_ptr<SessionBatches>> sessions;  // guarded
   std::weak_ptr<Work> newest;                                         // guarded
+  std::optional<WorkerThreads> workers;
 };
 
 /// One `ask` under way: the batches that are left, the replies that wait.
@@ -57,22 +59,26 @@ class LocalFederation::Work {
     open_request();
     cut();
     const std::size_t batches = session_ ? jobs_.size() : (order_.size() + shared_->batch - 1) / shared_->batch;
-    for (std::size_t w = 0; w < std::min(input().workers, batches); ++w) threads_.emplace_back([this] { work(); });
+    running_ = std::min(input().workers, batches);
+    for (std::size_t w = running_; w > 0; --w) {
+      shared_->workers->run([this] {
+        work();
+        const std::lock_guard lock(mutex_);
+        --running_;
+        ended_.notify_all();
+      });
+    }
   }
 
   ~Work() { stop(); }
 
-  /// Ends the threads; what has not been replied by then never will be.
+  /// Ends the work; what has not been replied by then never will be.
   void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      abandoned_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    abandoned_ = true;
     room_.notify_all();
     arrived_.notify_all();
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
+    ended_.wait(lock, [&] { return running_ == 0; });
   }
 
   std::optional<Reply> next() {
@@ -209,7 +215,6 @@ class LocalFederation::Work {
   }
 
   void work() {
-    const TorchThreads threads(input().threads);
     try {
       for (;;) {
         std::unique_lock lock(mutex_);
@@ -363,19 +368,20 @@ class LocalFederation::Work {
   std::vector<Job> jobs_;  // of a session
 
   std::mutex mutex_;
-  std::condition_variable arrived_, room_;
+  std::condition_variable arrived_, room_, ended_;
   std::deque<Reply> replies_;
   std::vector<bool> replied_;  // per slot
   std::size_t next_ = 0;       // of order_, or of jobs_
   std::size_t given_ = 0;      // replies that were read
   bool abandoned_ = false;
   std::exception_ptr error_;
-  std::vector<std::thread> threads_;
+  std::size_t running_ = 0;  // workers
 };
 
 LocalFederation::LocalFederation(LocalFederationInput input) : shared_(std::make_shared<Shared>()) {
   check(input.cohort_batch > 0 && input.workers > 0 && input.threads > 0, "a federation needs workers");
   shared_->batch = input.cohort_batch;
+  shared_->workers.emplace(input.threads);
   shared_->input = std::move(input);
 }
 

@@ -32,6 +32,9 @@ struct LocalFederationInput {
 /// batches stay that small. A procedure that throws fails its client: a batch is done again in halves until the client
 /// is found. ConfigError and Interrupted end the ask instead.
 ///
+/// Nobody is late here: Request::deadline and Request::enough are for the emulated clock (EmulatedFederation) and for
+/// real networks (RemoteFederation), since results must not depend on this machine's speed.
+///
 /// In a session the batches of its first ask, and their workbenches, stay until it ends.
 ///
 /// When the federation goes, work under way is stopped; replies that nobody has read yet say so.

@@ -11,7 +11,7 @@
 namespace chorus::inline ops {
 
 /// The operators of every network, for a cohort: activations are [C, T, H]; a trainable parameter comes as [C, ...],
-/// one slice a client; a frozen one as [...], shared by all, and costs no gradient. Each struct holds ids only; the
+/// one slice per client; a frozen one as [...], shared by all, and costs no gradient. Each struct holds ids only; the
 /// numbers come with the Params of the call.
 ///
 ///     Linear dense = Linear::add(layout, "classifier", 768, 5, Init::normal(0.02));
