@@ -121,9 +121,8 @@ void resume_run(const ResumeCommand& command) {
     const std::string_view number = text.starts_with("rounds=") ? text.substr(7) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), request.rounds);
     if (error != std::errc() || end != number.data() + number.size() || request.rounds < 1) {
-      throw ConfigError(
-          fmt::format("'{}': only the number of rounds of a run can change: rounds=N; start a new run otherwise",
-                      command.rounds));
+      throw ConfigError(fmt::format(
+          "'{}': only the number of rounds of a run can change: rounds=N; start a new run otherwise", command.rounds));
     }
   }
   std::filesystem::path folder = command.folder;
