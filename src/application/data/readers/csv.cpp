@@ -204,7 +204,7 @@ class CsvReader final : public RecordReader {
 };
 
 const FormatRegistration kCsv{
-    {"csv", "comma-separated values (RFC 4180; also ';', tab and '|' if the rows agree), with or without a header",
+    {"csv", "comma-separated values (RFC 4180; other delimiters are found), with or without a header",
      [](const FileHead& head) -> int { return head.extension() == ".csv" ? kByName : kNo; },
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
        return std::make_unique<CsvReader>(path, options, options.delimiter != 0 ? ',' : delimiter_of(path));

@@ -42,8 +42,7 @@ void DataConfig::describe(ConfigVisitor& visitor) {
   visitor.field("header", header, "CSV, TSV: whether the first row names the columns").one_of(yes_no);
   visitor.field("quotes", quotes, "CSV, TSV: whether fields may be in double quotes; auto: csv yes, tsv no")
       .one_of(yes_no);
-  visitor.field("delimiter", delimiter,
-                "CSV: one character; empty: a comma, or ';', tab or '|' where the rows agree (csv); a tab (tsv)");
+  visitor.field("delimiter", delimiter, "CSV: one character; empty: found in the rows (csv), a tab (tsv)");
   visitor.field("word_column", word_column, "CoNLL: column of the word, from 0; negative counts from the end");
   visitor.field("tag_column", tag_column, "CoNLL: column of the tag, from 0; negative counts from the end");
   visitor.field("glue_task", glue_task, "GLUE: CoLA, SST-2, ...; empty: the folder's name");
