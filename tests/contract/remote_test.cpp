@@ -174,6 +174,8 @@ TEST_F(RemoteFederationTest, AClientIsWhoItsCertificateSays) {
   // An id stays its first owner's, also while that one is away.
   a.reset();
   const auto thief = hello("clinic-c", 0, "clinic-c");
+  EXPECT_FALSE(federation_.wait_for(3, 0.2));  // handles all that has arrived
+  EXPECT_FALSE(federation_.roster().find(0)->alive);
   EXPECT_FALSE(federation_.wait_for(2, 0.2));
   const auto back = hello("clinic-a", 0, "clinic-a");
   EXPECT_TRUE(federation_.wait_for(2, 5));

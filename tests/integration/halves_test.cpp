@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <tuple>
 
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/own_data.h"
@@ -22,7 +23,6 @@
 #include "infrastructure/remote/client_service.h"
 #include "infrastructure/remote/remote_federation.h"
 #include "infrastructure/tracking/metrics_log.h"
-#include "infrastructure/transport/inproc/inproc.h"
 #include "tests/support.h"
 
 namespace chorus::inline integration {
@@ -152,24 +152,27 @@ std::vector<std::map<std::string, double>> scores_of(const std::vector<Event>& e
   return result;
 }
 
-class SameBits : public HalvesTest, public testing::WithParamInterface<std::vector<std::string>> {};
+using TransportAndOverrides = std::tuple<std::string, std::vector<std::string>>;
+
+class SameBits : public HalvesTest, public testing::WithParamInterface<TransportAndOverrides> {};
 
 TEST_P(SameBits, AsOneRunOnEverybodysData) {
-  const RunReport pooled = pooled_run(GetParam());
+  const auto& [transport_name, overrides] = GetParam();
+  const RunReport pooled = pooled_run(overrides);
 
   const QuietConsole quiet;
   const TorchThreads one(1);
-  const ExperimentConfig config = server_config(GetParam());
+  const ExperimentConfig config = server_config(overrides);
   const Dataset data = open_server_data(config.data);
   EXPECT_TRUE(data.split(Split::kTrain).empty());
   const TaskModel model(config, TaskFacts::of(data));
   const ServerHalf server(model, own_test_set(model, data));
-  InprocTransport transport;
+  const auto transport = Transports::make(transport_name);
   std::vector<std::unique_ptr<ClientProcess>> clients;
-  auto end = transport.listen();  // goes first: then the clients stop
+  auto end = transport->listen();  // goes first: then the clients stop
   for (std::size_t client = 0; client < kClients; ++client) {
-    clients.push_back(std::make_unique<ClientProcess>(client_config(client, GetParam()), to_json(model.facts()),
-                                                      static_cast<ClientId>(client), transport));
+    clients.push_back(std::make_unique<ClientProcess>(client_config(client, overrides), to_json(model.facts()),
+                                                      static_cast<ClientId>(client), *transport));
   }
   RunState state;
   state.loop.model = server.start();
@@ -197,13 +200,15 @@ TEST_P(SameBits, AsOneRunOnEverybodysData) {
 
 INSTANTIATE_TEST_SUITE_P(
     Halves, SameBits,
-    testing::Values(std::vector<std::string>{},
-                    // What a client remembers between rounds stays with it.
-                    std::vector<std::string>{"algorithm=scaffold", "trainer.optimizer=sgd", "trainer.clip=0",
-                                             "trainer.learning_rate=0.2"},
-                    // Filters at both ends with error feedback, and frozen weights that each side loads for itself.
-                    std::vector<std::string>{"tuning=lora", "compression.up=[{name: ecq, bits: 4}]",
-                                             "selection=weighted"}));
+    testing::Combine(
+        testing::ValuesIn(Transports::names()),
+        testing::Values(std::vector<std::string>{},
+                        // What a client remembers between rounds stays with it.
+                        std::vector<std::string>{"algorithm=scaffold", "trainer.optimizer=sgd", "trainer.clip=0",
+                                                 "trainer.learning_rate=0.2"},
+                        // Filters at both ends with error feedback, and frozen weights that each side loads for itself.
+                        std::vector<std::string>{"tuning=lora", "compression.up=[{name: ecq, bits: 4}]",
+                                                 "selection=weighted"})));
 
 TEST_F(HalvesTest, AClientWithALabelThatTheServerDoesNotKnowIsRefused) {
   const ExperimentConfig config = server_config();
