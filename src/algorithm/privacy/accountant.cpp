@@ -53,6 +53,17 @@ AccountantKind accountant_named(std::string_view name) {
   throw ConfigError(fmt::format("unknown accountant '{}'; use rdp or pld", name.substr(0, 60)));
 }
 
+void add(Releases& releases, const Mechanism& mechanism) {
+  for (Mechanism& known : releases.mechanisms) {
+    Mechanism same = mechanism;
+    same.steps = known.steps;
+    if (same != known) continue;
+    known.steps += mechanism.steps;
+    return;
+  }
+  releases.mechanisms.push_back(mechanism);
+}
+
 Spent account(const Releases& releases, AccountantKind kind, std::size_t cells) {
   check_releases(releases);
   Spent spent;

@@ -24,6 +24,9 @@ struct Releases {
   double delta = 1e-5;
 };
 
+/// Adds one more; equal mechanisms are joined.
+void add(Releases& releases, const Mechanism& mechanism);
+
 /// What the releases cost. The two accountants check each other: both are upper bounds, and PLD is never above RDP.
 struct Spent {
   double epsilon = 0;           ///< of the accountant that was asked for

@@ -98,11 +98,6 @@ Mechanism mechanism_in(const ordered_json& line) {
           .group = line.at("group")};
 }
 
-bool same_but_steps(Mechanism a, const Mechanism& b) {
-  a.steps = b.steps;
-  return entry_of(a, "") == entry_of(b, "");
-}
-
 // Complete lines; what follows the last newline was never finished.
 std::string finished(const std::string& text) {
   const std::size_t end = text.rfind('\n');
@@ -197,15 +192,7 @@ void BudgetLedger::charge(const Mechanism& mechanism, std::string_view what) {
 
 Releases BudgetLedger::releases(double delta) const {
   Releases result{.mechanisms = {}, .adjacency = adjacency_, .delta = delta};
-  for (const Mechanism& charge : charges_) {
-    bool joined = false;
-    for (Mechanism& known : result.mechanisms) {
-      if (joined || !same_but_steps(charge, known)) continue;
-      known.steps += charge.steps;
-      joined = true;
-    }
-    if (!joined) result.mechanisms.push_back(charge);
-  }
+  for (const Mechanism& charge : charges_) add(result, charge);
   return result;
 }
 

@@ -34,6 +34,8 @@ struct Mechanism {
   double sensitivity = 1;     ///< Skellam: the L2 norm of an integer contribution
   double l1_sensitivity = 1;  ///< Skellam: its L1 norm
   std::int64_t group = 1;     ///< records that are protected together (group privacy)
+
+  bool operator==(const Mechanism&) const = default;
 };
 
 /// ConfigError for values that have no meaning, or for which no accountant here is proven.

@@ -15,7 +15,7 @@ namespace chorus::inline privacy {
 namespace {
 
 constexpr double kCut = 1e-8;                          // share of delta that the ranges and the window may cut off
-constexpr std::size_t kSketch = std::size_t{1} << 13;  // cells while the tilt is searched
+constexpr std::size_t kSketch = std::size_t{1} << 11;  // cells while the tilt is searched
 
 struct Term {
   LossPoints points;
