@@ -134,9 +134,9 @@ std::string explain(const Releases& releases, const Spent& spent) {
                 : std::string(", on all records.\n");
   }
   text += fmt::format(
-      "Epsilon {:.4f} at delta {:g}: except with probability {:g}, no observation is more than {:.4g} times as likely "
-      "with the record as without it, or the other way round.\n",
-      spent.epsilon, releases.delta, releases.delta, std::exp(std::min(spent.epsilon, 700.0)));
+      "Epsilon {:.4f} at delta {:g}: whatever can be observed is at most {:.4g} times as likely with the record as without "
+      "it, plus a probability of {:g}; and the other way round.\n",
+      spent.epsilon, releases.delta, std::exp(std::min(spent.epsilon, 700.0)), releases.delta);
   text += fmt::format(
       "A test that finds the record with at most 5 % false alarms succeeds in at most {:.1f} % of the cases.\n",
       100 * std::min(1.0, std::min(std::exp(std::min(spent.epsilon, 700.0)) * 0.05 + releases.delta,
