@@ -130,6 +130,19 @@ TEST(Pld, ComposesDifferentMechanisms) {
   EXPECT_NEAR(epsilon, row["upper"].get<double>(), 0.003);
 }
 
+TEST(Pld, NeverExceedsRdpAtTheExtremes) {
+  for (const double rate : {1e-5, 0.01, 0.5}) {
+    for (const double noise : {0.1, 1.0, 100.0}) {
+      for (const std::int64_t steps : {1, 1'000'000}) {
+        const Mechanism m{.noise = noise, .sampling_rate = rate, .steps = steps};
+        const double rdp = rdp_epsilon({&m, 1}, Adjacency::kAddRemove, 1e-6);
+        const double pld = pld_epsilon({&m, 1}, Adjacency::kAddRemove, 1e-6, kFewCells);
+        EXPECT_LE(pld, rdp * 1.001 + 1e-3) << rate << " " << noise << " " << steps;
+      }
+    }
+  }
+}
+
 TEST(Pld, MoreCellsNeverCostMore) {
   const Mechanism m{.noise = 0.8, .sampling_rate = 0.05, .steps = 100};
   double before = INFINITY;

@@ -66,8 +66,8 @@ void validate(const Mechanism& m, Adjacency adjacency) {
   const std::string_view name = name_of(m.kind);
   require(m.sampling_rate >= 0 && m.sampling_rate <= 1,
           fmt::format("the sampling rate is {}; it is a probability between 0 and 1", m.sampling_rate));
-  require(m.steps >= 0 && m.steps <= 1'000'000'000'000,
-          fmt::format("the number of steps is {}; it must be between 0 and 1e12", m.steps));
+  require(m.steps >= 0 && m.steps <= 10'000'000,
+          fmt::format("the number of steps is {}; it must be between 0 and 1e7", m.steps));
   require(m.group >= 1 && m.group <= 1000, fmt::format("the group has {} records; give 1 to 1000", m.group));
   require(m.noise > 0 && std::isfinite(m.noise),
           m.noise == 0 ? "the noise is 0, so epsilon is infinite and nothing is protected; give a positive noise"

@@ -219,8 +219,11 @@ class Composition {
     const double width = sum_at(terms, tilts.high).mean - sum_at(terms, tilts.low).mean;
     // A step has at most twice as many points as the window.
     const double window = std::max(width, widest_ / 2) * 1.05;
-    terms = terms_of(losses_, cells_with(window / static_cast<double>(size)), direction);
-    return solve(compose(terms, tilts, delta_, size));
+    std::vector<Term> fresh = terms_of(losses_, cells_with(window / static_cast<double>(size)), direction);
+    const double epsilon = solve(compose(fresh, tilts, delta_, size));
+    // The finest grid plans best; with many steps the first sketch may be finer than the window's.
+    if (fresh.front().points.step < terms.front().points.step) terms = std::move(fresh);
+    return epsilon;
   }
 
   std::vector<LossCells> cells_with(double step) const {
