@@ -98,6 +98,7 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
 
   Collected collected;
   collected.means = std::move(aggregated.means);
+  collected.result.numbers = std::move(aggregated.numbers);
   double weights = 0;
   std::vector<Cost> costs;
   for (std::size_t slot = 0; slot < members.size(); ++slot) {

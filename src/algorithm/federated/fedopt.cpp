@@ -61,8 +61,10 @@ void FedOpt::restore(const std::map<std::string, at::Tensor>& state) {
 namespace {
 
 const Registration<Algorithms, FedOptConfig> kRegisteredFedOpt{
-    "fedopt", "a server optimizer over the mean update: momentum, Adagrad, Adam, Yogi (Reddi et al. 2021)",
-    [](const FedOptConfig& config) { return std::make_unique<FedOpt>(config); }};
+    "fedopt",
+    "a server optimizer over the mean update: momentum, Adagrad, Adam, Yogi (Reddi et al. 2021)",
+    [](const FedOptConfig& config) { return std::make_unique<FedOpt>(config); },
+    {.one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

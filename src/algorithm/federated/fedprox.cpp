@@ -27,8 +27,10 @@ class FedProxTrain : public Procedure {
 
 const ProcedureRegistration<FedProxTrain> kFedProxTrain{"fedprox/train", "train with a proximal term"};
 const Registration<Algorithms, FedProxConfig> kRegisteredFedProx{
-    "fedprox", "FedAvg with a proximal term in the clients' loss (Li et al. 2020)",
-    [](const FedProxConfig& config) { return std::make_unique<FedProx>(config); }};
+    "fedprox",
+    "FedAvg with a proximal term in the clients' loss (Li et al. 2020)",
+    [](const FedProxConfig& config) { return std::make_unique<FedProx>(config); },
+    {.one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

@@ -36,8 +36,10 @@ class FedSgdGradient : public Procedure {
 const ProcedureRegistration<FedSgdGradient> kFedSgdGradient{"fedsgd/gradient",
                                                             "the gradient of all of a client's data"};
 const Registration<Algorithms, FedSgdConfig> kRegisteredFedSgd{
-    "fedsgd", "one server step a round with the mean gradient (McMahan et al. 2017)",
-    [](const FedSgdConfig& config) { return std::make_unique<FedSgd>(config); }};
+    "fedsgd",
+    "one server step a round with the mean gradient (McMahan et al. 2017)",
+    [](const FedSgdConfig& config) { return std::make_unique<FedSgd>(config); },
+    {.one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

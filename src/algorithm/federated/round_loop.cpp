@@ -30,6 +30,7 @@ class RoundLoop {
     // Where the curves begin.
     if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.traits.personal) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
+      if (parts_.aggregation.exhausted()) return end_of_budget(round);
       const RoundResult result = train(round);
       state_.round = round;
       const bool last = round == config_.last_round;
@@ -46,6 +47,13 @@ class RoundLoop {
   }
 
  private:
+  RoundLoopEnd end_of_budget(std::int64_t round) {
+    Log("round").warning("round {} would exceed the privacy budget, so the run ends before it", round);
+    evaluate();
+    if (parts_.save && state_.round > 0) parts_.save(state_, true);
+    return RoundLoopEnd::kBudgetSpent;
+  }
+
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
     context.sizes = parts_.federation.roster().sizes();
@@ -104,7 +112,7 @@ class RoundLoop {
     const auto number = static_cast<std::uint64_t>(round);
     const auto rounds = static_cast<std::uint64_t>(config_.rounds);
     RoundResult result;
-    if (!cohort.empty()) {
+    if (!cohort.empty() || parts_.aggregation.answers_for_nobody()) {
       RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
       input.weighting = config_.weighting;
       input.variants = parts_.variants;

@@ -76,7 +76,7 @@ struct RoundLoopParts {
   std::function<std::map<std::string, double>()> numbers = {};
 };
 
-enum class RoundLoopEnd { kFinished, kTargetReached, kStopped };
+enum class RoundLoopEnd { kFinished, kTargetReached, kStopped, kBudgetSpent };
 
 /// The one loop of every federated run: select, let the algorithm ask, evaluate, record, save. Goes on from
 /// `state.round` + 1. The same state gives the same future, bit for bit.

@@ -61,16 +61,18 @@ void expect_inclusion(const Selector& selector, SelectionContext context, const 
 }
 
 TEST(Selectors, AreAllRegistered) {
-  EXPECT_THAT(Selectors::names(), ElementsAre("available", "fednlp", "heavy", "light", "power_of_choice", "stratified",
-                                              "uniform", "weighted"));
+  EXPECT_THAT(Selectors::names(), ElementsAre("available", "fednlp", "heavy", "light", "poisson", "power_of_choice",
+                                              "stratified", "uniform", "weighted"));
   EXPECT_THAT([] { Selectors::make("wieghted"); }, ThrowsMessage<ConfigError>(HasSubstr("did you mean 'weighted'?")));
 }
 
 class EverySelector : public testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<Selector> selector() const {
-    return configured(GetParam(),
-                      GetParam() == "available" ? std::vector<std::string>{"share=1"} : std::vector<std::string>{});
+    const std::map<std::string, std::vector<std::string>> settings{{"available", {"share=1"}},
+                                                                   {"poisson", {"secret=false"}}};
+    const auto found = settings.find(GetParam());
+    return configured(GetParam(), found == settings.end() ? std::vector<std::string>{} : found->second);
   }
 };
 
@@ -82,8 +84,10 @@ TEST_P(EverySelector, TakesDistinctClientsWithDataAndTheSameOnesAgain) {
     const SelectionContext context{.sizes = sizes, .count = 37, .seed = 9, .round = round, .losses = own_number};
     const std::vector<ClientId> cohort = chosen->select(context);
     EXPECT_EQ(cohort, selector()->select(context));
-    EXPECT_EQ(cohort.size(), 37u);
-    EXPECT_EQ(std::set<ClientId>(cohort.begin(), cohort.end()).size(), 37u);
+    if (GetParam() != "poisson") {
+      EXPECT_EQ(cohort.size(), 37u);
+    }
+    EXPECT_EQ(std::set<ClientId>(cohort.begin(), cohort.end()).size(), cohort.size());
     for (const ClientId client : cohort) {
       ASSERT_LT(client, sizes.size());
       EXPECT_GT(sizes[client], 0);
@@ -146,6 +150,35 @@ TEST_P(EverySelector, IsFastWithManyClients) {
 
 INSTANTIATE_TEST_SUITE_P(Selectors, EverySelector, testing::ValuesIn(Selectors::names()),
                          [](const auto& test) { return test.param; });
+
+TEST(Poisson, TakesEveryClientIndependently) {
+  const std::vector<double> sizes = device_sizes(50, 5);  // 10 empty
+  for (const char* setting : {"secret=true", "secret=false"}) {
+    const auto selector = configured("poisson", {setting});
+    std::vector<double> expected(50, 0.1);
+    for (std::size_t i = 0; i < 50; i += 5) expected[i] = 0;
+    SelectionContext context{.sizes = sizes, .count = 4, .seed = 3};
+    expect_inclusion(*selector, context, expected, 20'000);
+    // A binomial number of clients: variance n q (1 - q), and sometimes nobody.
+    double sum = 0, squares = 0, empty = 0;
+    for (context.round = 0; context.round < 20'000; ++context.round) {
+      const auto size = static_cast<double>(selector->select(context).size());
+      sum += size;
+      squares += size * size;
+      empty += size == 0 ? 1 : 0;
+    }
+    const double mean = sum / 20'000;
+    EXPECT_NEAR(mean, 4, 5 * std::sqrt(3.6 / 20'000));
+    EXPECT_NEAR(squares / 20'000 - mean * mean, 3.6, 0.2);
+    EXPECT_NEAR(empty, 20'000 * std::pow(0.9, 40), 5 * std::sqrt(20'000 * std::pow(0.9, 40)));
+  }
+}
+
+TEST(Poisson, SecretDrawsCannotBeRepeated) {
+  const std::vector<double> sizes(200, 1);
+  const SelectionContext context{.sizes = sizes, .count = 100, .seed = 3, .round = 1};
+  EXPECT_NE(configured("poisson")->select(context), configured("poisson")->select(context));
+}
 
 TEST(Uniform, ReachesEveryoneEquallyOften) {
   std::vector<double> sizes(12, 5);

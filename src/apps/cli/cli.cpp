@@ -77,6 +77,7 @@ void add_commands(CLI::App& app) {
   add_score(app);
   add_sweep(app);
   add_compare(app);
+  add_privacy(app);
   add_profile(app);
   add_fleet(app);
   add_join(app);

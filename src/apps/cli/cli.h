@@ -41,6 +41,7 @@ void add_sweep(CLI::App& app);
 void add_run(CLI::App& app);  ///< and resume
 void add_predict(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_privacy(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_fleet(CLI::App& app);
 void add_join(CLI::App& app);

@@ -25,6 +25,46 @@ bool plain_sgd(const TrainerConfig& trainer) {
          trainer.clip <= 0;
 }
 
+bool is_secret(Choice<Selectors> selection) {
+  ConfigVisitor visitor;
+  selection.describe(visitor);
+  const ConfigField* field = visitor.find("secret");
+  return field != nullptr && std::get<bool>(field->get().front().second);
+}
+
+// What would let one client change more than the noise was made for, or be known to have taken part.
+std::string unprotected(const ExperimentConfig& config) {
+  const std::string& name = config.aggregation.name();
+  if (config.weighting != Weighting::kEqual) {
+    return fmt::format(
+        "weighting: under aggregation: {} a weight that depends on a client's data has no bounded effect; set "
+        "weighting: "
+        "equal",
+        name);
+  }
+  if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+    return fmt::format(
+        "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
+        "out "
+        "secret: false)",
+        name);
+  }
+  if (!config.algorithm.traits().one_sum) {
+    return fmt::format(
+        "algorithm: {} uses more of the clients than one sum per round, which aggregation: {} does not protect; use "
+        "fedavg, "
+        "fedprox, fedopt or fedsgd",
+        config.algorithm.name(), name);
+  }
+  if (config.emulation && config.emulation->over_selection > 1) {
+    return fmt::format(
+        "emulation.over_selection: under aggregation: {} a client must not push another one out of a round; leave it "
+        "out",
+        name);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string incompatibility(const ExperimentConfig& config) {
@@ -70,7 +110,7 @@ std::string incompatibility(const ExperimentConfig& config) {
         "buffer",
         name, config.clients_per_round, buffer_of(config.algorithm));
   }
-  return "";
+  return aggregation.noisy_sum ? unprotected(config) : "";
 }
 
 }  // namespace chorus::inline experiment

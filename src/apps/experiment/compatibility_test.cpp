@@ -56,6 +56,18 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   }
   EXPECT_THAT(mistake_in("algorithm: fedlora"), HasSubstr("set tuning to"));
   EXPECT_EQ(mistake_in("algorithm: fedlora\ntuning: lora"), "");
+  const std::string dp = "aggregation: {name: private_mean, noise: 1}\n", equal = "weighting: equal\n",
+                    poisson = "selection: poisson\n";
+  EXPECT_EQ(mistake_in(dp + equal + poisson), "");
+  EXPECT_EQ(mistake_in(dp + equal + poisson + "algorithm: fedopt"), "");
+  EXPECT_THAT(mistake_in(dp + poisson), HasSubstr("weighting: equal"));
+  EXPECT_THAT(mistake_in(dp + equal), HasSubstr("selection: poisson"));
+  EXPECT_THAT(mistake_in(dp + equal + "selection: {name: poisson, secret: false}"), HasSubstr("secret"));
+  EXPECT_THAT(mistake_in(dp + equal + poisson + "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"),
+              HasSubstr("one sum"));
+  EXPECT_THAT(mistake_in(dp + equal + poisson + "algorithm: fednova"), HasSubstr("looks at each client's update"));
+  EXPECT_THAT(mistake_in(dp + equal + poisson + "emulation: {over_selection: 2}"), HasSubstr("push another one out"));
+  EXPECT_THAT(mistake_in("aggregation: private_mean\n" + equal + poisson), HasSubstr("without noise"));
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
   EXPECT_THAT(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 4"),
               HasSubstr("fedbuff has 4 candidates in a round and waits for 4 updates"));

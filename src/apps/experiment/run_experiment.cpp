@@ -90,7 +90,7 @@ class ExperimentRun {
       end = run_phase();
       if (end == RoundLoopEnd::kStopped) interrupted();
       finish_phase();
-      if (end == RoundLoopEnd::kTargetReached) break;
+      if (end == RoundLoopEnd::kTargetReached || end == RoundLoopEnd::kBudgetSpent) break;
     }
     journal_.end_rounds();
     const double saving_seconds = save_models();
@@ -125,6 +125,8 @@ class ExperimentRun {
     ServerRounds rounds{
         .first = before + 1, .last = before + phase().rounds, .total = rounds_, .tracker = journal_.tracker()};
     rounds.cache = &cache_;
+    rounds.folder = folder_.path();
+    rounds.trial = request_.trial;
     rounds.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
     rounds.show = [this](const RoundLoopState& loop, const RoundResult& result) { journal_.show(loop, result); };
     rounds.save = [this](const ServerMemory& memory, bool last) {

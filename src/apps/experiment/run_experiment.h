@@ -16,6 +16,7 @@ struct RunRequest {
   std::string command = {};               ///< as typed, for run.json
   std::string version = {};               ///< of the program
   std::int64_t rounds = 0;                ///< resume: train so many in all; 0: as many as the run was made for
+  bool trial = false;                     ///< its results are thrown away, and nobody sees them
   /// How often the user has asked to stop: once ends after the round, twice at once. May be empty.
   std::function<int()> interrupts = {};
 };

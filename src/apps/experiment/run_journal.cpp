@@ -54,7 +54,10 @@ RunSummary RunJournal::finish(const RunState& state, RoundLoopEnd end, double sa
   const RoundLoopState& loop = state.loop;
   const ExperimentConfig& config = server_.config();
   RunSummary summary;
-  summary.status = end == RoundLoopEnd::kTargetReached ? "target_reached" : "finished";
+  summary.status = end == RoundLoopEnd::kTargetReached ? "target_reached"
+                   : end == RoundLoopEnd::kBudgetSpent ? "budget_spent"
+                                                       : "finished";
+  summary.privacy = state.privacy;
   summary.algorithm = config.algorithm.name();
   summary.metric = server_.metric();
   summary.higher_is_better = server_.higher_is_better();

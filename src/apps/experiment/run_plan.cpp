@@ -177,6 +177,7 @@ class Planner {
     forget_peak_memory();
     RunRequest request;
     request.folder = folder / "run";
+    request.trial = true;
     try {
       run_experiment(trial, request);
       plan_.peak_memory = kAllocatorSlack * peak_memory();

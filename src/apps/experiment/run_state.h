@@ -23,6 +23,7 @@ struct RunState {
   /// So far, all processes of the run together. Checkpoints: waited for, and written in the background.
   double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
   std::string data;  ///< fingerprint of what is trained on
+  std::optional<PrivacyReport> privacy = {};  ///< not saved: the ledger is the truth
 };
 
 /// What the server of a run works with that must outlive the process; borrowed.

@@ -60,6 +60,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   algorithm->restore(on_device(std::exchange(state.server, {})));
   const auto aggregation = config().aggregation.make();
   aggregation->restore(on_device(std::exchange(state.aggregation, {})));
+  aggregation->prepare({.folder = rounds.folder,
+                        .clients = static_cast<double>(federation.roster().trainable()),
+                        .clients_per_round = static_cast<double>(config().clients_per_round),
+                        .rounds = rounds.total,
+                        .trial = rounds.trial});
   const auto selector = config().selection.make();
   TaskScorer scorer({model_.task(),
                      model_.network(),
@@ -81,6 +86,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   parts.numbers = [&] { return federation.numbers(); };
   const RoundLoopEnd end = run_rounds(parts, loop_config(rounds), state.loop);
   remember(memory, state);
+  state.privacy = aggregation->privacy();
   Log("run").info("{}", coverage.text());
   return end;
 }

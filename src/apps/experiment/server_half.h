@@ -31,6 +31,8 @@ struct ServerRounds {
   std::int64_t total = 1;            ///< of the whole run, for schedules
   Tracker& tracker;
   ActivationCache* cache = nullptr;
+  std::filesystem::path folder = {};  ///< of the run, for aggregations that keep a ledger
+  bool trial = false;                 ///< see RunRequest
   std::function<bool()> stop = {};                                           ///< true: end after this round
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
   /// After every round; `last`: of this phase, so that a checkpoint is due in any case.

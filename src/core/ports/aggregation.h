@@ -3,13 +3,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/privacy_report.h"
 #include "core/config/registry.h"
 #include "core/ports/federation.h"
 
@@ -54,8 +57,18 @@ struct ClientReport {
 };
 
 struct Aggregated {
-  std::vector<at::Tensor> means;      ///< one per tensor asked for; undefined when no update could be used
-  std::vector<ClientReport> clients;  ///< one per member of the cohort
+  std::vector<at::Tensor> means;               ///< one per tensor asked for; undefined when no update could be used
+  std::vector<ClientReport> clients;           ///< one per member of the cohort
+  std::map<std::string, double> numbers = {};  ///< about this round, for its event
+};
+
+/// The run that an aggregation works for.
+struct AggregationSetting {
+  std::filesystem::path folder;  ///< of the run
+  double clients = 0;            ///< with training data
+  double clients_per_round = 0;
+  std::int64_t rounds = 0;  ///< of the whole run
+  bool trial = false;       ///< its results are thrown away, and nobody sees them
 };
 
 /// Asks a cohort and combines its updates into one: by a weighted mean, or by a secure, robust or noisy sum. An
@@ -71,8 +84,17 @@ class Aggregation {
   struct Traits {
     bool shows_updates = true;  ///< `look` is called; false: only sums leave it (secure aggregation)
     bool is_mean = true;        ///< the result is the weighted mean up to rounding
+    bool noisy_sum = false;     ///< bounds what one client changes: equal weights, Poisson sampling, one sum per round
   };
   virtual ~Aggregation() = default;
+
+  /// Before the first round of this process.
+  virtual void prepare(const AggregationSetting&) {}
+  /// Whether `aggregate` must be called for an empty cohort, too.
+  virtual bool answers_for_nobody() const { return false; }
+  /// Whether another round would exceed a budget; then the run ends.
+  virtual bool exhausted() { return false; }
+  virtual std::optional<PrivacyReport> privacy() const { return std::nullopt; }
 
   virtual Aggregated aggregate(AggregationInput input) = 0;
 

@@ -63,6 +63,7 @@ struct AlgorithmTraits {
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
+  bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 
 /// The server half of a federated method: asks clients and updates the model. Both halves are in one file pair, with

@@ -116,6 +116,15 @@ RunSummary summary_of(const Json& json) {
                                  scores_of(decile.at("scores"))});
     }
   }
+  if (json.contains("privacy")) {
+    const Json& privacy = json["privacy"];
+    summary.privacy = PrivacyReport{.epsilon = privacy.at("epsilon").get<double>(),
+                                    .delta = privacy.at("delta").get<double>(),
+                                    .noise = privacy.at("noise").get<double>(),
+                                    .sampling_rate = privacy.at("sampling_rate").get<double>(),
+                                    .charges = privacy.at("charges").get<std::int64_t>(),
+                                    .statement = privacy.at("statement").get<std::string>()};
+  }
   return summary;
 }
 
@@ -139,6 +148,11 @@ std::string to_json(const RunSummary& summary) {
   json["seconds"] = summary.seconds;
   for (const auto& [name, member] : kSecondsNames) json[name] = summary.parts.*member;
   if (summary.emulated) put_emulated(json, *summary.emulated);
+  if (summary.privacy) {
+    json["privacy"] = {{"epsilon", summary.privacy->epsilon}, {"delta", summary.privacy->delta},
+                       {"noise", summary.privacy->noise},     {"sampling_rate", summary.privacy->sampling_rate},
+                       {"charges", summary.privacy->charges}, {"statement", summary.privacy->statement}};
+  }
   if (!summary.targets.empty()) json["targets"] = Json::array();
   for (const TargetReached& target : summary.targets) {
     json["targets"].push_back({{"target", target.target},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/cost.h"
+#include "core/base/privacy_report.h"
 
 namespace chorus::inline tracking {
 
@@ -41,7 +42,7 @@ struct RunSeconds {
 
 /// `summary.json`: what a run came to. `chorus compare` and `chorus sweep` read it; programs may.
 struct RunSummary {
-  std::string status = "finished";  ///< finished, target_reached, or interrupted
+  std::string status = "finished";  ///< finished, target_reached, budget_spent, or interrupted
   std::string algorithm{};
   std::string metric{};          ///< the main score's name, as in `best` and `last`
   bool higher_is_better = true;  ///< false for losses and perplexity
@@ -57,6 +58,7 @@ struct RunSummary {
   std::vector<TargetReached> targets{};               ///< what each score took
   std::vector<PhaseSummary> phases{};
   std::vector<DecileSummary> deciles{};
+  std::optional<PrivacyReport> privacy{};  ///< where the aggregation is differentially private
 };
 
 std::string to_json(const RunSummary& summary);

@@ -1,0 +1,13 @@
+#include "core/config/registry.h"
+
+namespace chorus::inline central_dp {
+namespace {
+
+const NameRegistration kMissingPrivateMean{
+    {.kind = "aggregation",
+     .name = "private_mean",
+     .summary = "a clipped mean with noise: differential privacy for every client",
+     .unavailable = "it was built without libsodium (install libsodium-dev, and build again)"}};
+
+}  // namespace
+}  // namespace chorus::inline central_dp

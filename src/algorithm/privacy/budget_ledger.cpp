@@ -1,0 +1,206 @@
+#include "algorithm/privacy/budget_ledger.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/fingerprint.h"
+
+namespace chorus::inline privacy {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+std::string whole_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+[[noreturn]] void cannot_write(const fs::path& path, int error) {
+  throw WorldError(
+      fmt::format("{}: the privacy ledger cannot be written ({}), so nothing was released; free some space or "
+                  "mend the disk, and resume",
+                  path.string(), std::strerror(error)));
+}
+
+void sync_folder(const fs::path& path) {
+  const int folder = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
+}
+
+// Appends at `offset`, which drops an unfinished line; on disk when it returns.
+void write_durably(const fs::path& path, std::size_t offset, std::string_view bytes) {
+  const bool fresh = !fs::exists(path);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) cannot_write(path, errno);
+  int error = ::ftruncate(file, static_cast<off_t>(offset)) != 0 ? errno : 0;
+  std::size_t done = 0;
+  while (error == 0 && done < bytes.size()) {
+    const ssize_t written = ::pwrite(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (written < 0 && errno != EINTR) error = errno;
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+  if (error == 0 && ::fsync(file) != 0) error = errno;
+  ::close(file);
+  if (error != 0) cannot_write(path, error);
+  if (fresh) sync_folder(path);
+}
+
+// Stands for a line and all before it.
+std::string chained(const std::string& before, const std::string& line) { return fingerprint(before + line).hex(); }
+
+std::string checked_line(const ordered_json& body, const std::string& before) {
+  ordered_json line = body;
+  line["check"] = chained(before, body.dump());
+  return line.dump() + "\n";
+}
+
+std::string random_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+ordered_json entry_of(const Mechanism& m, std::string_view what) {
+  return {{"what", what},
+          {"mechanism", name_of(m.kind)},
+          {"noise", m.noise},
+          {"sampling_rate", m.sampling_rate},
+          {"steps", m.steps},
+          {"buckets", m.buckets},
+          {"sensitivity", m.sensitivity},
+          {"l1_sensitivity", m.l1_sensitivity},
+          {"group", m.group}};
+}
+
+Mechanism mechanism_in(const ordered_json& line) {
+  return {.kind = mechanism_named(line.at("mechanism").get<std::string>()),
+          .noise = line.at("noise"),
+          .sampling_rate = line.at("sampling_rate"),
+          .steps = line.at("steps"),
+          .buckets = line.at("buckets"),
+          .sensitivity = line.at("sensitivity"),
+          .l1_sensitivity = line.at("l1_sensitivity"),
+          .group = line.at("group")};
+}
+
+// Complete lines; what follows the last newline was never finished.
+std::string finished(const std::string& text) {
+  const std::size_t end = text.rfind('\n');
+  return end == std::string::npos ? "" : text.substr(0, end + 1);
+}
+
+}  // namespace
+
+BudgetLedger::BudgetLedger(Place place, Adjacency adjacency) : place_(std::move(place)), adjacency_(adjacency) {
+  const fs::path lock_file = fs::path(place_.file).concat(".lock");
+  lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) cannot_write(lock_file, errno);
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock_);
+    throw DataError(
+        fmt::format("{}: another process charges this privacy ledger; wait for it, or stop it", place_.file.string()));
+  }
+  try {
+    files_ = {place_.file};
+    if (fs::exists(place_.file)) adopt(finished(whole_file(place_.file)), place_.file);
+    if (text_.empty()) {
+      id_ = random_id();
+      text_ = checked_line({{"ledger", id_}, {"version", 1}, {"adjacency", name_of(adjacency_)}}, "");
+      last_check_ = chained("", text_);
+    }
+    if (!place_.mirror.empty()) {
+      std::error_code ignored;
+      fs::create_directories(place_.mirror, ignored);
+      files_.push_back(place_.mirror / (id_ + ".ledger"));
+      const std::string copy = fs::exists(files_.back()) ? finished(whole_file(files_.back())) : "";
+      const std::size_t common = std::min(copy.size(), text_.size());
+      if (copy.compare(0, common, text_, 0, common) != 0) {
+        throw DataError(fmt::format(
+            "{} and its copy {} contradict each other; keep the one that was not edited, and remove the other",
+            place_.file.string(), files_.back().string()));
+      }
+      if (copy.size() > text_.size()) adopt(copy, files_.back());
+    }
+    for (const fs::path& file : files_) {
+      if (!fs::exists(file) || whole_file(file) != text_) write_durably(file, 0, text_);
+    }
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+BudgetLedger::~BudgetLedger() { ::close(lock_); }
+
+void BudgetLedger::adopt(const std::string& text, const fs::path& where) {
+  std::string before;
+  charges_.clear();
+  std::istringstream lines(text);
+  std::size_t number = 0;
+  for (std::string raw; std::getline(lines, raw);) {
+    ++number;
+    try {
+      ordered_json line = ordered_json::parse(raw);
+      const std::string check = line.at("check");
+      line.erase("check");
+      if (chained(before, line.dump()) != check) throw DataError("the checksum is wrong");
+      if (number == 1) {
+        id_ = line.at("ledger");
+        if (line.at("version") != 1) throw DataError("it is of another version");
+        if (id_.size() != 32 || id_.find_first_not_of("0123456789abcdef") != std::string::npos)
+          throw DataError("its name is not valid");
+        if (adjacency_named(line.at("adjacency").get<std::string>()) != adjacency_)
+          throw DataError("it is for another adjacency");
+      } else {
+        charges_.push_back(mechanism_in(line));
+        validate(charges_.back(), adjacency_);
+      }
+    } catch (const std::exception& error) {
+      throw DataError(fmt::format("{}:{}: this privacy ledger cannot be trusted ({}); restore it from its copy in {}",
+                                  where.string(), number, error.what(),
+                                  place_.mirror.empty() ? "a backup" : place_.mirror.string()));
+    }
+    before = chained(before, raw + "\n");
+  }
+  text_ = text;
+  last_check_ = before;
+}
+
+void BudgetLedger::charge(const Mechanism& mechanism, std::string_view what) {
+  validate(mechanism, adjacency_);
+  const std::string line = checked_line(entry_of(mechanism, what), last_check_);
+  for (const fs::path& file : files_) write_durably(file, text_.size(), line);
+  text_ += line;
+  last_check_ = chained(last_check_, line);
+  charges_.push_back(mechanism);
+}
+
+Releases BudgetLedger::releases(double delta) const {
+  Releases result{.mechanisms = {}, .adjacency = adjacency_, .delta = delta};
+  for (const Mechanism& charge : charges_) add(result, charge);
+  return result;
+}
+
+fs::path ledger_mirror_folder() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return fs::path(state) / "chorus" / "budgets";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? fs::path(home) / ".local" / "state" / "chorus" / "budgets" : fs::path();
+}
+
+}  // namespace chorus::inline privacy

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithm/privacy/accountant.h"
+
+namespace chorus::inline privacy {
+
+/// What has been spent of a privacy budget, on disk. A release is charged before it happens (write-ahead): `charge`
+/// returns when the entry is synced to disk, and only then may noise be added to anything. So a crash at any moment can
+/// only lead to a charge without a release. A round that is run again after a crash is charged again, because its first
+/// result may have been seen.
+///
+/// The file is append-only text: a header and one line per charge, each with a checksum that covers all lines before
+/// it. An unfinished last line is the trace of a crash before the release, and is removed; any other damage is refused.
+/// A copy of the file is kept in a folder outside the run (`mirror`): when the run's folder is restored from a backup,
+/// the longer of the two counts, so the restored run never reports less than was spent. Not thread-safe; one process at
+/// a time (the file is locked).
+///
+///     BudgetLedger ledger({.file = run / "privacy.ledger", .mirror = state_folder()}, Adjacency::kAddRemove);
+///     ledger.charge(step, "round 7");     // on disk
+///     const double epsilon = account(ledger.releases(1e-6), AccountantKind::kPld).epsilon;
+class BudgetLedger {
+ public:
+  struct Place {
+    std::filesystem::path file;
+    std::filesystem::path mirror = {};  ///< a folder; empty: no copy
+  };
+
+  /// Opens or creates the ledger. DataError when it is damaged, of another adjacency, contradicts its copy, or is in
+  /// use.
+  BudgetLedger(Place place, Adjacency adjacency);
+  ~BudgetLedger();
+  BudgetLedger(const BudgetLedger&) = delete;
+  BudgetLedger& operator=(const BudgetLedger&) = delete;
+
+  /// WorldError when it cannot be made durable; then nothing may be released.
+  void charge(const Mechanism& mechanism, std::string_view what);
+
+  std::size_t charges() const { return charges_.size(); }
+  /// Everything charged so far, equal mechanisms joined.
+  Releases releases(double delta) const;
+  const std::string& id() const { return id_; }
+
+ private:
+  void adopt(const std::string& text, const std::filesystem::path& where);
+
+  Place place_;
+  Adjacency adjacency_;
+  std::string id_;
+  std::vector<Mechanism> charges_;
+  std::string text_;                          // the whole ledger
+  std::string last_check_;                    // stands for all of it in the next checksum
+  std::vector<std::filesystem::path> files_;  // the run's and its copy
+  int lock_ = -1;
+};
+
+/// Where copies of ledgers are kept: $XDG_STATE_HOME/chorus/budgets, else ~/.local/state/chorus/budgets.
+std::filesystem::path ledger_mirror_folder();
+
+}  // namespace chorus::inline privacy

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "algorithm/selection/selector.h"
+
+namespace chorus::inline selection {
+
+struct PoissonConfig {
+  bool secret = true;  ///< draws come from the operating system and cannot be repeated; false: from the seed, for tests
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Every client takes part with probability count / clients, independently of all others, so a cohort has `count`
+/// clients on average and may be empty. Differential privacy is accounted for with this sampling, and holds only while
+/// nobody knows who was drawn: the draws are secret unless the configuration says otherwise.
+class PoissonSelector : public Selector {
+ public:
+  explicit PoissonSelector(const PoissonConfig& config) : config_(config) {}
+  std::vector<ClientId> select(const SelectionContext& context) const override;
+
+ private:
+  PoissonConfig config_;
+};
+
+}  // namespace chorus::inline selection

@@ -1,0 +1,98 @@
+// Runs with differential privacy: what they report, and what a kill or a backup does to the budget.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/run_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PrivateRun : public RunTest {
+ protected:
+  std::vector<std::string> with(const std::vector<std::string>& more) const {
+    std::vector<std::string> all{
+        "algorithm=fedavg", "aggregation={name: private_mean, noise: 1, clip: 0.1, delta: 1e-3}",
+        "aggregation.copy=" + (folder_ / "copies").string(), "weighting=equal", "selection=poisson"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  /// The lines of the ledger without its header.
+  long charges(const std::string& name) const {
+    const std::string text = read(folder_ / name / "privacy.ledger");
+    return std::count(text.begin(), text.end(), '\n') - 1;
+  }
+};
+
+TEST_F(PrivateRun, ReportsEpsilonInEveryRoundAndInTheSummary) {
+  ASSERT_EQ(run("private", with({})), 0) << output_;
+  const json privacy = summary("private").at("privacy");
+  EXPECT_EQ(privacy.at("charges"), kRounds);
+  EXPECT_EQ(charges("private"), kRounds);
+  EXPECT_NEAR(privacy.at("sampling_rate").get<double>(), 4.0 / 12, 1e-12);
+  EXPECT_THAT(privacy.at("statement").get<std::string>(), HasSubstr("user level"));
+  double before = 0;
+  int rounds = 0;
+  for (const std::string& line : scores("private")) {
+    const json event = json::parse(line);
+    if (event["kind"] != "round") continue;
+    EXPECT_GT(event.at("epsilon").get<double>(), before);
+    before = event.at("epsilon");
+    ++rounds;
+  }
+  EXPECT_EQ(rounds, kRounds);
+  EXPECT_NEAR(before, privacy.at("epsilon").get<double>(), 0.01 * before);
+
+  // The command line says the same.
+  const Chorus program({"privacy", "account", "--noise", "1", "--sampling-rate", "0.33333333333333331", "--steps", "6",
+                        "--delta", "1e-3", "--json"},
+                       folder_ / "account.log");
+  ASSERT_EQ(program.wait(), 0) << program.output();
+  EXPECT_NEAR(json::parse(program.output()).at("epsilon").get<double>(), privacy.at("epsilon").get<double>(), 1e-3);
+}
+
+TEST_F(PrivateRun, NoiseIsNeverTheSame) {
+  ASSERT_EQ(run("one", with({})), 0) << output_;
+  ASSERT_EQ(run("two", with({})), 0) << output_;
+  EXPECT_GT(largest_difference("one", "two"), 0);
+}
+
+TEST_F(PrivateRun, EndsBeforeItsBudgetIsExceeded) {
+  ASSERT_EQ(run("short", with({"aggregation.epsilon=3"})), 0) << output_;
+  const json result = summary("short");
+  EXPECT_EQ(result.at("status"), "budget_spent");
+  EXPECT_LE(result.at("privacy").at("epsilon").get<double>(), 3);
+  EXPECT_LT(result.at("rounds").get<int>(), kRounds);
+  EXPECT_GT(result.at("rounds").get<int>(), 0);
+  EXPECT_EQ(charges("short"), result.at("rounds").get<int>());
+}
+
+TEST_F(PrivateRun, AfterAKillOrFromABackupItNeverReportsLess) {
+  const std::vector<std::string> longer = with({"rounds=12"});
+  const Chorus program(arguments("killed", longer), folder_ / "killed.log");
+  wait_for_round("killed", 2);
+  const fs::path backup = folder_ / "backup";
+  fs::create_directory(backup);
+  fs::copy_file(folder_ / "killed" / "privacy.ledger", backup / "privacy.ledger");
+  wait_for_round("killed", 4);
+  program.send(SIGKILL);
+  program.wait();
+  const long spent = charges("killed");
+  EXPECT_GE(spent, newest_round("killed"));
+  fs::copy_file(backup / "privacy.ledger", folder_ / "killed" / "privacy.ledger", fs::copy_options::overwrite_existing);
+  const int round = newest_round("killed");
+  ASSERT_EQ(resume("killed"), 0) << output_;
+  EXPECT_EQ(summary("killed").at("privacy").at("charges").get<long>(), spent + 12 - round);
+}
+
+TEST_F(PrivateRun, WhatIsNotProtectedIsRefused) {
+  EXPECT_EQ(run("weights", {"algorithm=fedavg", "aggregation={name: private_mean, noise: 1}", "selection=poisson"}), 2);
+  EXPECT_THAT(output_, HasSubstr("weighting: equal"));
+  const Chorus shuffled({"privacy", "account", "--noise", "1", "--sampling", "shuffled"}, folder_ / "shuffled.log");
+  EXPECT_EQ(shuffled.wait(), 2);
+  EXPECT_THAT(shuffled.output(), HasSubstr("Poisson"));
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
