@@ -78,7 +78,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
-  parts.numbers = [&] { return federation.numbers(); };
+  parts.numbers = [&] {
+    std::map<std::string, double> numbers = federation.numbers();
+    if (rounds.numbers) numbers.merge(rounds.numbers());
+    return numbers;
+  };
   const RoundLoopEnd end = run_rounds(parts, loop_config(rounds), state.loop);
   remember(memory, state);
   Log("run").info("{}", coverage.text());
