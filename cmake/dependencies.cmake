@@ -98,6 +98,14 @@ if(GRPCPP_LIBRARY AND GRPC_LIBRARY AND GPR_LIBRARY AND ABSL_SYNCHRONIZATION_LIBR
   target_include_directories(chorus_grpc_library SYSTEM INTERFACE ${GRPC_INCLUDE})
 endif()
 
+find_library(SODIUM_LIBRARY sodium)
+find_path(SODIUM_INCLUDE sodium.h)
+if(SODIUM_LIBRARY AND SODIUM_INCLUDE AND TARGET OpenSSL::Crypto AND OPENSSL_VERSION VERSION_GREATER_EQUAL 3.0)
+  add_library(chorus_crypto INTERFACE)
+  target_link_libraries(chorus_crypto INTERFACE ${SODIUM_LIBRARY} OpenSSL::Crypto)
+  target_include_directories(chorus_crypto SYSTEM INTERFACE ${SODIUM_INCLUDE})
+endif()
+
 # Newer LibTorch ships headers of other fmt and protobuf versions, which would hide the matching ones.
 # chorus_prefer(folder/with/headers name): takes <name/...> from there.
 function(chorus_prefer INCLUDE NAME)
