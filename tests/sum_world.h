@@ -114,9 +114,9 @@ class SumWorld {
     auto out = server->close();
     if (!out.ok()) return false;
     for (const auto& [id, message] : out.value()) {
-      sent[phase][id] = message;
+      sent[phase][id] = *message;
       if (!alive(id, phase)) continue;
-      auto reply = client(id).receive(message);
+      auto reply = client(id).receive(*message);
       if (reply.ok()) deliver(id, reply.value());
     }
     return true;

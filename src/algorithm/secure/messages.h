@@ -25,6 +25,9 @@ enum class MessageType : std::uint8_t {
   kUnmask = 9        ///< client: shares that remove masks
 };
 
+/// The client of a message that all clients receive.
+inline constexpr ClientId kEverybody = 0xFFFFFFFF;
+
 struct MessageHead {
   MessageType type = MessageType::kAdvertise;
   ClientId client = 0;

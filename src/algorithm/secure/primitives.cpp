@@ -64,6 +64,12 @@ Digest Hash::digest() const {
   return result;
 }
 
+Fingerprints::Value Fingerprints::of(ByteView message) const {
+  Value value;
+  crypto_onetimeauth(out(value.data()), in(message.data()), message.size(), in(key_.data()));
+  return value;
+}
+
 Key derive_key(ByteView secret, ByteView salt, ByteView context) {
   // Fetched once: it costs more than the derivation.
   static EVP_KDF* const kHkdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);

@@ -59,9 +59,9 @@ Result<Bytes> SumClient::receive(ByteView message) {
   if (state_ == State::kAborted) return refused("the session was aborted");
   const std::optional<MessageHead> got = read_head(message);
   if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
-  if (got->client != self_) return refused("a message for another client");
-  const Digest digest = Hash("message").add(message).digest();
-  if (state_ != State::kAdvertised && digest == last_message_) return Bytes(last_reply_);
+  if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
+  const Fingerprints::Value fingerprint = fingerprints_.of(message);
+  if (state_ != State::kAdvertised && fingerprint == last_message_) return Bytes(last_reply_);
   if (got->tag != (got->type == MessageType::kKeys ? context_ : id_)) return refused("a message of another session");
   try {
     Bytes reply;
@@ -80,7 +80,7 @@ Result<Bytes> SumClient::receive(ByteView message) {
       demand(got->type != MessageType::kSurvivors || state_ < State::kSigned, "a second list of survivors");
       return refused("a message out of order");
     }
-    last_message_ = digest;
+    last_message_ = fingerprint;
     last_reply_ = std::move(reply);
     return Bytes(last_reply_);
   } catch (const Hostile& reason) {

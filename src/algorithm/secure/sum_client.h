@@ -63,7 +63,8 @@ class SumClient {
   RingVector input_;
   State state_ = State::kAdvertised;
   std::string abort_reason_;
-  Digest last_message_{};  // hash of the message that last_reply_ answers
+  Fingerprints fingerprints_;
+  Fingerprints::Value last_message_{};  // that last_reply_ answers
   Bytes last_reply_;
 
   AgreementKeys sealing_, masking_;

@@ -13,7 +13,8 @@ SumServer::SumServer(SumSession session, unsigned threads)
     : session_(std::move(session)),
       threads_(std::max(threads, 1U)),
       context_(session_.context()),
-      sum_(session_.parameters.ring_bits, 0) {
+      sum_(session_.parameters.ring_bits, 0),
+      probe_(random_key()) {
   if (const std::string mistake = session_.parameters.mistake(); !mistake.empty()) {
     throw ConfigError("secure sum: " + mistake);
   }
@@ -61,9 +62,9 @@ Result<SumServer::Accepted> SumServer::receive(ClientId from, ByteView message) 
   if (head->type != expected()) return refused("a message out of order");
   if (head->tag != (phase_ == Phase::kAdvertise ? context_ : id_)) return refused("a message of another session");
   if (!asked_.contains(from)) return refused("a client that was not asked");
-  const Digest digest = Hash("message").add(message).digest();
+  const Fingerprints::Value fingerprint = fingerprints_.of(message);
   if (const auto before = received_.find(from); before != received_.end()) {
-    if (before->second == digest) return Accepted::kAgain;
+    if (before->second == fingerprint) return Accepted::kAgain;
     return refused("a second, different message");
   }
   std::string fault;
@@ -84,7 +85,7 @@ Result<SumServer::Accepted> SumServer::receive(ClientId from, ByteView message) 
       fault = accept_revealed(from, message);
   }
   if (!fault.empty()) return Failure{Failure::Kind::kMalformed, fault};
-  received_[from] = digest;
+  received_[from] = fingerprint;
   return Accepted::kNew;
 }
 
@@ -99,8 +100,7 @@ std::string SumServer::accept_keys(ClientId from, ByteView message) {
     }
   }
   // A key of small order would make every neighbour abort.
-  const AgreementKeys probe = new_agreement_keys();
-  if (!agree(probe.secret, keys->sealing) || !agree(probe.secret, keys->masking)) return "an invalid public key";
+  if (!agree(probe_, keys->sealing) || !agree(probe_, keys->masking)) return "an invalid public key";
   for (const auto& entry : advertised_) {
     const Advertisement& other = entry.second;
     if (keys->sealing == other.sealing || keys->masking == other.masking || keys->sealing == other.masking ||
@@ -195,6 +195,13 @@ Result<SumServer::Outgoing> SumServer::close() {
   return Failure{Failure::Kind::kRefused, "the secure sum has ended"};
 }
 
+SumServer::Outgoing SumServer::to_asked(Bytes message) const {
+  const auto shared = std::make_shared<const Bytes>(std::move(message));
+  Outgoing out;
+  for (const ClientId client : asked_) out[client] = shared;
+  return out;
+}
+
 Result<SumServer::Outgoing> SumServer::send_keys() {
   const SumParameters& parameters = session_.parameters;
   if (advertised_.size() < std::max(parameters.least_cohort, parameters.threshold + 1)) {
@@ -203,14 +210,10 @@ Result<SumServer::Outgoing> SumServer::send_keys() {
   for (const auto& entry : advertised_) keys_.push_back(entry.second);
   id_ = session_id(context_, keys_);
   graph_ = graph_of(id_, keys_.size(), parameters.neighbours);
-  Outgoing out;
   asked_.clear();
-  for (const auto& entry : advertised_) {
-    asked_.insert(entry.first);
-    out[entry.first] = write_keys({MessageType::kKeys, entry.first, context_}, keys_);
-  }
+  for (const auto& entry : advertised_) asked_.insert(entry.first);
   phase_ = Phase::kShare;
-  return out;
+  return to_asked(write_keys({MessageType::kKeys, kEverybody, context_}, keys_));
 }
 
 Result<SumServer::Outgoing> SumServer::forward_shares() {
@@ -223,7 +226,7 @@ Result<SumServer::Outgoing> SumServer::forward_shares() {
   for (const ClientId client : sharing_) {
     std::vector<SealedShare>& sealed = sealed_[client];
     std::sort(sealed.begin(), sealed.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
-    out[client] = write_shares({MessageType::kForwarded, client, id_}, sealed);
+    out[client] = std::make_shared<const Bytes>(write_shares({MessageType::kForwarded, client, id_}, sealed));
   }
   sealed_.clear();
   phase_ = Phase::kMask;
@@ -235,13 +238,9 @@ Result<SumServer::Outgoing> SumServer::send_survivors() {
   if (survivors_.size() < session_.parameters.least_cohort) {
     return aborted(fmt::format("only {} inputs arrived", survivors_.size()));
   }
-  Outgoing out;
   asked_ = {survivors_.begin(), survivors_.end()};
-  for (const ClientId client : survivors_) {
-    out[client] = write_survivors({MessageType::kSurvivors, client, id_}, survivors_);
-  }
   phase_ = session_.parameters.trust == Trust::kActive ? Phase::kConsistency : Phase::kUnmask;
-  return out;
+  return to_asked(write_survivors({MessageType::kSurvivors, kEverybody, id_}, survivors_));
 }
 
 Result<SumServer::Outgoing> SumServer::send_signatures() {
@@ -254,7 +253,8 @@ Result<SumServer::Outgoing> SumServer::send_signatures() {
       const auto found = signatures_.find(client);
       if (found != signatures_.end()) near.push_back({client, found->second});
     }
-    out[entry.first] = write_signatures({MessageType::kSignatures, entry.first, id_}, near);
+    out[entry.first] =
+        std::make_shared<const Bytes>(write_signatures({MessageType::kSignatures, entry.first, id_}, near));
   }
   phase_ = Phase::kUnmask;
   return out;

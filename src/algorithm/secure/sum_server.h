@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,7 +30,8 @@ class SumServer {
  public:
   enum class Phase { kAdvertise, kShare, kMask, kConsistency, kUnmask, kDone, kAborted };
   enum class Accepted { kNew, kAgain };
-  using Outgoing = std::map<ClientId, Bytes>;
+  /// Messages by who receives them; one that everybody receives is held once.
+  using Outgoing = std::map<ClientId, std::shared_ptr<const Bytes>>;
 
   /// ConfigError for unsafe parameters. `threads`: of the last step.
   explicit SumServer(SumSession session, unsigned threads = 1);
@@ -59,6 +61,7 @@ class SumServer {
   Result<Outgoing> finish();
   Failure aborted(std::string reason);
   std::optional<MessageType> expected() const;
+  Outgoing to_asked(Bytes message) const;
   std::vector<ClientId> neighbours_of(ClientId client) const;
   std::uint32_t place_of(ClientId client) const;
 
@@ -75,7 +78,8 @@ class SumServer {
   unsigned threads_;
   Digest context_, id_{};
   Phase phase_ = Phase::kAdvertise;
-  std::map<ClientId, Digest> received_;  // in this phase: a hash of the message
+  Fingerprints fingerprints_;
+  std::map<ClientId, Fingerprints::Value> received_;  // in this phase
   std::map<ClientId, Advertisement> advertised_;
   std::vector<Advertisement> keys_;      // of those who are in, ascending
   std::optional<NeighbourGraph> graph_;  // over their places
@@ -86,6 +90,7 @@ class SumServer {
   std::map<ClientId, Signature> signatures_;
   std::map<ClientId, std::vector<RevealedShare>> revealed_;  // by who revealed
   SecretJoiner joiner_;
+  Key probe_;  // agrees with public keys to see whether they are valid
 };
 
 }  // namespace chorus::inline secure
