@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "algorithm/attacks/poison.h"
 #include "core/base/rng.h"
 #include "core/config/registry.h"
 
@@ -21,7 +23,7 @@ struct AttackInput {
   StreamKey key = {};                  ///< of random draws; `client` is the attacker with Sees::kOwn
 };
 
-/// A behaviour of malicious clients in a simulation: replaces the updates that they send. Stateless and thread-safe.
+/// A behaviour of malicious clients in a simulation: replaces the updates that they send, or the examples they train on. Stateless and thread-safe.
 ///
 ///     attacks: {share: 0.25, attack: {name: sign_flip, factor: 4}}      # in a configuration
 class Attack {
@@ -33,8 +35,10 @@ class Attack {
   };
   virtual ~Attack() = default;
 
-  /// One vector for each of `own`, in new memory.
+  /// One vector for each of `own`; never written into.
   virtual std::vector<at::Tensor> corrupt(const AttackInput& input) const = 0;
+  /// How the attackers' training examples are changed before anything starts; nothing: they are not.
+  virtual std::optional<Poison> poison() const { return std::nullopt; }
 };
 
 using Attacks = Registry<Attack>;

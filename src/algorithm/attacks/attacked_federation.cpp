@@ -19,6 +19,12 @@ at::Tensor* target_of(Reply& reply) {
   return nullptr;
 }
 
+std::vector<ClientId> ids_of(const Roster& roster) {
+  std::vector<ClientId> ids;
+  for (const RosterEntry& member : roster.members()) ids.push_back(member.id);
+  return ids;
+}
+
 }  // namespace
 
 void AttacksConfig::describe(ConfigVisitor& visitor) {
@@ -26,19 +32,17 @@ void AttacksConfig::describe(ConfigVisitor& visitor) {
   visitor.field("attack", attack, "what they send");
 }
 
-std::set<ClientId> draw_attackers(const Roster& roster, double share, std::uint64_t seed) {
-  std::vector<ClientId> ids;
-  for (const RosterEntry& member : roster.members()) ids.push_back(member.id);
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed) {
   RandomStream stream({.seed = seed, .purpose = "attackers"});
-  stream.shuffle(std::span(ids));
-  const auto count = static_cast<std::ptrdiff_t>(std::floor(share * static_cast<double>(ids.size()) + 1e-9));
-  return {ids.begin(), ids.begin() + count};
+  stream.shuffle(std::span(clients));
+  const auto count = static_cast<std::ptrdiff_t>(std::floor(share * static_cast<double>(clients.size()) + 1e-9));
+  return {clients.begin(), clients.begin() + count};
 }
 
 AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
     : inner_(input.inner),
       seed_(input.seed),
-      attackers_(draw_attackers(input.inner.roster(), input.config.share, input.seed)),
+      attackers_(draw_attackers(ids_of(input.inner.roster()), input.config.share, input.seed)),
       attack_(input.config.attack.make()),
       sees_(input.config.attack.traits().sees) {}
 

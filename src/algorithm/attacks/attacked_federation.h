@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "algorithm/attacks/attack.h"
 #include "core/ports/federation.h"
@@ -18,8 +19,8 @@ struct AttacksConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// The attackers among the members of a roster: the whole part of share * size, drawn from the seed.
-std::set<ClientId> draw_attackers(const Roster& roster, double share, std::uint64_t seed);
+/// The attackers among these clients: the whole part of share * clients, drawn from the seed.
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed);
 
 struct AttackedFederationInput {
   Federation& inner;  ///< borrowed

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "algorithm/attacks/alie.h"
 #include "algorithm/attacks/attacked_federation.h"
@@ -55,11 +56,12 @@ Round attack(const std::string& yaml, bool reversed = false, std::uint64_t round
 }
 
 TEST(Attacks, TheShareOfClientsIsDrawnFromTheSeed) {
-  const Roster roster = Roster::of_sizes(std::vector<double>(20, 1));
-  EXPECT_EQ(draw_attackers(roster, 0.25, 1).size(), 5U);
-  EXPECT_EQ(draw_attackers(roster, 0.29, 1).size(), 5U);
-  EXPECT_EQ(draw_attackers(roster, 0.25, 1), draw_attackers(roster, 0.25, 1));
-  EXPECT_NE(draw_attackers(roster, 0.25, 1), draw_attackers(roster, 0.25, 2));
+  std::vector<ClientId> clients(20);
+  std::iota(clients.begin(), clients.end(), 0U);
+  EXPECT_EQ(draw_attackers(clients, 0.25, 1).size(), 5U);
+  EXPECT_EQ(draw_attackers(clients, 0.29, 1).size(), 5U);
+  EXPECT_EQ(draw_attackers(clients, 0.25, 1), draw_attackers(clients, 0.25, 1));
+  EXPECT_NE(draw_attackers(clients, 0.25, 1), draw_attackers(clients, 0.25, 2));
   EXPECT_EQ(attack("sign_flip").numbers.at("attackers"), 2);
 }
 
@@ -118,6 +120,18 @@ TEST(Attacks, IpmSendsMinusEpsilonTimesTheHonestMean) {
                   ElementsAre(DoubleNear(-0.25 * mean[0], 1e-6), DoubleNear(-0.25 * mean[1], 1e-6)));
     }
   }
+}
+
+TEST(Attacks, DataAttacksChangeExamplesAndScaleOnlyOnRequest) {
+  const Round flip = attack("label_flip"), plain = attack("{name: backdoor, target: sports}");
+  const Round scaled = attack("{name: backdoor, target: sports, factor: 3}");
+  for (const ClientId client : flip.attackers) {
+    EXPECT_EQ(flip.sent.at(client), kHonest[client]);
+    EXPECT_EQ(plain.sent.at(client), kHonest[client]);
+    EXPECT_THAT(scaled.sent.at(client), ElementsAre(3 * kHonest[client][0], 3 * kHonest[client][1]));
+  }
+  EXPECT_TRUE(Attacks::make("label_flip")->poison().has_value());
+  EXPECT_FALSE(Attacks::make("sign_flip")->poison().has_value());
 }
 
 }  // namespace

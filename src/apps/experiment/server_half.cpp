@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "algorithm/compression/filtered_federation.h"
@@ -61,6 +62,10 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const auto aggregation = config().aggregation.make();
   aggregation->restore(on_device(std::exchange(state.aggregation, {})));
   const auto selector = config().selection.make();
+  std::optional<EvaluationSet> attacked;
+  if (rounds.attacked != nullptr) {
+    attacked.emplace(EvaluationSet{rounds.attacked->data, rounds.attacked->encoded, rounds.attacked->examples});
+  }
   TaskScorer scorer({model_.task(),
                      model_.network(),
                      {test_.data, test_.encoded, test_.examples},
@@ -68,7 +73,8 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                      model_.seed(),
                      rounds.cache,
                      config().trainer.precision,
-                     static_cast<int>(config().federation.workers)});
+                     static_cast<int>(config().federation.workers),
+                     attacked ? &*attacked : nullptr});
   DeviceCoverage coverage(federation.roster().sizes());
   if (!state.coverage.empty()) coverage.restore(state.coverage, state.coverage_rounds);
 
