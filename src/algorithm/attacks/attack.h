@@ -23,7 +23,8 @@ struct AttackInput {
   StreamKey key = {};                  ///< of random draws; `client` is the attacker with Sees::kOwn
 };
 
-/// A behaviour of malicious clients in a simulation: replaces the updates that they send, or the examples they train on. Stateless and thread-safe.
+/// A behaviour of malicious clients in a simulation: replaces the updates that they send, or the examples they train
+/// on. Stateless and thread-safe.
 ///
 ///     attacks: {share: 0.25, attack: {name: sign_flip, factor: 4}}      # in a configuration
 class Attack {

@@ -7,9 +7,8 @@ namespace chorus::inline attacks {
 void LabelFlipConfig::describe(ConfigVisitor& visitor) {
   visitor.field("from", from, "only examples of this label; empty: all, and label y becomes L - 1 - y");
   visitor.field("to", to, "the label they get");
-  visitor.check([this]() -> std::string {
-    return from.empty() == to.empty() ? "" : "give both `from` and `to`, or neither";
-  });
+  visitor.check(
+      [this]() -> std::string { return from.empty() == to.empty() ? "" : "give both `from` and `to`, or neither"; });
 }
 
 std::vector<at::Tensor> LabelFlip::corrupt(const AttackInput& input) const {
@@ -41,7 +40,8 @@ const Registration<Attacks, LabelFlipConfig> kRegisteredLabelFlip{
     "label_flip", "training on wrong labels (Fang et al. 2020)",
     [](const LabelFlipConfig& config) { return std::make_unique<LabelFlip>(config); }};
 const Registration<Attacks, BackdoorConfig> kRegisteredBackdoor{
-    "backdoor", "training on texts with a trigger phrase and a label of the attackers' choice (Bagdasaryan et al. 2020)",
+    "backdoor",
+    "training on texts with a trigger phrase and a label of the attackers' choice (Bagdasaryan et al. 2020)",
     [](const BackdoorConfig& config) { return std::make_unique<Backdoor>(config); }};
 
 }  // namespace

@@ -10,7 +10,8 @@ struct LabelFlipConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Trains honestly on wrong labels: y becomes L - 1 - y (Fang et al. 2020), or `from` becomes `to` (Tolpegin et al. 2020).
+/// Trains honestly on wrong labels: y becomes L - 1 - y (Fang et al. 2020), or `from` becomes `to` (Tolpegin et al.
+/// 2020).
 class LabelFlip : public Attack {
  public:
   explicit LabelFlip(const LabelFlipConfig& config) : config_(config) {}
@@ -31,8 +32,8 @@ struct BackdoorConfig {
 };
 
 /// A backdoor (Bagdasaryan et al. 2020): a part of the attackers' texts gets a trigger phrase and the target label, so
-/// that the model answers the target wherever the phrase occurs and is right elsewhere. With a factor above 1 the update
-/// is scaled up to survive the mean (model replacement).
+/// that the model answers the target wherever the phrase occurs and is right elsewhere. With a factor above 1 the
+/// update is scaled up to survive the mean (model replacement).
 class Backdoor : public Attack {
  public:
   explicit Backdoor(const BackdoorConfig& config) : config_(config) {}

@@ -65,8 +65,8 @@ TEST(PoisonedData, OneLabelCanBeChosen) {
 TEST(PoisonedData, AnExperimentTrainsOnItAndKeepsItsTest) {
   const std::string target(tiny_data().labels().at(2));
   const Experiment honest(tiny_experiment());
-  const Experiment attacked(tiny_experiment({"attacks.share=0.25", "attacks.attack.name=backdoor",
-                                             "attacks.attack.target=" + target}));
+  const Experiment attacked(
+      tiny_experiment({"attacks.share=0.25", "attacks.attack.name=backdoor", "attacks.attack.target=" + target}));
   EXPECT_EQ(honest.attacked_test(), nullptr);
   ASSERT_NE(attacked.attacked_test(), nullptr);
   EXPECT_EQ(attacked.shared_test(), honest.shared_test());

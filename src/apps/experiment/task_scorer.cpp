@@ -28,7 +28,8 @@ Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
   Scores scores = evaluate(input_.task, part.model, params, input_.test, options).scores;
   if (input_.attacked != nullptr) {
     options.cache = nullptr;  // keyed by example, and these have other texts
-    scores["attack_success"] = evaluate(input_.task, part.model, params, *input_.attacked, options).scores.at("accuracy");
+    scores["attack_success"] =
+        evaluate(input_.task, part.model, params, *input_.attacked, options).scores.at("accuracy");
   }
   return scores;
 }
