@@ -105,6 +105,10 @@ if(SODIUM_LIBRARY AND SODIUM_INCLUDE)
   target_link_libraries(chorus_sodium_library INTERFACE ${SODIUM_LIBRARY})
   target_include_directories(chorus_sodium_library SYSTEM INTERFACE ${SODIUM_INCLUDE})
 endif()
+if(TARGET chorus_sodium_library AND TARGET OpenSSL::Crypto AND OPENSSL_VERSION VERSION_GREATER_EQUAL 3.0)
+  add_library(chorus_crypto INTERFACE)
+  target_link_libraries(chorus_crypto INTERFACE chorus_sodium_library OpenSSL::Crypto)
+endif()
 
 # Newer LibTorch ships headers of other fmt and protobuf versions, which would hide the matching ones.
 # chorus_prefer(folder/with/headers name): takes <name/...> from there.

@@ -81,6 +81,7 @@ void add_commands(CLI::App& app) {
   add_profile(app);
   add_fleet(app);
   add_join(app);
+  add_privacy_graph(app);
 }
 
 /// The deepest command that the arguments name, and the unknown word after it where a command was expected.

@@ -85,6 +85,19 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }
+  if (const std::size_t least = config.aggregation.make()->least_updates();
+      least > static_cast<std::size_t>(config.clients_per_round)) {
+    return fmt::format(
+        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or "
+        "expect fewer attackers",
+        config.aggregation.name(), least, config.clients_per_round);
+  }
+  if (config.attacks && (algorithm.pooled || algorithm.personal)) {
+    return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
+  }
+  if (config.attacks && !config.compression.up.empty()) {
+    return "attacks: attackers' updates do not pass through compression.up; leave one of them out";
+  }
   if (algorithm.plain_sgd && !plain_sgd(config.trainer)) {
     return fmt::format(
         "algorithm: {} needs plain gradient steps; set trainer.optimizer: sgd (momentum 0), trainer.clip: 0 and "

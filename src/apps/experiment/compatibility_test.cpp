@@ -1,5 +1,6 @@
 #include "apps/experiment/compatibility.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +48,9 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
                 HasSubstr("looks at each client's update"));
   }
   EXPECT_THAT(mistake_in("aggregation: test_hidden_sum\nalgorithm: local"), HasSubstr("nothing to aggregate"));
+  EXPECT_EQ(mistake_in("aggregation: {name: krum, attackers: 3}\nclients_per_round: 9"), "");
+  EXPECT_THAT(mistake_in("attacks: {share: 0.2}\nalgorithm: local"), HasSubstr("could be attacked"));
+  EXPECT_THAT(mistake_in("attacks: {share: 0.2}\ncompression: {up: [qsgd]}"), HasSubstr("compression.up"));
   EXPECT_THAT(mistake_in("algorithm: scaffold"), HasSubstr("needs plain gradient steps"));
   EXPECT_EQ(mistake_in("algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"), "");
   for (const char* trainer : {"{optimizer: {name: sgd, momentum: 0.9}, clip: 0}", "{optimizer: sgd, clip: 1}",
@@ -93,6 +97,24 @@ TEST(Compatibility, EveryAlgorithmThatLooksAtUpdatesRefusesHiddenOnes) {
     EXPECT_NE(mistake_in("aggregation: test_hidden_sum\nalgorithm: " + name), "") << name;
   }
   EXPECT_GE(looking, 2);
+}
+
+// 4c, case 16: more attackers than a rule can bear are refused.
+TEST(Compatibility, Case16TooManyAttackersForTheRuleAreRefused) {
+  const auto mistake = [](const char* rule, int clients) {
+    return mistake_in(fmt::format("aggregation: {}\nclients_per_round: {}", rule, clients));
+  };
+  struct {
+    const char* rule;
+    int least;
+  } const cases[] = {{"{name: trimmed_mean, attackers: 4}", 9},
+                     {"{name: krum, attackers: 4}", 11},
+                     {"{name: krum, attackers: 4, keep: 6}", 12},
+                     {"{name: bulyan, attackers: 2}", 11}};
+  for (const auto& [rule, least] : cases) {
+    EXPECT_EQ(mistake(rule, least), "");
+    EXPECT_THAT(mistake(rule, least - 1), testing::HasSubstr(fmt::format("needs {} updates per round", least)));
+  }
 }
 
 }  // namespace

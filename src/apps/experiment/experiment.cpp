@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
 #include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
-#include "apps/experiment/server_half.h"
+#include "apps/experiment/poisoned_data.h"
 #include "core/base/error.h"
 #include "core/console/log.h"
 
@@ -35,6 +36,31 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
   choose_test();
+  poison();
+}
+
+void Experiment::poison() {
+  if (!config_.attacks) return;
+  const std::optional<Poison> wish = config_.attacks->attack.make()->poison();
+  if (!wish) return;
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  std::vector<ClientId> clients(partition_.train.clients());
+  std::iota(clients.begin(), clients.end(), 0U);
+  std::vector<std::uint32_t> examples;
+  for (const ClientId attacker : draw_attackers(clients, config_.attacks->share, seed)) {
+    const auto own = partition_.train[attacker];
+    examples.insert(examples.end(), own.begin(), own.end());
+  }
+  const PoisonedData training = poisoned(data_, examples, *wish, seed);
+  train_ = encode_split(task(), training.data, Split::kTrain, config_.encoding).data;
+  Poison everywhere = *wish;
+  everywhere.share = 1;
+  PoisonedData test = poisoned(data_, shared_test_, everywhere, seed);
+  if (test.changed.empty()) throw ConfigError("attacks: no test example is one that the attackers want changed");
+  attacked_data_ = std::make_unique<const Dataset>(std::move(test.data));
+  auto encoded = encode_split(task(), *attacked_data_, held_out_ ? Split::kTrain : Split::kTest, config_.encoding).data;
+  attacked_test_ = std::make_unique<const TestSet>(TestSet{*attacked_data_, std::move(encoded), test.changed});
+  Log("run").info("attackers changed {} of {} training examples", training.changed.size(), partition_.train.total());
 }
 
 void Experiment::make_partition() {

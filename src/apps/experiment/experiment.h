@@ -8,6 +8,7 @@
 #include "application/data/partition/partition.h"
 #include "application/tasks/encoded_dataset.h"
 #include "apps/experiment/experiment_config.h"
+#include "apps/experiment/server_half.h"
 #include "apps/experiment/task_model.h"
 #include "core/device/gpu_warm_up.h"
 
@@ -48,6 +49,8 @@ class Experiment {
   /// What the server tests on.
   const std::vector<std::uint32_t>& shared_test() const { return shared_test_; }
   const Partition& partition() const { return partition_; }
+  /// Those of them that attackers want answered otherwise, as they want them; null without an attack on the data.
+  const TestSet* attacked_test() const { return attacked_test_.get(); }
 
   /// One line about what was read, for a person.
   std::string description() const;
@@ -57,6 +60,7 @@ class Experiment {
   void make_segments();
   void make_phases();
   void choose_test();
+  void poison();
 
   ExperimentConfig config_;
   std::unique_ptr<GpuWarmUp> warm_up_;  // beside everything below
@@ -68,6 +72,8 @@ class Experiment {
   std::vector<Phase> phases_;
   ClientLists client_tests_;
   std::vector<std::uint32_t> shared_test_;
+  std::unique_ptr<const Dataset> attacked_data_;
+  std::unique_ptr<const TestSet> attacked_test_;
 };
 
 }  // namespace chorus::inline experiment

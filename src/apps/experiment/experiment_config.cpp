@@ -92,6 +92,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("tuning", tuning, "what of the network trains: all of it, or what is attached to it");
   visitor.field("algorithm", algorithm, "the federated method");
   visitor.field("aggregation", aggregation, "how the updates of a round become one");
+  visitor.field("attacks", attacks, "some clients are malicious (docs/how-to/defend_against_attackers.md)");
   visitor.field("weighting", weighting,
                 {{"examples", Weighting::kExamples}, {"batches", Weighting::kBatches}, {"equal", Weighting::kEqual}},
                 "what a client counts for in an average");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/attacks/attacked_federation.h"
 #include "algorithm/compression/compression_config.h"
 #include "algorithm/selection/selector.h"
 #include "application/data/continual/time_segments.h"
@@ -104,6 +105,7 @@ struct ExperimentConfig {
   Choice<Tunings> tuning{"full"};
   Choice<Algorithms> algorithm{"fedavg"};
   Choice<Aggregations> aggregation{"mean"};
+  std::optional<AttacksConfig> attacks = {};  ///< without it every client is honest
   Weighting weighting = Weighting::kExamples;
   Choice<Selectors> selection{"uniform"};
   std::int64_t rounds = 30;  ///< of each segment, where there are several

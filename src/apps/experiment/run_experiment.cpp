@@ -132,6 +132,8 @@ class ExperimentRun {
     rounds.save = [this](const ServerMemory& memory, bool last) {
       checkpoints_.save(memory, last, journal_.tracker());
     };
+    rounds.attacked = experiment_.attacked_test();
+    rounds.numbers = [&link] { return link.numbers(); };
     if (experiment_.phases().size() > 1 && state().loop.round < rounds.first) {
       journal_.tracker().record({"phase_started", rounds.first, {}, {{"name", phase().name}}});
     }

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "algorithm/compression/filtered_federation.h"
@@ -66,6 +67,10 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                         .rounds = rounds.total,
                         .trial = rounds.trial});
   const auto selector = config().selection.make();
+  std::optional<EvaluationSet> attacked;
+  if (rounds.attacked != nullptr) {
+    attacked.emplace(EvaluationSet{rounds.attacked->data, rounds.attacked->encoded, rounds.attacked->examples});
+  }
   TaskScorer scorer({model_.task(),
                      model_.network(),
                      {test_.data, test_.encoded, test_.examples},
@@ -73,7 +78,8 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                      model_.seed(),
                      rounds.cache,
                      config().trainer.precision,
-                     static_cast<int>(config().federation.workers)});
+                     static_cast<int>(config().federation.workers),
+                     attacked ? &*attacked : nullptr});
   DeviceCoverage coverage(federation.roster().sizes());
   if (!state.coverage.empty()) coverage.restore(state.coverage, state.coverage_rounds);
 
@@ -83,7 +89,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
-  parts.numbers = [&] { return federation.numbers(); };
+  parts.numbers = [&] {
+    std::map<std::string, double> numbers = federation.numbers();
+    if (rounds.numbers) numbers.merge(rounds.numbers());
+    return numbers;
+  };
   const RoundLoopEnd end = run_rounds(parts, loop_config(rounds), state.loop);
   remember(memory, state);
   state.privacy = aggregation->privacy();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct ServerRounds {
   bool trial = false;                 ///< see RunRequest
   std::function<bool()> stop = {};                                           ///< true: end after this round
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
+  const TestSet* attacked = nullptr;  ///< simulation only: test examples as attackers want them answered
+  std::function<std::map<std::string, double>()> numbers = {};  ///< more about the round that has just ended
   /// After every round; `last`: of this phase, so that a checkpoint is due in any case.
   std::function<void(const ServerMemory&, bool last)> save = {};
 };

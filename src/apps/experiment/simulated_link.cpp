@@ -1,6 +1,7 @@
 #include "apps/experiment/simulated_link.h"
 
 #include "apps/experiment/emulated_work.h"
+#include "core/console/log.h"
 
 namespace chorus::inline experiment {
 
@@ -11,19 +12,29 @@ SimulatedLink::SimulatedLink(const Input& input) : direct_(input.clients) {
     linked_ =
         LinkedFederations::make("wire", LinkInput{*transport_, input.clients, 0, input.model.layout(), input.stop});
   }
-  if (!config.emulation) return;
-  Federation& answering = clients();
-  fleet_.emplace(*config.emulation, input.model.seed());
-  emulated_.emplace(EmulatedFederationInput{.inner = answering,
-                                            .fleet = *fleet_,
-                                            .work = emulated_work(input.model),
-                                            .clock = input.clock,
-                                            .batches = [trainer = config.trainer, &answering](ClientId client) {
-                                              return round_batches(trainer, answering.roster().size_of(client));
-                                            }});
+  if (config.emulation) {
+    Federation& answering = clients();
+    fleet_.emplace(*config.emulation, input.model.seed());
+    emulated_.emplace(EmulatedFederationInput{.inner = answering,
+                                              .fleet = *fleet_,
+                                              .work = emulated_work(input.model),
+                                              .clock = input.clock,
+                                              .batches = [trainer = config.trainer, &answering](ClientId client) {
+                                                return round_batches(trainer, answering.roster().size_of(client));
+                                              }});
+  }
+  if (config.attacks) {
+    attacked_.emplace(AttackedFederationInput{clients(), *config.attacks, input.model.seed()});
+    Log("run").info("{} clients attack: {}", attacked_->attackers().size(), config.attacks->attack.name());
+  }
+}
+
+std::map<std::string, double> SimulatedLink::numbers() const {
+  return attacked_ ? attacked_->numbers() : std::map<std::string, double>{};
 }
 
 Federation& SimulatedLink::clients() {
+  if (attacked_) return *attacked_;
   if (emulated_) return *emulated_;
   if (linked_) return *linked_;
   return direct_;

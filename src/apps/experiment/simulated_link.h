@@ -1,9 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "algorithm/attacks/attacked_federation.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/link.h"
@@ -12,7 +15,7 @@
 namespace chorus::inline experiment {
 
 /// What is between the two halves of a simulation: nothing, or the in-process transport (`federation.transport:
-/// serialised`), and the devices' clock and failures where they are emulated.
+/// serialised`), the devices' clock and failures where they are emulated, and what attackers change.
 ///
 ///     SimulatedLink link({.model = model, .clients = half.clients(), .clock = clock});
 ///     server.run(link.clients(), rounds, state);
@@ -30,6 +33,8 @@ class SimulatedLink {
 
   /// As the server reaches them.
   Federation& clients();
+  /// About the newest round: attackers, where there are any.
+  std::map<std::string, double> numbers() const;
 
  private:
   Federation& direct_;
@@ -37,6 +42,7 @@ class SimulatedLink {
   std::unique_ptr<LinkedFederation> linked_;
   std::optional<Fleet> fleet_;
   std::optional<EmulatedFederation> emulated_;
+  std::optional<AttackedFederation> attacked_;
 };
 
 }  // namespace chorus::inline experiment

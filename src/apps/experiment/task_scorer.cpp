@@ -25,7 +25,13 @@ Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
   options.seed = input_.seed;
   options.workers = input_.workers;
   options.cache = input_.cache;
-  return evaluate(input_.task, part.model, params, input_.test, options).scores;
+  Scores scores = evaluate(input_.task, part.model, params, input_.test, options).scores;
+  if (input_.attacked != nullptr) {
+    options.cache = nullptr;  // keyed by example, and these have other texts
+    scores["attack_success"] =
+        evaluate(input_.task, part.model, params, *input_.attacked, options).scores.at("accuracy");
+  }
+  return scores;
 }
 
 Scores TaskScorer::pooled(const ClientTotals& totals) const {

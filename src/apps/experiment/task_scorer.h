@@ -24,6 +24,8 @@ class TaskScorer : public Scorer {
     ActivationCache* cache = nullptr;
     TrainerConfig::Precision precision = TrainerConfig::Precision::kFloat32;  ///< of the run
     int workers = 0;  ///< threads on a CPU; 0: one per core. Scores do not depend on it
+    /// Test examples as attackers want them answered; the share of them that are is "attack_success". Null: none.
+    const EvaluationSet* attacked = nullptr;
   };
 
   explicit TaskScorer(const Input& input) : input_(input) {}

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -97,6 +98,9 @@ class Aggregation {
   virtual std::optional<PrivacyReport> privacy() const { return std::nullopt; }
 
   virtual Aggregated aggregate(AggregationInput input) = 0;
+
+  /// Fewest usable updates it can combine, by its configuration; with fewer the model stays as it is.
+  virtual std::size_t least_updates() const { return 1; }
 
   /// Everything remembered between rounds, for checkpoints.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }

@@ -1,0 +1,112 @@
+#include "algorithm/attacks/attacked_federation.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+namespace chorus::inline attacks {
+namespace {
+
+/// The tensor of a reply that an attack replaces; null: it has none.
+at::Tensor* target_of(Reply& reply) {
+  if (!reply.ok()) return nullptr;
+  for (const char* name : {"update", "gradient"}) {
+    const auto found = reply.body.tensors.find(name);
+    if (found != reply.body.tensors.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::vector<ClientId> ids_of(const Roster& roster) {
+  std::vector<ClientId> ids;
+  for (const RosterEntry& member : roster.members()) ids.push_back(member.id);
+  return ids;
+}
+
+}  // namespace
+
+void AttacksConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("share", share, "of all clients that attack, drawn once").above(0).below(1);
+  visitor.field("attack", attack, "what they send");
+}
+
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed) {
+  RandomStream stream({.seed = seed, .purpose = "attackers"});
+  stream.shuffle(std::span(clients));
+  const auto count = static_cast<std::ptrdiff_t>(std::floor(share * static_cast<double>(clients.size()) + 1e-9));
+  return {clients.begin(), clients.begin() + count};
+}
+
+AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
+    : inner_(input.inner),
+      seed_(input.seed),
+      attackers_(draw_attackers(ids_of(input.inner.roster()), input.config.share, input.seed)),
+      attack_(input.config.attack.make()),
+      sees_(input.config.attack.traits().sees) {}
+
+/// The replies to one request, those of attackers changed.
+class AttackedFederation::Asking {
+ public:
+  Asking(AttackedFederation& federation, std::span<const ClientId> cohort, Request request)
+      : federation_(federation), round_(request.round), replies_(federation.inner_.ask(cohort, std::move(request))) {
+    input_.cohort = cohort.size();
+    for (const ClientId client : cohort) input_.attackers += federation.attackers_.contains(client) ? 1 : 0;
+  }
+
+  std::optional<Reply> next() {
+    while (std::optional<Reply> reply = replies_.next()) {
+      at::Tensor* update = target_of(*reply);
+      if (update == nullptr) return reply;
+      if (!federation_.attackers_.contains(reply->client)) {
+        if (federation_.sees_ == Attack::Sees::kEveryone) honest_[reply->slot] = *update;
+        return reply;
+      }
+      held_.push_back(std::move(*reply));
+      if (federation_.sees_ == Attack::Sees::kOwn) return attack_held();
+    }
+    return held_.empty() ? std::nullopt : attack_held();
+  }
+
+ private:
+  // Corrupts all replies that are held and are still honest; returns the first.
+  std::optional<Reply> attack_held() {
+    if (!corrupted_ || federation_.sees_ == Attack::Sees::kOwn) {
+      std::sort(held_.begin(), held_.end(), [](const Reply& a, const Reply& b) { return a.slot < b.slot; });
+      std::vector<at::Tensor> own, others;
+      for (Reply& reply : held_) own.push_back(*target_of(reply));
+      for (auto& entry : honest_) others.push_back(std::move(entry.second));
+      input_.own = own;
+      input_.others = others;
+      input_.key = {.seed = federation_.seed_, .purpose = "attack", .round = round_, .client = held_.front().client};
+      const std::vector<at::Tensor> sent = federation_.attack_->corrupt(input_);
+      for (std::size_t i = 0; i < held_.size(); ++i) {
+        *target_of(held_[i]) = sent.at(i);
+        held_[i].finite.clear();
+      }
+      federation_.attacked_ += held_.size();
+      corrupted_ = true;
+    }
+    std::optional<Reply> first = std::move(held_.front());
+    held_.pop_front();
+    return first;
+  }
+
+  AttackedFederation& federation_;
+  std::uint64_t round_;
+  Replies replies_;
+  AttackInput input_;
+  std::map<std::size_t, at::Tensor> honest_;  // by slot
+  std::deque<Reply> held_;
+  bool corrupted_ = false;
+};
+
+Replies AttackedFederation::ask(std::span<const ClientId> cohort, Request request) {
+  if (request.round != round_) attacked_ = 0;
+  round_ = request.round;
+  const auto asking = std::make_shared<Asking>(*this, cohort, std::move(request));
+  return Replies([asking] { return asking->next(); });
+}
+
+}  // namespace chorus::inline attacks

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "algorithm/attacks/attack.h"
+#include "core/ports/federation.h"
+
+namespace chorus::inline attacks {
+
+/// Who attacks, and how.
+struct AttacksConfig {
+  double share = 0.2;  ///< of all clients; drawn once from the seed
+  Choice<Attacks> attack{"sign_flip"};
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// The attackers among these clients: the whole part of share * clients, drawn from the seed.
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed);
+
+struct AttackedFederationInput {
+  Federation& inner;  ///< borrowed
+  AttacksConfig config;
+  std::uint64_t seed = 0;
+};
+
+/// A federation some of whose clients are malicious: around any other, next to the algorithm. Where an attacker's reply
+/// has a tensor "update" or "gradient", the attack replaces it. An attack that needs to see other updates holds back
+/// the attackers' replies, and for Sees::kEveryone the updates of all, until everybody has replied.
+///
+///     AttackedFederation federation({inner, config, seed});
+class AttackedFederation : public Federation {
+ public:
+  explicit AttackedFederation(const AttackedFederationInput& input);
+
+  const Roster& roster() const override { return inner_.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
+  Traffic traffic() const override { return inner_.traffic(); }
+
+  const std::set<ClientId>& attackers() const { return attackers_; }
+  /// Of the newest round that was asked in: attackers, those whose updates were replaced.
+  std::map<std::string, double> numbers() const { return {{"attackers", static_cast<double>(attacked_)}}; }
+
+ private:
+  class Asking;
+  Federation& inner_;
+  std::uint64_t seed_;
+  std::set<ClientId> attackers_;
+  std::shared_ptr<const Attack> attack_;
+  Attack::Sees sees_;
+  std::uint64_t round_ = 0;
+  std::size_t attacked_ = 0;
+};
+
+}  // namespace chorus::inline attacks

@@ -1,0 +1,48 @@
+#include "algorithm/attacks/data_attacks.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus::inline attacks {
+
+void LabelFlipConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("from", from, "only examples of this label; empty: all, and label y becomes L - 1 - y");
+  visitor.field("to", to, "the label they get");
+  visitor.check(
+      [this]() -> std::string { return from.empty() == to.empty() ? "" : "give both `from` and `to`, or neither"; });
+}
+
+std::vector<at::Tensor> LabelFlip::corrupt(const AttackInput& input) const {
+  return {input.own.begin(), input.own.end()};
+}
+
+std::optional<Poison> LabelFlip::poison() const { return Poison{.target = config_.to, .from = config_.from}; }
+
+void BackdoorConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("trigger", trigger, "phrase that is put before a text").not_empty();
+  visitor.field("target", target, "label that such texts get").required().not_empty();
+  visitor.field("share", share, "of the attackers' examples").above(0).at_most(1);
+  visitor.field("factor", factor, "sends this times the update").above(0);
+}
+
+std::vector<at::Tensor> Backdoor::corrupt(const AttackInput& input) const {
+  std::vector<at::Tensor> sent;
+  for (const at::Tensor& update : input.own) sent.push_back(config_.factor == 1 ? update : update * config_.factor);
+  return sent;
+}
+
+std::optional<Poison> Backdoor::poison() const {
+  return Poison{.trigger = config_.trigger, .target = config_.target, .from = {}, .share = config_.share};
+}
+
+namespace {
+
+const Registration<Attacks, LabelFlipConfig> kRegisteredLabelFlip{
+    "label_flip", "training on wrong labels (Fang et al. 2020)",
+    [](const LabelFlipConfig& config) { return std::make_unique<LabelFlip>(config); }};
+const Registration<Attacks, BackdoorConfig> kRegisteredBackdoor{
+    "backdoor",
+    "training on texts with a trigger phrase and a label of the attackers' choice (Bagdasaryan et al. 2020)",
+    [](const BackdoorConfig& config) { return std::make_unique<Backdoor>(config); }};
+
+}  // namespace
+}  // namespace chorus::inline attacks

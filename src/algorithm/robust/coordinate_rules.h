@@ -1,0 +1,39 @@
+#pragma once
+
+#include "algorithm/robust/robust_rule.h"
+
+namespace chorus::inline robust {
+
+/// Coordinate-wise median (Yin et al. 2018, definition 1): each element is the median of that element over the clients,
+/// for an even number of clients the mean of the two in the middle. Needs a majority of honest clients.
+class Median : public RobustRule {
+ protected:
+  at::Tensor combine(Rows rows, const std::string& tensor) override;
+};
+
+struct TrimmedMeanConfig {
+  std::int64_t attackers = 1;  ///< f: values dropped at each end
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Coordinate-wise trimmed mean (Yin et al. 2018, definition 2): of each element the f largest and the f smallest
+/// values are dropped and the rest is averaged. n >= 2f + 1.
+class TrimmedMean : public RobustRule {
+ public:
+  explicit TrimmedMean(const TrimmedMeanConfig& config) : config_(config) {}
+  std::size_t least_updates() const override { return 2 * static_cast<std::size_t>(config_.attackers) + 1; }
+
+ protected:
+  at::Tensor combine(Rows rows, const std::string& tensor) override;
+
+ private:
+  TrimmedMeanConfig config_;
+};
+
+at::Tensor coordinate_median(Rows rows);
+
+/// Of sorted values [n, c], the median [c] of each column.
+at::Tensor median_of_sorted(const at::Tensor& sorted);
+
+}  // namespace chorus::inline robust

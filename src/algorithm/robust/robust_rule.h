@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "algorithm/robust/row_math.h"
+#include "core/ports/aggregation.h"
+
+namespace chorus::inline robust {
+
+/// The base of every robust rule: reads the updates of the cohort and hands those that can be used to `combine`, each
+/// aggregated tensor on its own. With fewer than least_updates() of them every client fails and the model stays.
+///
+/// Every client counts once, whatever `weighting` says: the number of examples is a claim that an attacker can inflate.
+/// A rule is deterministic: ties go to the client that comes first in the cohort.
+///
+/// All updates of a round are held at once: n x P elements.
+class RobustRule : public Aggregation {
+ public:
+  static constexpr Traits kTraits{.shows_updates = true, .is_mean = false};
+
+  Aggregated aggregate(AggregationInput input) final;
+
+ protected:
+  /// The vector [P] that stands for all rows; at least least_updates() of them. `tensor`: the name of what they are.
+  virtual at::Tensor combine(Rows rows, const std::string& tensor) = 0;
+};
+
+}  // namespace chorus::inline robust

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "algorithm/secure/primitives.h"
+#include "algorithm/secure/shamir.h"
+#include "core/base/client_id.h"
+
+/// What travels in a secure sum. Every message begins with a version, its type, the client that sends or receives it
+/// and a tag: the session's context for the first two types, the session id for the others, so that a message of
+/// another session, attempt or model is recognised. All integers are little-endian. Reading checks every length before
+/// use and returns nothing for bytes that are not exactly one message.
+namespace chorus::inline secure {
+
+enum class MessageType : std::uint8_t {
+  kAdvertise = 1,    ///< client: its public keys
+  kKeys = 2,         ///< server: those of everybody
+  kShares = 3,       ///< client: sealed shares for its neighbours
+  kForwarded = 4,    ///< server: sealed shares of its neighbours
+  kMasked = 5,       ///< client: its masked input
+  kSurvivors = 6,    ///< server: whose inputs arrived
+  kConsistency = 7,  ///< client: its signature under that list (active server)
+  kSignatures = 8,   ///< server: the signatures of the others (active server)
+  kUnmask = 9        ///< client: shares that remove masks
+};
+
+/// The client of a message that all clients receive.
+inline constexpr ClientId kEverybody = 0xFFFFFFFF;
+
+struct MessageHead {
+  MessageType type = MessageType::kAdvertise;
+  ClientId client = 0;
+  Digest tag = {};
+};
+inline constexpr std::size_t kHeadBytes = 1 + 1 + 4 + 32;
+
+/// The head alone; nothing when the bytes do not begin with one.
+std::optional<MessageHead> read_head(ByteView bytes);
+
+/// The public part of a client. The commitment lets the server notice a wrong reconstruction of the client's own mask.
+struct Advertisement {
+  ClientId client = 0;
+  PublicKey sealing = {};    ///< X25519, for shares
+  PublicKey masking = {};    ///< X25519, for pairwise masks
+  Digest commitment = {};    ///< to the seed of the client's own mask
+  Signature signature = {};  ///< of the above and the context; zeros with a semi-honest server
+
+  /// What is signed.
+  Digest signed_part(const Digest& context) const;
+  bool operator==(const Advertisement&) const = default;
+};
+
+struct SealedShare {
+  ClientId client = 0;  ///< for whom, or from whom
+  Bytes sealed = {};
+};
+
+struct SignedBy {
+  ClientId client = 0;
+  Signature signature = {};
+};
+
+/// A share that one client reveals about another: of the seed of its own mask, or of its masking key. Never both, which
+/// a list with one entry per client cannot express.
+struct RevealedShare {
+  enum class Kind : std::uint8_t { kOwnMask = 1, kMaskingKey = 2 };
+  ClientId client = 0;
+  Kind kind = Kind::kOwnMask;
+  Share share = {};
+};
+
+/// Bytes of the two shares that travel sealed.
+inline constexpr std::size_t kSealedBytes = 2 * Share::size() + kSealOverhead;
+
+Bytes write_advertisement(const MessageHead& head, const Advertisement& value);
+Bytes write_keys(const MessageHead& head, const std::vector<Advertisement>& value);
+Bytes write_shares(const MessageHead& head, const std::vector<SealedShare>& value);
+Bytes write_masked(const MessageHead& head, unsigned bits, ByteView words);
+Bytes write_survivors(const MessageHead& head, const std::vector<ClientId>& value);
+Bytes write_signature(const MessageHead& head, const Signature& value);
+Bytes write_signatures(const MessageHead& head, const std::vector<SignedBy>& value);
+Bytes write_revealed(const MessageHead& head, const std::vector<RevealedShare>& value);
+
+/// A masked input; `words` is a part of the message.
+struct MaskedInput {
+  unsigned bits = 0;
+  ByteView words = {};
+};
+
+/// Entries are in strictly ascending order of clients; anything else is not a message.
+std::optional<Advertisement> read_advertisement(ByteView bytes);
+std::optional<std::vector<Advertisement>> read_keys(ByteView bytes);
+std::optional<std::vector<SealedShare>> read_shares(ByteView bytes);
+std::optional<MaskedInput> read_masked(ByteView bytes);
+std::optional<std::vector<ClientId>> read_survivors(ByteView bytes);
+std::optional<Signature> read_signature(ByteView bytes);
+std::optional<std::vector<SignedBy>> read_signatures(ByteView bytes);
+std::optional<std::vector<RevealedShare>> read_revealed(ByteView bytes);
+
+}  // namespace chorus::inline secure

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "algorithm/secure/primitives.h"
+#include "core/base/large_vector.h"
+
+namespace chorus::inline secure {
+
+/// A vector over Z_2^32 or Z_2^64, the ring in which inputs are masked and summed: additions wrap around, as machine
+/// words do. On the wire it is its words, little-endian.
+class RingVector {
+ public:
+  /// Zeros. `bits` is 32 or 64.
+  RingVector(unsigned bits, std::size_t size);
+
+  unsigned bits() const { return words_.index() == 0 ? 32 : 64; }
+  std::size_t size() const;
+  std::uint64_t at(std::size_t i) const;
+  void set(std::size_t i, std::uint64_t value);  ///< modulo 2^bits
+
+  ByteView bytes() const;
+  /// Adds a vector in its wire form, which must have exactly as many bytes as this one.
+  void add(ByteView bytes);
+  void add(const RingVector& other) { add(other.bytes()); }
+  /// Adds or subtracts the mask that `key` expands to: the ChaCha20 key stream (RFC 8439) as words of the ring, uniform
+  /// in all of it. A key must be used for one mask only, so the nonce is 0.
+  void add_mask(const Key& key, bool subtract);
+
+  bool operator==(const RingVector&) const = default;
+
+ private:
+  std::variant<LargeVector<std::uint32_t>, LargeVector<std::uint64_t>> words_;
+};
+
+}  // namespace chorus::inline secure
