@@ -25,8 +25,7 @@ class CsvFiles : public testing::Test {
     return (folder_ / name).string();
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("chorus_csv_" + std::to_string(::getpid()));
+  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("chorus_csv_" + std::to_string(::getpid()));
 };
 
 Dataset read_csv(const std::string& path, DataConfig config = {}) {
@@ -90,9 +89,9 @@ TEST_F(CsvFiles, EachMayBeAClient) {
 
 TEST_F(CsvFiles, Mistakes) {
   EXPECT_PRED2(has, message_of<Error>([&] { read_csv(write("a.csv", "text,label\nx,1\ny\n")); }),
-             "a.csv:3: 1 fields, but the header has 2");
+               "a.csv:3: 1 fields, but the header has 2");
   EXPECT_PRED2(has, message_of<Error>([&] { read_csv(write("a.csv", "text,label\nx,1\n\"y,2\nz,3\n")); }),
-             "a.csv:3: a quote that opens");
+               "a.csv:3: a quote that opens");
   DataConfig config;
   config.columns.text = "title";
   const std::string error = message_of<Error>([&] { read_csv(write("a.csv", "text,label\nx,1\n"), config); });
