@@ -83,7 +83,7 @@ TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {
   EXPECT_THAT(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer"), HasSubstr("give `emulation`"));
   EXPECT_THAT(mistake_in("algorithm: test_timed_trials\nemulation: {}"), HasSubstr("set tuning to"));
   EXPECT_EQ(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer\nemulation: {}"), "");
-  EXPECT_EQ(mistake_in("algorithm: fedbuff\nemulation: {}"), "");
+  EXPECT_EQ(mistake_in("algorithm: fedbuff\nclients_per_round: 20\nemulation: {}"), "");
   EXPECT_EQ(mistake_in("algorithm: fedavg\nemulation: {over_selection: 2}"), "");
 }
 

@@ -184,8 +184,10 @@ RunSummary parse_run_summary(const std::string& text, const std::string& where) 
   }
   try {
     return summary_of(json);
-  } catch (const Json::exception&) {
-    throw DataError(fmt::format("{}: is not a summary of a run: a value is missing or of the wrong kind", where));
+  } catch (const Json::exception& error) {
+    std::string_view reason = error.what();  // "[json.exception.out_of_range.403] key 'rounds' not found"
+    if (const auto end = reason.find("] "); end != std::string_view::npos) reason.remove_prefix(end + 2);
+    throw DataError(fmt::format("{}: is not a summary of a run: {}", where, reason));
   }
 }
 

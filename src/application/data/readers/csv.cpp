@@ -95,9 +95,8 @@ char delimiter_of(const std::filesystem::path& path) {
 
 class CsvReader final : public RecordReader {
  public:
-  CsvReader(const std::filesystem::path& path, ReaderOptions options, char delimiter)
-      : rows_(path, options.delimiter != 0 ? options.delimiter : delimiter,
-              options.quotes.value_or(delimiter != '\t')) {
+  CsvReader(const std::filesystem::path& path, ReaderOptions options, char delimiter, bool quotes)
+      : rows_(path, options.delimiter != 0 ? options.delimiter : delimiter, options.quotes.value_or(quotes)) {
     if (!rows_.next(row_)) return;
     const bool header = options.header ? *options.header : looks_like_header(options);
     if (header) {
@@ -207,14 +206,14 @@ const FormatRegistration kCsv{
     {"csv", "comma-separated values (RFC 4180; other delimiters are found), with or without a header",
      [](const FileHead& head) -> int { return head.extension() == ".csv" ? kByName : kNo; },
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
-       return std::make_unique<CsvReader>(path, options, options.delimiter != 0 ? ',' : delimiter_of(path));
+       return std::make_unique<CsvReader>(path, options, options.delimiter != 0 ? ',' : delimiter_of(path), true);
      }}};
 
 const FormatRegistration kTsv{
     {"tsv", "tab-separated values, with or without a header",
      [](const FileHead& head) -> int { return head.extension() == ".tsv" ? kByName : kNo; },
      [](const std::filesystem::path& path, const ReaderOptions& options) -> std::unique_ptr<RecordReader> {
-       return std::make_unique<CsvReader>(path, options, '\t');
+       return std::make_unique<CsvReader>(path, options, '\t', false);
      }}};
 
 }  // namespace

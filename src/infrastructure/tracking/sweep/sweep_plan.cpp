@@ -130,6 +130,7 @@ std::string point_folder(const SweepPoint& point, std::uint64_t seed) {
   if (lost || name.size() > kLongestName) {
     const auto doubled = [](char a, char b) { return a == '_' && b == '_'; };
     name.erase(std::unique(name.begin(), name.end(), doubled), name.end());
+    while (name.ends_with('_')) name.pop_back();
     name = fmt::format("{}_{:08x}", name.substr(0, kLongestName - 10), fingerprint(exact) & 0xffffffff);
   }
   // A name that starts with a dot or dash would be hidden, or look like an option.

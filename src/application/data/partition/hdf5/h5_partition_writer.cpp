@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
+#include <array>
+#include <bit>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -98,6 +101,43 @@ void write_group(hid_t file, const Partition& partition) {
   }
 }
 
+/// Jenkins' lookup3 (2006), the checksum of HDF5's metadata.
+std::uint32_t lookup3(std::span<const std::byte> bytes) {
+  std::array<std::uint32_t, 3> s;
+  s.fill(0xdeadbeef + static_cast<std::uint32_t>(bytes.size()));
+  const auto add = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) s[i / 4] += static_cast<std::uint32_t>(bytes[i]) << (8 * (i % 4));
+    bytes = bytes.subspan(count);
+  };
+  while (bytes.size() > 12) {
+    add(12);
+    for (std::size_t i = 0; i < 6; ++i) {
+      constexpr std::array<int, 6> kTurns{4, 6, 8, 16, 19, 4};
+      std::uint32_t &a = s[i % 3], &b = s[(i + 1) % 3], &c = s[(i + 2) % 3];
+      a = (a - c) ^ std::rotl(c, kTurns[i]);
+      c += b;
+    }
+  }
+  if (bytes.empty()) return s[2];
+  add(bytes.size());
+  for (std::size_t i = 0; i < 7; ++i) {
+    constexpr std::array<int, 7> kTurns{14, 11, 25, 16, 4, 14, 24};
+    std::uint32_t &x = s[(i + 2) % 3], &y = s[(i + 1) % 3];
+    x = (x ^ y) - std::rotl(y, kTurns[i]);
+  }
+  return s[2];
+}
+
+/// H5Fget_file_image clears the flags of an open file in the superblock, but leaves its checksum as it was.
+void mend_superblock(std::span<std::byte> image) {
+  constexpr std::size_t kVersion = 8, kOffsetWidth = 9, kFields = 12;  // 12 bytes, four offsets, the checksum
+  if (image.size() < kFields || static_cast<int>(image[kVersion]) < 2) return;  // older ones have none
+  const std::size_t size = kFields + 4 * static_cast<std::size_t>(image[kOffsetWidth]);
+  if (image.size() < size + sizeof(std::uint32_t)) return;
+  const std::uint32_t sum = lookup3(image.first(size));
+  std::memcpy(image.data() + size, &sum, sizeof sum);
+}
+
 }  // namespace
 
 void write_h5_partition(const std::filesystem::path& path, const Partition& partition, const std::string& replaced) {
@@ -125,6 +165,7 @@ void write_h5_partition(const std::filesystem::path& path, const Partition& part
   if (size <= 0) fail(path.string());
   std::vector<std::byte> image(static_cast<std::size_t>(size));
   if (H5Fget_file_image(file.get(), image.data(), image.size()) != size) fail(path.string());
+  mend_superblock(image);
   AtomicFile written(path);
   written.write(image);
   written.commit();
