@@ -33,7 +33,7 @@ struct ServerRounds {
   ActivationCache* cache = nullptr;
   std::filesystem::path folder = {};  ///< of the run, for aggregations that keep a ledger
   bool trial = false;                 ///< see RunRequest
-  std::function<bool()> stop = {};                                           ///< true: end after this round
+  std::function<bool()> stop = {};    ///< true: end after this round
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
   /// After every round; `last`: of this phase, so that a checkpoint is due in any case.
   std::function<void(const ServerMemory&, bool last)> save = {};
