@@ -22,7 +22,7 @@ struct RunState {
   std::size_t coverage_rounds = 0;
   /// So far, all processes of the run together. Checkpoints: waited for, and written in the background.
   double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
-  std::string data;  ///< fingerprint of what is trained on
+  std::string data;                           ///< fingerprint of what is trained on
   std::optional<PrivacyReport> privacy = {};  ///< not saved: the ledger is the truth
 };
 

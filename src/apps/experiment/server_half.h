@@ -34,7 +34,7 @@ struct ServerRounds {
   ActivationCache* cache = nullptr;
   std::filesystem::path folder = {};  ///< of the run, for aggregations that keep a ledger
   bool trial = false;                 ///< see RunRequest
-  std::function<bool()> stop = {};                                           ///< true: end after this round
+  std::function<bool()> stop = {};    ///< true: end after this round
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
   const TestSet* attacked = nullptr;  ///< simulation only: test examples as attackers want them answered
   std::function<std::map<std::string, double>()> numbers = {};  ///< more about the round that has just ended
