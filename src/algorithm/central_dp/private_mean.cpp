@@ -40,14 +40,10 @@ void PrivateMeanConfig::describe(ConfigVisitor& v) {
           "folder for a copy of the ledger, which counts after a restore from a backup; auto: "
           "$XDG_STATE_HOME/chorus/budgets; "
           "none");
-  v.check([this]() -> std::string {
-    return noise > 0 || epsilon > 0
-               ? ""
-               : "aggregation: give noise, or epsilon to compute it from; without noise nothing is private";
-  });
 }
 
 void PrivateMean::prepare(const AggregationSetting& setting) {
+  check(config_.noise > 0 || config_.epsilon > 0, "there is neither noise nor a budget");
   const double rate = std::min(1.0, setting.clients_per_round / std::max(setting.clients, 1.0));
   expected_ = setting.clients_per_round;
   round_ = {.kind = MechanismKind::kGaussian, .noise = config_.noise, .sampling_rate = rate};

@@ -32,9 +32,21 @@ bool is_secret(Choice<Selectors> selection) {
   return field != nullptr && std::get<bool>(field->get().front().second);
 }
 
+// Of settings that an aggregation may not have.
+double number_of(Choice<Aggregations> aggregation, std::string_view name) {
+  ConfigVisitor visitor;
+  aggregation.describe(visitor);
+  const ConfigField* field = visitor.find(name);
+  return field == nullptr ? 0 : std::get<double>(field->get().front().second);
+}
+
 // What would let one client change more than the noise was made for, or be known to have taken part.
 std::string unprotected(const ExperimentConfig& config) {
   const std::string& name = config.aggregation.name();
+  if (number_of(config.aggregation, "noise") <= 0 && number_of(config.aggregation, "epsilon") <= 0) {
+    return fmt::format("aggregation: {}: give noise, or epsilon to compute it from; without noise nothing is private",
+                       name);
+  }
   if (config.weighting != Weighting::kEqual) {
     return fmt::format(
         "weighting: under aggregation: {} a weight that depends on a client's data has no bounded effect; set "

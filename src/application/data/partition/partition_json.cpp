@@ -23,7 +23,8 @@ Json load(const std::filesystem::path& path) {
     }
     return json;
   } catch (const Json::parse_error& error) {
-    throw DataError(fmt::format("{}: damaged: not valid JSON at byte {}; is the file complete?", path.string(), error.byte));
+    throw DataError(
+        fmt::format("{}: damaged: not valid JSON at byte {}; is the file complete?", path.string(), error.byte));
   }
 }
 

@@ -130,7 +130,7 @@ std::uint32_t lookup3(std::span<const std::byte> bytes) {
 
 /// H5Fget_file_image clears the flags of an open file in the superblock, but leaves its checksum as it was.
 void mend_superblock(std::span<std::byte> image) {
-  constexpr std::size_t kVersion = 8, kOffsetWidth = 9, kFields = 12;  // 12 bytes, four offsets, the checksum
+  constexpr std::size_t kVersion = 8, kOffsetWidth = 9, kFields = 12;           // 12 bytes, four offsets, the checksum
   if (image.size() < kFields || static_cast<int>(image[kVersion]) < 2) return;  // older ones have none
   const std::size_t size = kFields + 4 * static_cast<std::size_t>(image[kOffsetWidth]);
   if (image.size() < size + sizeof(std::uint32_t)) return;
