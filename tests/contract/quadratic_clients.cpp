@@ -58,6 +58,9 @@ class QuadraticLearner final : public Learner {
   }
   LearnResult fit(std::span<const std::uint32_t>, const Targets&) override { throw InternalError(kNoPublicSet); }
   at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  ProbeResult probe(std::int64_t, const ProbeWish&) override { throw InternalError(kNoPublicSet); }
+  void renew(std::int64_t) override {}
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override { values_.copy_(values); }
   void retain(std::span<const std::size_t> clients) override {
@@ -91,6 +94,8 @@ class Bench final : public Workbench {
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return world_.parameters; }
   const Layout& layout() const override { return layout_; }
+  at::Tensor initial() const override { return torch::zeros({world_.parameters}); }
+  double examples(std::size_t i) const override { return of(ids_[i]).examples; }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);
     const auto stored = world_.states.find(ids_[i]);

@@ -118,6 +118,8 @@ class RoundLoop {
       input.variants = parts_.variants;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
+      const std::unique_ptr<Workbench> bench = parts_.server_bench ? parts_.server_bench(number) : nullptr;
+      input.server = bench.get();
       result = parts_.algorithm.round(input);
     }
     const double seconds = seconds_since(begin);
@@ -234,8 +236,9 @@ class RoundLoop {
       std::sort(clients.begin(), clients.end());
     }
     const auto round = static_cast<std::uint64_t>(state_.round);
-    Request request = parts_.traits.personal ? local_evaluate_request(state_.model, round, shared)
-                                             : at_variant(evaluate_request(state_.model, round));
+    Request request = parts_.traits.own_models ? own_evaluate_request(round, shared)
+                      : parts_.traits.personal ? local_evaluate_request(state_.model, round, shared)
+                                               : at_variant(evaluate_request(state_.model, round));
     std::vector<Message> answers(clients.size());
     for (Reply& reply : parts_.federation.ask(clients, std::move(request))) {
       if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);

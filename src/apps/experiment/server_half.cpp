@@ -36,7 +36,8 @@ void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>
   std::sort(examples.begin(), examples.end());
 }
 
-ServerHalf::ServerHalf(const TaskModel& model, TestSet test) : model_(model), test_(std::move(test)) {
+ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared)
+    : model_(model), test_(std::move(test)), public_(std::move(shared)) {
   if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
   check_metric(model.task(), config().evaluation.metric);
   metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
@@ -86,6 +87,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  std::optional<ServerDesk> desk;
+  if (public_ && traits.distills) {
+    desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
+    parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
+  }
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };

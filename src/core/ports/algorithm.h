@@ -16,6 +16,7 @@
 #include "core/ports/aggregation.h"
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
+#include "core/ports/workbench.h"
 
 namespace chorus::inline ports {
 
@@ -34,6 +35,9 @@ struct RoundInput {
   const Variants* variants = nullptr;
   /// The main score of the model at a variant on the server's test examples; higher is better.
   std::function<double(const at::Tensor& model, const Variant& variant)> judge = {};
+  /// The server's own workbench, C = 1, with the public set of the clients and, as its own examples, the labelled query
+  /// set; null without public data.
+  Workbench* server = nullptr;
 };
 
 /// A round on the clients' own devices; all zero without emulation.
@@ -63,6 +67,9 @@ struct AlgorithmTraits {
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
+  bool distills = false;            ///< learns from predictions on the public set: `public` must be given
+  bool queries = false;             ///< needs the labelled query set of the server, too
+  bool own_models = false;          ///< clients keep models of their own, which may be of different networks
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 
