@@ -139,7 +139,7 @@ class LinearBench final : public Workbench {
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return world_.parameters(); }
   const Layout& layout() const override { return layout_; }
-  at::Tensor initial() const override { return world_.beginning(); }
+  at::Tensor beginning() const override { return world_.beginning(); }
   double examples(std::size_t i) const override { return rows(ids_[i]).examples; }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);

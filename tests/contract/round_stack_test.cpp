@@ -75,7 +75,7 @@ struct Stack {
                                   .batches = [](ClientId) { return 2.0; }});
     }
     Federation& federation = emulated ? static_cast<Federation&>(*emulated) : inner;
-    const auto algorithm = Algorithms::make(name);
+    const auto algorithm = quadratic::make_algorithm(name, world);
     algorithm->restore(server);
     const auto aggregation = Aggregations::make("mean");
     const auto selector = Selectors::make(selection);

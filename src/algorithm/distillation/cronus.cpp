@@ -31,7 +31,7 @@ const Registration<Algorithms, CronusConfig> kRegisteredCronus{
     "cronus",
     "clients learn a robust mean of predictions, Cronus (Chang et al. 2019)",
     [](const CronusConfig& config) { return std::make_unique<Cronus>(config); },
-    {.personal = true, .distills = true, .own_models = true}};
+    {.personal = true, .own_models = true, .distills = true, .any_network = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -16,7 +16,7 @@ struct CronusConfig {
 ///     every client:  its model learns p (cross-entropy with the soft labels)
 /// A client trains on its own data and on the pseudo-labelled public set in every round, one after the other; the paper
 /// mixes their batches.
-class Cronus : public Algorithm {
+class Cronus : public OwnModelAlgorithm {
  public:
   explicit Cronus(const CronusConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

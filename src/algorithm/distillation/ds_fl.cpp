@@ -29,7 +29,7 @@ const Registration<Algorithms, DsFlConfig> kRegisteredDsFl{
     "ds_fl",
     "distillation from sharpened mean predictions, DS-FL (Itahara et al. 2021)",
     [](const DsFlConfig& config) { return std::make_unique<DsFl>(config); },
-    {.distills = true, .own_models = true}};
+    {.own_models = true, .distills = true, .any_network = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -20,7 +20,7 @@ struct DsFlConfig {
 ///     every client:  its model learns y
 /// "Learns" is cross-entropy with the argmax of y (hard: T has no effect) or with y itself (soft). Traffic is
 /// |D_0| (K + 1) predictions per round where the broadcast counts once (Ma et al. 2023, table 5).
-class DsFl : public Algorithm {
+class DsFl : public OwnModelAlgorithm {
  public:
   explicit DsFl(const DsFlConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

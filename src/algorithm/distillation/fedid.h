@@ -62,7 +62,7 @@ struct FedIdConfig {
 /// A client that sends predictions of a wrong shape, or values that are not finite, leaves the round. Traffic is
 /// |D_0| (K + 1) predictions per epoch and round where the broadcast counts once (table 5 counts one epoch), plus |D_0|
 /// for feedback by gradient.
-class FedId : public Algorithm {
+class FedId : public OwnModelAlgorithm {
  public:
   explicit FedId(const FedIdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

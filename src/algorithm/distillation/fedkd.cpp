@@ -19,7 +19,7 @@ const Registration<Algorithms, FedKdConfig> kRegisteredFedKd{
     "fedkd",
     "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
     [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); },
-    {.distills = true, .own_models = true}};
+    {.own_models = true, .distills = true, .any_network = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

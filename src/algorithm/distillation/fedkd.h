@@ -15,7 +15,7 @@ struct FedKdConfig {
 ///     server:        zbar = sum_k w_k z_k;  minimises the mean squared error of f(D_0) and zbar
 /// Nothing goes back. The paper has one round (`rounds: 1`); further ones continue the clients' training. Traffic is
 /// |D_0| K predictions.
-class FedKd : public Algorithm {
+class FedKd : public OwnModelAlgorithm {
  public:
   explicit FedKd(const FedKdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

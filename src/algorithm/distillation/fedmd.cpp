@@ -31,7 +31,7 @@ const Registration<Algorithms, FedMdConfig> kRegisteredFedMd{
     "fedmd",
     "clients agree on scores of the public set, FedMD (Li and Wang 2019)",
     [](const FedMdConfig& config) { return std::make_unique<FedMd>(config); },
-    {.personal = true, .distills = true, .own_models = true}};
+    {.personal = true, .own_models = true, .distills = true, .any_network = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -17,7 +17,7 @@ struct FedMdConfig {
 ///     aggregate:     zbar = sum_k w_k z_k (in the paper w_k = 1 / K: `weighting: equal`)
 ///     digest:        every client minimises the mean squared error of f_k(D_0) and zbar
 ///     revisit:       every client trains on its own data
-class FedMd : public Algorithm {
+class FedMd : public OwnModelAlgorithm {
  public:
   explicit FedMd(const FedMdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

@@ -53,7 +53,7 @@ const Registration<Algorithms, MhatConfig> kRegisteredMhat{
     "mhat",
     "the server learns from every client's predictions, MHAT (Hu et al. 2021)",
     [](const MhatConfig& config) { return std::make_unique<Mhat>(config); },
-    {.individual_updates = true, .distills = true, .own_models = true}};
+    {.individual_updates = true, .own_models = true, .distills = true, .any_network = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

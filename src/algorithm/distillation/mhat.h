@@ -18,7 +18,7 @@ struct MhatConfig {
 ///     every client:  its model learns them (CE with the argmax, or with the probabilities)
 /// Since CE is linear in y, the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is enough, and the round's
 /// aggregation computes it.
-class Mhat : public Algorithm {
+class Mhat : public OwnModelAlgorithm {
  public:
   explicit Mhat(const MhatConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;

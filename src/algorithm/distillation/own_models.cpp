@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "algorithm/federated/own_models.h"
 #include "core/base/error.h"
 
 namespace chorus::inline distillation {
@@ -126,14 +127,9 @@ class Learn : public Procedure {
   }
 };
 
-class OwnEvaluate : public Procedure {
+class OwnEvaluate : public OwnModels {
  public:
-  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    const auto on = request.body.number("shared") != 0 ? Workbench::TestOn::kShared : Workbench::TestOn::kOwn;
-    std::vector<Answer> answers;
-    for (Message& message : bench.evaluate(own_models(bench), on)) answers.push_back({std::move(message), ""});
-    return answers;
-  }
+  at::Tensor models(const Request&, Workbench& bench) const override { return own_models(bench); }
 };
 
 const ProcedureRegistration<Predict> kPredict{"distill/predict", "train the client's own model and predict"};
@@ -142,16 +138,10 @@ const ProcedureRegistration<OwnEvaluate> kOwnEvaluate{"distill/evaluate", "score
 
 }  // namespace
 
-at::Tensor own_models(Workbench& bench) {
-  const at::Tensor first = bench.initial();
-  std::vector<at::Tensor> own;
-  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    const ClientState& state = bench.state(i);
-    const auto found = state.find(kOwnModel);
-    own.push_back(found == state.end() ? first : found->second.to(first.device()));
-    if (own.back().numel() != first.numel()) throw DataError("its saved model is of another network");
-  }
-  return at::stack(own);
+at::Tensor own_models(Workbench& bench) { return kept_rows(bench, kOwnModel, bench.beginning()).values; }
+
+Request OwnModelAlgorithm::ask_own_models(const at::Tensor&, std::uint64_t round, std::span<const ClientId>) const {
+  return {.procedure = "distill/evaluate", .round = round};
 }
 
 void keep_models(Workbench& bench, const at::Tensor& values) {

@@ -34,6 +34,13 @@ at::Tensor own_models(Workbench& bench);
 /// Puts row i of these values [C, P] into client i's state.
 void keep_models(Workbench& bench, const at::Tensor& values);
 
+/// A method whose clients keep such models.
+class OwnModelAlgorithm : public Algorithm {
+ public:
+  Request ask_own_models(const at::Tensor& model, std::uint64_t round,
+                         std::span<const ClientId> clients) const override;
+};
+
 /// A request for distill/predict.
 Request predict_request(const RoundInput& input, const PublicOrder& order, bool train);
 /// A request for distill/learn with the answers [N, K].

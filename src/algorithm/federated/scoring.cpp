@@ -53,12 +53,6 @@ Request local_evaluate_request(const at::Tensor& model, std::uint64_t round, boo
   return request;
 }
 
-Request own_evaluate_request(std::uint64_t round, bool shared) {
-  Request request{.procedure = "distill/evaluate", .round = round};
-  request.body.numbers["shared"] = shared ? 1 : 0;
-  return request;
-}
-
 Request loss_request(const at::Tensor& model, std::uint64_t round) { return about(model, round, "loss"); }
 
 }  // namespace chorus::inline federated

@@ -14,8 +14,6 @@ namespace chorus::inline federated {
 ///   loss             the given model's mean loss on the client's training data, as the number "loss"
 Request evaluate_request(const at::Tensor& model, std::uint64_t round);
 Request local_evaluate_request(const at::Tensor& model, std::uint64_t round, bool shared);
-/// Procedure "distill/evaluate": as local/evaluate, for clients whose networks may differ, so that no model travels.
-Request own_evaluate_request(std::uint64_t round, bool shared);
 Request loss_request(const at::Tensor& model, std::uint64_t round);
 
 }  // namespace chorus::inline federated

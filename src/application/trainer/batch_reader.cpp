@@ -2,7 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "core/device/torch_runtime.h"
 
 namespace chorus::inline trainer {
 
@@ -12,8 +11,9 @@ BatchReader::BatchReader(const Input& input, std::vector<ClientBatches>& batches
 }
 
 Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
-  if (!ahead_.valid()) return read(clients, number);
-  Reading reading = ahead_.get();
+  if (!read_ && !ahead_.valid()) return read(clients, number);
+  Reading reading = read_ ? std::move(*read_) : ahead_.get();
+  read_.reset();
   check(reading.clients == clients && reading.number == number, "another batch was read ahead");
   return reading;
 }
@@ -21,13 +21,10 @@ Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
 void BatchReader::begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes) {
   if (!input_.read_ahead) return;
   if (when == When::kNow) {
-    std::promise<Reading> done;
-    done.set_value(read(clients, number));
-    ahead_ = done.get_future();
+    read_ = read(clients, number);
     return;
   }
-  ahead_ = std::async(std::launch::async, [this, clients, number, lanes] {
-    const TorchThreads one(1);
+  ahead_ = beside([this, clients, number, lanes] {
     const auto lane = lanes != nullptr ? lanes->enter() : nullptr;
     return read(clients, number);
   });

@@ -53,9 +53,8 @@ class PoolBench final : public Workbench {
   std::int64_t parameters() const override { return version_.model.layout().trainable_size(); }
 
   const Layout& layout() const override { return version_.model.layout(); }
-
-  at::Tensor initial() const override { return version_.base.values()[0]; }
   double examples(std::size_t i) const override { return clients_[i].examples; }
+  at::Tensor beginning() const override { return version_.base.values()[0]; }
 
   ClientState& state(std::size_t i) override {
     if (!states_[i]) states_[i] = input_.states.load ? input_.states.load(ids_[i]) : ClientState{};

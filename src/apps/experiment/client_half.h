@@ -50,6 +50,10 @@ class ClientHalf {
   ClientHalf& operator=(const ClientHalf&) = delete;
 
   Federation& clients() { return local_; }
+  /// A workbench for one client, for what never leaves this process.
+  std::unique_ptr<Workbench> open(ClientId client, std::uint64_t round) const {
+    return pool_of(client).open({&client, 1}, round);
+  }
 
  private:
   ClientPoolInput pool_input(const ClientNetwork* network) const;

@@ -56,7 +56,7 @@ std::string distillation_mistake(const ExperimentConfig& config) {
         "off the training data)",
         name);
   }
-  if (!config.clients.models.empty() && !algorithm.own_models) {
+  if (!config.clients.models.empty() && !algorithm.any_network) {
     return fmt::format(
         "clients.models: algorithm: {} exchanges weights, so all clients have the server's network; use "
         "fedid, ds_fl, mhat, fedkd, fedmd or cronus",

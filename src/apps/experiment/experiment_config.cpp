@@ -62,6 +62,17 @@ void ContinualConfig::describe(ConfigVisitor& visitor) {
   visitor.field("one_shot", one_shot, "the baseline: all segments at once, as many rounds as they have together");
 }
 
+void PersonalEvaluationConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("fine_tuning", fine_tuning, "rounds of local training of the fine-tuned global model; 0: without it")
+      .at_least(0);
+  visitor.field("alone", alone, "every client also trains alone, from the beginning of the run");
+  visitor.field("alone_passes", alone_passes, "its rounds of local training; 0: as many as the run gives a client")
+      .at_least(0);
+  visitor.field("newcomers", newcomers, "share of the clients that never train, and are scored at the end (cold start)")
+      .at_least(0)
+      .below(1);
+}
+
 void EvaluationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("every", every, "rounds between evaluations; 0: only at the end").at_least(0);
   visitor.field("metric", metric, "the score that decides; auto: the task's usual one").not_empty();
@@ -70,6 +81,8 @@ void EvaluationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("examples", examples, "at most so many of the test set, drawn once; 0: all").at_least(0);
   visitor.field("per_client", per_client, "also on each client's own test examples, with deciles");
   visitor.field("clients", clients, "at most so many clients for that; 0: all").at_least(0);
+  visitor.field("personal", personal,
+                "compare models on each client's own test examples at the end (docs/how-to/personalize.md)");
 }
 
 std::size_t FederationConfig::batch_given() const {

@@ -80,6 +80,17 @@ struct PublicConfig {
   void describe(ConfigVisitor& visitor);
 };
 
+/// What the clients' own test examples say at the end of a run about the global model, their own models and what they
+/// reach alone (docs/how-to/personalize.md).
+struct PersonalEvaluationConfig {
+  std::int64_t fine_tuning = 1;   ///< rounds of local training of the fine-tuned model; 0: without it
+  bool alone = true;              ///< every client also trains alone from the beginning
+  std::int64_t alone_passes = 0;  ///< its rounds of local training; 0: as many as the run gives a client on average
+  double newcomers = 0;           ///< share of the clients that never train (cold start)
+
+  void describe(ConfigVisitor& visitor);
+};
+
 struct EvaluationConfig {
   std::int64_t every = 1;             ///< rounds; 0: only at the end
   std::string metric = "auto";        ///< the score that decides; auto: the task's usual one
@@ -88,6 +99,7 @@ struct EvaluationConfig {
   std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
   bool per_client = false;            ///< also on each client's own test examples, with deciles (Dupuy et al. 2022)
   std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
+  std::optional<PersonalEvaluationConfig> personal = {};
 
   void describe(ConfigVisitor& visitor);
 };

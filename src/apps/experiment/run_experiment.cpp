@@ -58,12 +58,21 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase)
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   check_emulation(experiment.task_model());
+  config.algorithm.make()->prepare(experiment.model().layout());
   if (config.algorithm.traits().pooled) return;
+  const bool dealt = config.clients.file.empty() && config.clients.partition.name() != "natural";
+  if ((config.algorithm.traits().own_models || config.evaluation.personal) && dealt &&
+      config.clients.test_mix == TestMix::kIndependent && !experiment.data().split(Split::kTest).empty()) {
+    Log("clients").warning(
+        "clients.test_mix is independent, so a client's test examples are unlike its training examples; set it to same "
+        "to measure personalization");
+  }
   const auto selector = config.selection.make();
   for (const Phase& phase : experiment.phases()) {
     std::vector<double> sizes;
     for (std::size_t c = 0; c < phase.train.clients(); ++c)
       sizes.push_back(static_cast<double>(phase.train.size_of(c)));
+    for (const ClientId client : newcomers_of(config, sizes)) sizes[client] = 0;
     check_cohort(*selector, sizes, static_cast<std::size_t>(config.clients_per_round), config.emulation.has_value());
   }
 }
@@ -182,7 +191,7 @@ class ExperimentRun {
     }
     server_.save_model(folder_.model(), loop.model, state().variant);
     if (best.valid()) best.get();
-    if (config_.checkpoint.client_models && config_.algorithm.traits().own_models) save_client_models();
+    if (config_.checkpoint.client_models && config_.algorithm.traits().any_network) save_client_models();
     return seconds_since(begin);
   }
 

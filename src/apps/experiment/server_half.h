@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/personal/own_scores.h"
 #include "application/models/activation_cache.h"
 #include "apps/experiment/run_state.h"
 #include "apps/experiment/server_desk.h"
@@ -27,6 +28,9 @@ struct TestSet {
 
 /// Draws `evaluation.examples` of the test examples, when there are more, and sorts them.
 void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>& examples);
+
+/// The clients that never train, of those with so many training examples each; rising.
+std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<const double> sizes);
 
 /// Some rounds of a run, and who listens to them. Everything is borrowed.
 struct ServerRounds {
@@ -76,6 +80,7 @@ class ServerHalf {
 
  private:
   RoundLoopConfig loop_config(const ServerRounds& rounds) const;
+  OwnScoresPlan own_scores_plan(const RoundLoopConfig& loop, std::size_t clients) const;
   std::map<std::string, at::Tensor> on_device(std::map<std::string, at::Tensor> state) const;
 
   const TaskModel& model_;

@@ -17,6 +17,7 @@
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
 #include "core/ports/workbench.h"
+#include "core/tensor/layout.h"
 
 namespace chorus::inline ports {
 
@@ -65,11 +66,13 @@ struct AlgorithmTraits {
   bool clock = false;               ///< measures by the emulated clock
   bool pooled = false;              ///< trains on the pooled data: an upper bound without privacy
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
+  bool own_models = false;          ///< every client has a model of its own beside or instead of the global one
+  bool partial = false;             ///< the global model alone is of no use, so the main score is of the own models
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
   bool distills = false;            ///< learns from predictions on the public set: `public` must be given
   bool queries = false;             ///< needs the labelled query set of the server, too
-  bool own_models = false;          ///< clients keep models of their own, which may be of different networks
+  bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 
@@ -83,7 +86,16 @@ class Algorithm {
   using Traits = AlgorithmTraits;
   virtual ~Algorithm() = default;
 
+  /// Before the first round: what trains. ConfigError for settings that do not fit it.
+  virtual void prepare(const Layout&) {}
+
   virtual RoundResult round(const RoundInput& input) = 0;
+
+  /// Asks each of these clients to score its own model on its own test examples (AlgorithmTraits::own_models).
+  virtual Request ask_own_models(const at::Tensor& /*model*/, std::uint64_t /*round*/,
+                                 std::span<const ClientId> /*clients*/) const {
+    throw InternalError("clients of this algorithm have no models of their own");
+  }
 
   /// Everything remembered between rounds, for checkpoints; tensors may be shared with the algorithm.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }

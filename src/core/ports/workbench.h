@@ -85,9 +85,9 @@ class Workbench {
   virtual std::int64_t parameters() const = 0;  ///< P, what trains
   /// Names, shapes and offsets of the parameters; a trainable one is at its offset in vectors [P].
   virtual const Layout& layout() const = 0;
-  /// What trains, as the network begins: [P].
-  virtual at::Tensor initial() const = 0;
   virtual double examples(std::size_t i) const = 0;  ///< training examples of client i
+  /// What trains, as the run begins, [P]: every client knows it without being told.
+  virtual at::Tensor beginning() const = 0;
   /// Loaded on first use. A procedure replaces tensors and never writes into them: the stored state changes only when
   /// the reply is accepted.
   virtual ClientState& state(std::size_t i) = 0;
