@@ -21,7 +21,9 @@ RoundResult Cronus::round(const RoundInput& input) {
   Ensemble ensemble = gather(input, std::move(request));
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   const at::Tensor answers = as_logits(ensemble.mean);
-  ask_to_learn(input, learn_request(input, {answers, order, config_.teaching.epochs, Lesson::kSoft}), ensemble.result);
+  ask_to_learn(input,
+               learn_request(input, {answers, order, config_.teaching.epochs, Lesson::kSoft, 1, config_.teaching.rate}),
+               ensemble.result);
   return std::move(ensemble.result);
 }
 

@@ -17,7 +17,7 @@ RoundResult DsFl::round(const RoundInput& input) {
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   // A score has no entropy.
   const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;
-  const Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson};
+  const Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate};
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
   ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);

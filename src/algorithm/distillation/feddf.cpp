@@ -30,8 +30,8 @@ RoundResult FedDf::round(const RoundInput& input) {
   }
   input.model.add_(collected.means[0]);
   const at::Tensor answers = mean / weights;
-  collected.result.numbers["server_loss"] =
-      teach_server(input, {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature});
+  collected.result.numbers["server_loss"] = teach_server(
+      input, {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
   return std::move(collected.result);
 }
 

@@ -15,8 +15,9 @@ RoundResult FedEd::round(const RoundInput& input) {
   request.body.tensors["model"] = input.model.clone();
   Ensemble ensemble = gather(input, std::move(request));
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] =
-      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature});
+  ensemble.result.numbers["server_loss"] = teach_server(
+      input,
+      {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
   return std::move(ensemble.result);
 }
 

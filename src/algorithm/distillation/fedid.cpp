@@ -54,6 +54,7 @@ class Interaction {
     steps_ = static_cast<std::uint64_t>(config.teaching.epochs) * order_.batches();
     LearnerWish wish;
     wish.steps = config.renews() ? 1 : static_cast<std::int64_t>(steps_);
+    wish.rate = config.teaching.rate;
     server_ = input.server->learner(input.model, wish);
     size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
     if (size_ == 1 && config.how_feedback() != Feedback::kNone) {
@@ -101,6 +102,7 @@ class Interaction {
   void begin() {
     Request first = request(kFedIdBegin, 0);
     first.enough = input_.enough;
+    first.body.numbers["rate"] = config_.teaching.rate;
     first.body.numbers["steps"] = config_.renews() ? 1 : static_cast<double>(steps_);
     ask(std::move(first), order_.answers(order_.batch(0)), [&](Reply& reply, Participant& client) {
       client.weight = weight_of(reply, input_.weighting) * client.times;

@@ -8,7 +8,8 @@ namespace chorus::inline distillation {
 /// last predictions.
 ///
 ///   fedid/begin   trains the client's own model on its own data, then answers for batch 0 of the public set
-///       numbers   public_* (PublicOrder), steps: of the learning-rate schedule, dropout: 1 while predicting, batch
+///       numbers   public_* (PublicOrder), steps and rate (a factor) of the learning-rate schedule, dropout: 1 while
+///       predicting, batch
 ///   fedid/step    one step on the batch it has answered, then answers for "batch"; without that number it keeps its
 ///                 model and answers nothing more
 ///       tensors   ensemble: logits [n, K], with hard labels the mean of the clients', with soft ones those whose

@@ -9,7 +9,7 @@ RoundResult FedKd::round(const RoundInput& input) {
   Ensemble ensemble = gather(input, predict_request(input, order, true));
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   ensemble.result.numbers["server_loss"] =
-      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits});
+      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate});
   return std::move(ensemble.result);
 }
 

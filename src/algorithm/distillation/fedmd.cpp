@@ -19,7 +19,8 @@ RoundResult FedMd::round(const RoundInput& input) {
   if (first) request.body.numbers["transfer"] = static_cast<double>(config_.transfer_epochs);
   Ensemble ensemble = gather(input, std::move(request));
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  Request learn = learn_request(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits});
+  Request learn =
+      learn_request(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate});
   learn.body.numbers["train"] = 1;
   ask_to_learn(input, std::move(learn), ensemble.result);
   return std::move(ensemble.result);

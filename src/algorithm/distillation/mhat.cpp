@@ -18,10 +18,12 @@ at::Tensor votes_of(const at::Tensor& logits, Lesson lesson) {
   return at::one_hot(logits.argmax(-1), logits.size(-1)).to(at::kFloat);
 }
 
-double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order, std::int64_t epochs) {
-  const std::int64_t steps = epochs * static_cast<std::int64_t>(order.batches());
+double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order,
+                   const TeachingConfig& teaching) {
+  const std::int64_t steps = teaching.epochs * static_cast<std::int64_t>(order.batches());
   LearnerWish wish;
   wish.steps = steps;
+  wish.rate = teaching.rate;
   const auto learner = input.server->learner(input.model, wish);
   double loss = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -41,9 +43,11 @@ RoundResult Mhat::round(const RoundInput& input) {
   const auto vote = [this](const at::Tensor& predictions) { return votes_of(predictions, config_.lesson); };
   Ensemble ensemble = gather(input, predict_request(input, order, true), {.each = vote});
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching.epochs);
+  ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching);
   const at::Tensor answers = server_logits(input, input.model);
-  ask_to_learn(input, learn_request(input, {answers, order, config_.teaching.epochs, config_.lesson}), ensemble.result);
+  ask_to_learn(
+      input, learn_request(input, {answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate}),
+      ensemble.result);
   return std::move(ensemble.result);
 }
 

@@ -32,6 +32,7 @@ class Mhat : public OwnModelAlgorithm {
 at::Tensor votes_of(const at::Tensor& logits, Lesson lesson);
 
 /// Epochs of cross-entropy with votes [N, K] for the server's model, in place. Returns the mean loss.
-double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order, std::int64_t epochs);
+double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order,
+                   const TeachingConfig& teaching);
 
 }  // namespace chorus::inline distillation

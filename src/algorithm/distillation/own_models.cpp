@@ -21,6 +21,12 @@ double epochs_in(const Message& body, const char* name) {
   return value;
 }
 
+double rate_in(const Message& body) {
+  const double rate = body.number("rate");
+  if (!(rate > 0 && rate <= 1e6)) throw DataError(fmt::format("the request's number \"rate\" is {}", rate));
+  return rate;
+}
+
 /// What a procedure's clients did so far.
 struct Done {
   explicit Done(std::size_t clients) : failures(clients), numbers(clients) {}
@@ -110,6 +116,7 @@ class Learn : public Procedure {
     const auto epochs = static_cast<std::int64_t>(epochs_in(body, "epochs"));
     LearnerWish wish;
     wish.steps = std::max<std::int64_t>(epochs * static_cast<std::int64_t>(order.batches()), 1);
+    wish.rate = rate_in(body);
     const auto learner = bench.learner(own_models(bench), wish);
     if (const std::int64_t size = learner->predict(std::vector<std::uint32_t>{0}).size(-1); size != teacher.size(1)) {
       throw DataError(fmt::format("the teacher answers with {} numbers, this network with {}", teacher.size(1), size));
@@ -166,6 +173,7 @@ Request learn_request(const RoundInput& input, const Lessons& lessons) {
   request.body.tensors["answers"] = lessons.answers.flatten().contiguous().clone();
   request.body.numbers["epochs"] = static_cast<double>(lessons.epochs);
   request.body.numbers["temperature"] = lessons.temperature;
+  request.body.numbers["rate"] = lessons.rate;
   request.body.texts["lesson"] = name_of(lessons.lesson);
   return request;
 }

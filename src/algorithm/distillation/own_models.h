@@ -20,7 +20,7 @@ namespace chorus::inline distillation {
 ///                 transfer: first so many epochs over the labels of the public set (FedMD)
 ///                 probabilities: 1: predictions are softmax(logits)
 ///   distill/learn     learns from "answers", logits [N K] of a teacher, and keeps the model
-///       numbers   public_*, epochs, temperature; train: 1: then trains on its own data (FedMD's revisit)
+///       numbers   public_*, epochs, temperature, rate; train: 1: then trains on its own data (FedMD's revisit)
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on everybody's
 ///

@@ -22,6 +22,7 @@ Lesson lesson_named(const std::string& name) {
 void TeachingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("epochs", epochs, "passes over the public set in each phase of distillation").at_least(1);
   visitor.field("batch_size", batch_size, "rows of the public set per step").at_least(1);
+  visitor.field("rate", rate, "factor of trainer.learning_rate while learning from predictions").above(0);
 }
 
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config) {
@@ -74,6 +75,7 @@ LearnResult teach(Learner& learner, const Lessons& lessons) {
 double teach_server(const RoundInput& input, const Lessons& lessons) {
   LearnerWish wish;
   wish.steps = lessons.epochs * static_cast<std::int64_t>(lessons.order.batches());
+  wish.rate = lessons.rate;
   const auto learner = input.server->learner(input.model, wish);
   const LearnResult result = teach(*learner, lessons);
   if (!result.failures[0].empty()) throw DataError("the server's distillation failed: " + result.failures[0]);

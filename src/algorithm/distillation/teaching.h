@@ -30,6 +30,7 @@ Lesson lesson_named(const std::string& name);
 struct TeachingConfig {
   std::int64_t epochs = 3;       ///< over the public set in each phase of distillation
   std::int64_t batch_size = 32;  ///< rows of the public set per step
+  double rate = 1;               ///< factor of the trainer's learning rate while learning from predictions
 
   void describe(ConfigVisitor& visitor);
 };
@@ -49,6 +50,7 @@ struct Lessons {
   std::int64_t epochs = 1;
   Lesson lesson = Lesson::kHard;
   double temperature = 1;
+  double rate = 1;
 };
 LearnResult teach(Learner& learner, const Lessons& lessons);
 

@@ -250,7 +250,8 @@ TEST(CohortLearner, AProbeMeasuresAndChangesNothing) {
   EXPECT_TRUE(learner->values().equal(world.start().unsqueeze(0).expand({3, -1})));
   const LearnResult step = learner->train(1);
   for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(probe.loss[c], step.loss[c], 1e-6);
-  EXPECT_TRUE(torch::allclose(world.start() - probe.gradients * 1e-3, learner->values(), 1e-4, 1e-6));
+  const at::Tensor expected = world.start() - probe.gradients * step.rate_sum[0];
+  EXPECT_TRUE(torch::allclose(expected, learner->values(), 1e-4, 1e-6));
   EXPECT_FALSE(learner->probe(1, {}).gradients.defined());
   // Dropout is drawn anew each time.
   const auto noisy = world.learner("clip: 0");

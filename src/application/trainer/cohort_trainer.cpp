@@ -198,6 +198,7 @@ std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> cli
   check(!wish.train.keep_optimizer && !wish.train.updates, "a learner keeps its optimizer and has values, not updates");
   const auto cohort = static_cast<std::int64_t>(clients.size());
   LocalTrainingInput input{input_, config_, {clients.begin(), clients.end()}, moment, wish.train};
+  input.config.learning_rate *= wish.rate;
   input.plan.batches.assign(with_rows(clients), std::numeric_limits<std::int64_t>::max());
   for (const TrainClient& client : clients) {
     input.plan.schedule.push_back(wish.steps.value_or(std::max<std::int64_t>(steps(client.data.rows.size()), 1)));

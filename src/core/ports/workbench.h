@@ -48,6 +48,7 @@ struct LearnerWish {
   TrainWish train = {};  ///< without keep_optimizer and updates, which a learner has no use for
   /// Optimizer steps the learning-rate schedule spans. Default: those that each client would make in train().
   std::optional<std::int64_t> steps = {};
+  double rate = 1;  ///< factor of the trainer's learning rate
 };
 
 /// The result of training; one entry per client.
