@@ -30,6 +30,7 @@ class Inputs {
     data();
     if (!config_.clients.file.empty()) file("clients.file", config_.clients.file);
     attempt([&] { network(); });
+    other_networks();
     if (config_.emulation) attempt([&] { Fleet(*config_.emulation, 0); });
     return std::move(problems_);
   }
@@ -54,6 +55,18 @@ class Inputs {
          {std::pair("data.train", &config_.data.train), std::pair("data.validation", &config_.data.validation),
           std::pair("data.test", &config_.data.test)}) {
       for (const std::string& path : *paths) file(key, path);
+    }
+    if (!config_.publics) return;
+    for (const std::string& path : config_.publics->unlabelled) file("public.unlabelled", path);
+    for (const std::string& path : config_.publics->query) file("public.query", path);
+  }
+
+  // Networks of clients; the server's is read by `network`.
+  void other_networks() {
+    for (const ClientModelConfig& other : config_.clients.models) {
+      const NetworkConfig& network = other.model;
+      attempt([&] { (void)load_tokenizer(network.tokenizer.empty() ? network.from : network.tokenizer); });
+      if (!network.from.empty()) file(fmt::format("clients.models, {}", other.name), network.from);
     }
   }
 
