@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,13 @@ struct FleetIdentity {
   std::time_t until = 0;  ///< its certificate is valid
 };
 
+/// One end of a fleet's connections: where the server is, and the files that prove who this end is.
+struct FleetEnd {
+  std::string address;  ///< host:port of the server
+  std::filesystem::path certificate, key, authority;
+  std::filesystem::path revoked = {};  ///< of a server: serial numbers that must not connect
+};
+
 /// The servers and clients that trust each other: a private authority in the server's folder, certificates for the
 /// server and for every client that was invited. Private keys never leave the machine that made them. By name, because
 /// a build without OpenSSL has none.
@@ -66,6 +74,11 @@ class FleetOffice {
                      const std::function<void(const std::string&)>& joined) = 0;
   /// The client's side. WorldError: the server cannot be reached, is another than the invitation's, or refuses.
   virtual FleetIdentity enrol(const FleetEnrolment& enrolment) = 0;
+  /// Who the machine with this folder has joined as; nothing where it has not.
+  virtual std::optional<FleetIdentity> identity(const std::filesystem::path& folder) = 0;
+  /// The server's end, from a fleet's folder, and a client's end, from its identity's.
+  virtual FleetEnd server_end(const std::filesystem::path& folder) = 0;
+  virtual FleetEnd client_end(const std::filesystem::path& folder) = 0;
 };
 
 using FleetOffices = Registry<FleetOffice>;

@@ -170,4 +170,17 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
   return {facts.name, address, facts.until};
 }
 
+std::optional<FleetIdentity> read_identity(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "fleet.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const auto json = EnrolmentJson::parse(read_file(path, 1U << 20U));
+    return FleetIdentity{json.at("name"), json.at("server"),
+                         certificate_facts(read_file(folder / "client.crt", 1U << 20U)).until};
+  } catch (const EnrolmentJson::exception&) {
+    throw DataError(
+        fmt::format("{} is damaged, or not of a client; name another folder for the identity", path.string()));
+  }
+}
+
 }  // namespace chorus::inline fleet

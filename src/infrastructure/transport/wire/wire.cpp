@@ -133,6 +133,11 @@ struct Writer {
   void operator()(const CancelFrame& frame) const { out.mutable_cancel()->set_number(frame.number); }
   void operator()(const SyncFrame& frame) const { out.mutable_sync()->set_number(frame.number); }
   void operator()(const EndSessionFrame& frame) const { out.mutable_end_session()->set_session(frame.session); }
+  void operator()(const ControlFrame& frame) const {
+    out.mutable_control()->set_topic(frame.topic);
+    out.mutable_control()->set_text(frame.text);
+    out.mutable_control()->set_data(frame.data);
+  }
 };
 
 Result<Frame> read_hello(const wire::Hello& in) {
@@ -222,6 +227,8 @@ Result<Frame> decode_frame(std::string_view bytes) {
       return Frame(EndSessionFrame{in.end_session().session()});
     case wire::Frame::kSync:
       return Frame(SyncFrame{in.sync().number()});
+    case wire::Frame::kControl:
+      return Frame(ControlFrame{in.control().topic(), in.control().text(), in.control().data()});
     case wire::Frame::WHAT_NOT_SET:
       break;
   }
