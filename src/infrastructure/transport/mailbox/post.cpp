@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/fingerprint.h"
+
 namespace chorus::inline transport_mailbox {
 namespace {
 
@@ -25,6 +27,10 @@ T take_number(std::string_view& in) {
   return value;
 }
 
+std::uint64_t checksum_of(std::string_view head, std::string_view data) {
+  return fingerprint(data, fingerprint(head)).low;
+}
+
 }  // namespace
 
 std::string encode_post(const Post& post, std::string_view data) {
@@ -36,12 +42,14 @@ std::string encode_post(const Post& post, std::string_view data) {
   put_number(bytes, post.sequence);
   put_number(bytes, post.size);
   put_number(bytes, post.offset);
+  put_number(bytes, checksum_of(bytes, data));
   bytes.append(data);
   return bytes;
 }
 
 Result<Post> decode_post(std::string_view bytes, std::string_view& data) {
   if (bytes.size() < kPostBytes) return bad_letter("a letter is too short");
+  const std::string_view head = bytes.substr(0, kPostBytes - sizeof(std::uint64_t));
   const auto version = take_number<std::uint32_t>(bytes);
   if (version != kPostVersion) {
     return bad_letter(
@@ -55,6 +63,7 @@ Result<Post> decode_post(std::string_view bytes, std::string_view& data) {
   post.sequence = take_number<std::uint64_t>(bytes);
   post.size = take_number<std::uint64_t>(bytes);
   post.offset = take_number<std::uint64_t>(bytes);
+  if (take_number<std::uint64_t>(bytes) != checksum_of(head, bytes)) return bad_letter("a letter is damaged");
   data = bytes;
   return post;
 }

@@ -10,7 +10,8 @@
 
 namespace chorus::inline transport_mailbox {
 
-/// What a letter of this folder's transports says. 37 bytes, little-endian, before the data of a chunk.
+/// What a letter of this folder's transports says: 37 bytes, little-endian, then 8 bytes of a checksum of the letter,
+/// then the data of a chunk. The checksum finds damage, not forgery: that is the business of TLS.
 struct Post {
   enum class Kind : std::uint8_t { kOpen = 1, kOpened, kChunk, kAck, kBye };
   Kind kind = Kind::kOpen;
@@ -20,11 +21,11 @@ struct Post {
   std::uint64_t offset = 0;    ///< of the chunk
 };
 inline constexpr std::uint32_t kPostVersion = 1;
-inline constexpr std::size_t kPostBytes = 37;
+inline constexpr std::size_t kPostBytes = 45;
 inline constexpr std::uint64_t kEverySession = 0;  ///< of a kBye to all clients of a server that has vanished
 
 std::string encode_post(const Post& post, std::string_view data = {});
-/// A failure for bytes that are no letter, or of another version. `data` is what follows.
+/// A failure for bytes that are no letter, were damaged, or are of another version. `data` is what follows.
 Result<Post> decode_post(std::string_view bytes, std::string_view& data);
 
 /// Chunks become frames again, each exactly once, although letters may come twice.

@@ -21,6 +21,11 @@ TEST(Post, ComesBackAsItWas) {
   for (std::size_t size = 0; size < kPostBytes; ++size) {
     EXPECT_FALSE(decode_post(std::string_view(bytes).substr(0, size), data).ok()) << size;
   }
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_FALSE(decode_post(damaged, data).ok()) << at;
+  }
   std::string other = bytes;
   other[0] = 2;
   EXPECT_FALSE(decode_post(other, data).ok());
