@@ -163,6 +163,7 @@ std::string config_for_clients(ExperimentConfig config) {
   config.attacks.reset();
   config.emulation.reset();
   config.continual.reset();
+  config.publics.reset();
   config.federation = {};
   config.federation.cohort_batch = "1";
   config.federation.workers = 1;

@@ -48,6 +48,7 @@ void check_servable(const ExperimentConfig& config) {
   if (config.emulation) refuse("emulation: devices are emulated");
   if (config.attacks) refuse("attacks: some clients are malicious");
   if (config.continual) refuse("continual: data is cut into segments of time");
+  if (config.publics) refuse("public: there is a set of examples that everybody knows");
   if (config.algorithm.traits().pooled) {
     refuse(fmt::format("algorithm: {} trains on everybody's data in one place", config.algorithm.name()));
   }
