@@ -1,9 +1,12 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include "apps/cli/cli.h"
 #include "apps/serving/deployment.h"
@@ -24,6 +27,20 @@ std::atomic<int> join_interrupts = 0;
 
 void count_join_interrupt(int) {
   if (++join_interrupts > 1) ::_exit(static_cast<int>(ExitCode::kInterrupted));
+}
+
+/// Who brings data waits for the server; it may be started later.
+FleetIdentity enrol_patiently(FleetOffice& office, const FleetEnrolment& enrolment, bool patient) {
+  constexpr double kLongestPause = 10;
+  for (double pause = 0.5;; pause = std::min(pause * 2, kLongestPause)) {
+    try {
+      return office.enrol(enrolment);
+    } catch (const FleetUnreachable& error) {
+      if (!patient) throw;
+      Log("client").warning("{}; trying again", error.what());
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    }
+  }
 }
 
 /// Enrols where this machine has not yet: the line of an invitation can be typed again.
@@ -52,7 +69,7 @@ FleetIdentity join_fleet(const JoinOptions& options) {
   }
   FleetEnrolment enrolment = options.enrolment;
   enrolment.folder = options.identity;
-  const FleetIdentity identity = office->enrol(enrolment);
+  const FleetIdentity identity = enrol_patiently(*office, enrolment, !options.request.data.empty());
   fmt::print("joined as {}; the certificate in {} is valid until {:%Y-%m-%d %H:%M} UTC\n", identity.name,
              options.identity, fmt::gmtime(identity.until));
   std::fflush(stdout);

@@ -32,7 +32,7 @@ TEST(Policy, TasksFilesAndProcedures) {
   EXPECT_THAT(refusal_of_job(policy, job_of(), {"/data/notes/../letters.jsonl"}),
               HasSubstr("does not allow its files"));
   EXPECT_THAT(refusal_of_job(policy, job_of(), {"/data/notes2/a.jsonl"}), HasSubstr("does not allow its files"));
-  EXPECT_THAT(refusal_of_job(policy, job_of({"task=language_modeling"}), {}), HasSubstr("does not allow the task"));
+  EXPECT_THAT(refusal_of_job(policy, job_of({"task=causal_lm"}), {}), HasSubstr("does not allow the task"));
   EXPECT_EQ(refusal_of_job(policy, job_of({"task=seq_tagging"}), {"/anywhere"}), "");
   EXPECT_EQ(refusal_of_request(policy, moment_of("train")), "");
   EXPECT_EQ(refusal_of_request(policy, moment_of("scaffold/train")),

@@ -137,7 +137,11 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
     write_secret(key_path, key);
     write_file(request_path, make_request(key, token.name));
   }
-  auto server = TlsSocket::connect(enrolment.address, {token.fingerprint, kServerName}, kEnrolSeconds).value_or_throw();
+  auto connection = TlsSocket::connect(enrolment.address, {token.fingerprint, kServerName}, kEnrolSeconds);
+  if (!connection.ok() && connection.failure().kind != Failure::Kind::kRefused) {
+    throw FleetUnreachable(connection.failure().message);
+  }
+  TlsSocket server = std::move(connection).value_or_throw();
   const EnrolmentJson request{{"format", kProtocol},
                               {"name", token.name},
                               {"secret", token.secret},
