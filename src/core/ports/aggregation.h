@@ -86,6 +86,7 @@ class Aggregation {
     bool shows_updates = true;  ///< `look` is called; false: only sums leave it (secure aggregation)
     bool is_mean = true;        ///< the result is the weighted mean up to rounding
     bool noisy_sum = false;     ///< bounds what one client changes: equal weights, Poisson sampling, one sum per round
+    bool separated = false;     ///< the same without sampling: selection: separated, with the same separation
   };
   virtual ~Aggregation() = default;
 
