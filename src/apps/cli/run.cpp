@@ -104,6 +104,7 @@ void print(const RunReport& report) {
   for (const PhaseSummary& phase : summary.phases) {
     fmt::print("  {}: {} {} after {} rounds\n", phase.name, summary.metric, value(phase.last), phase.rounds);
   }
+  if (summary.privacy) fmt::print("privacy: {}\n", summary.privacy->statement);
   const std::string folder = report.folder.string();
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
 }

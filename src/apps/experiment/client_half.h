@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "algorithm/compression/filter_end.h"
+#include "algorithm/local_budget/local_charges.h"
 #include "application/trainer/client_pool.h"
 #include "apps/experiment/task_model.h"
 #include "infrastructure/federation/local_federation.h"
@@ -24,10 +27,11 @@ struct ClientExamples {
 struct ClientHalfInput {
   const TaskModel& model;  ///< borrowed
   ClientExamples examples;
-  std::uint64_t rounds = 1;          ///< of the whole run, for schedules
-  StateShelf states = {};            ///< where client states are kept between rounds; empty: they are not
-  ActivationCache* cache = nullptr;  ///< borrowed
-  std::function<bool()> stop = {};   ///< true: give up (Ctrl-C)
+  std::uint64_t rounds = 1;           ///< of the whole run, for schedules
+  StateShelf states = {};             ///< where client states are kept between rounds; empty: they are not
+  ActivationCache* cache = nullptr;   ///< borrowed
+  std::function<bool()> stop = {};    ///< true: give up (Ctrl-C)
+  std::filesystem::path folder = {};  ///< for the ledgers of trainer.privacy and of local noise
 };
 
 /// The clients' half of a federation: their examples, local training, procedures, states and their end of the filters.
@@ -42,16 +46,24 @@ class ClientHalf {
   ClientHalf(const ClientHalf&) = delete;
   ClientHalf& operator=(const ClientHalf&) = delete;
 
-  Federation& clients() { return local_; }
+  Federation& clients() { return charges_ ? static_cast<Federation&>(*charges_) : local_; }
+  /// Of trainer.privacy; null without it.
+  const ExampleGuard* guard() const { return guard_.get(); }
+  /// Of filters with local noise; null without them.
+  const LocalCharges* local_charges() const { return charges_ ? &*charges_ : nullptr; }
 
  private:
   ClientPoolInput pool_input() const;
   LocalFederationInput federation_input() const;
 
+  std::unique_ptr<ExampleGuard> make_guard() const;
+
   ClientHalfInput input_;
+  std::unique_ptr<ExampleGuard> guard_;
   ClientPool pool_;
   FilterEnd gate_;
   LocalFederation local_;
+  std::optional<LocalCharges> charges_;
 };
 
 }  // namespace chorus::inline experiment

@@ -15,6 +15,7 @@
 #include "application/peft/tuning.h"
 #include "application/tasks/encode_split.h"
 #include "application/trainer/trainer_config.h"
+#include "apps/experiment/canaries.h"
 #include "core/ports/algorithm.h"
 #include "infrastructure/emulation/fleet.h"
 
@@ -40,6 +41,7 @@ struct ClientsConfig {
   double test_share = 0.2;                   ///< of each client's examples, where the data has no test split
   bool test_latest = false;                  ///< and these are its latest, not random ones
   std::optional<std::int64_t> seed = {};     ///< of the partition; the experiment's by default
+  std::vector<std::int64_t> exclude = {};    ///< clients whose training examples are left out (chorus unlearn)
 
   void describe(ConfigVisitor& visitor);
 };
@@ -106,6 +108,7 @@ struct ExperimentConfig {
   Choice<Algorithms> algorithm{"fedavg"};
   Choice<Aggregations> aggregation{"mean"};
   std::optional<AttacksConfig> attacks = {};  ///< without it every client is honest
+  std::optional<CanariesConfig> audit = {};   ///< without it no secrets are planted
   Weighting weighting = Weighting::kExamples;
   Choice<Selectors> selection{"uniform"};
   std::int64_t rounds = 30;  ///< of each segment, where there are several

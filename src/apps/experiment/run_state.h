@@ -26,6 +26,9 @@ struct RunState {
   std::optional<PrivacyReport> privacy = {};  ///< not saved: the ledger is the truth
 };
 
+/// Adds what clients promise about their examples to what the server promises about clients.
+void add_report(RunState& state, const PrivacyReport& examples);
+
 /// What the server of a run works with that must outlive the process; borrowed.
 struct ServerMemory {
   const Algorithm& algorithm;
