@@ -71,6 +71,7 @@ void add_commands(CLI::App& app) {
   add_fill(app);
   add_tokenize(app);
   add_tokenizer(app);
+  add_tokenizer_private(app);
   add_plan(app);
   add_run(app);
   add_predict(app);
@@ -85,6 +86,8 @@ void add_commands(CLI::App& app) {
   add_join(app);
   add_egress(app);
   add_privacy_graph(app);
+  add_privacy_audit(app);
+  add_unlearn(app);
 }
 
 /// The deepest command that the arguments name, and the unknown word after it where a command was expected.

@@ -36,6 +36,7 @@ void add_embed(CLI::App& app);
 void add_fill(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_tokenizer(CLI::App& app);
+void add_tokenizer_private(CLI::App& app);  ///< a subcommand of `tokenizer`: call it after add_tokenizer
 void add_compare(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_run(CLI::App& app);  ///< and resume
@@ -43,11 +44,13 @@ void add_predict(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_privacy(CLI::App& app);
 void add_profile(CLI::App& app);
+void add_unlearn(CLI::App& app);
 void add_fleet(CLI::App& app);
 void add_join(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_status(CLI::App& app);  ///< and pause, and stop
 void add_egress(CLI::App& app);
+void add_privacy_audit(CLI::App& app);  ///< a subcommand of `privacy`: call it after the others of it
 void add_privacy_graph(CLI::App& app);  ///< a subcommand of `privacy`: call it after the others of it
 
 /// "cpu" or "cuda"; ConfigError for anything else or a missing GPU.

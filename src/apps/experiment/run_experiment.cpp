@@ -11,10 +11,12 @@
 #include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "apps/experiment/canary_exposure.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/machine.h"
+#include "apps/experiment/model_card.h"
 #include "apps/experiment/run_checkpoints.h"
 #include "apps/experiment/run_journal.h"
 #include "apps/experiment/server_half.h"
@@ -24,6 +26,7 @@
 #include "core/console/log.h"
 #include "core/device/tf32.h"
 #include "core/device/torch_runtime.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline experiment {
@@ -163,7 +166,13 @@ class ExperimentRun {
     journal_.end_rounds();
     const double saving_seconds = save_models();
     checkpoints_.wait(journal_.tracker());
-    return {folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const RunReport report{folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const std::string card = model_card(config_, report.summary);
+    for (const char* name : {"model", "model_best"}) {
+      if (const auto folder = folder_.path() / name; std::filesystem::exists(folder))
+        write_file(folder / "README.md", card);
+    }
+    return report;
   }
 
  private:
@@ -185,6 +194,7 @@ class ExperimentRun {
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
                      .stop = stop_at_once,
+                     .folder = folder_.path(),
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
     SimulatedLink link({.model = experiment_.task_model(),
@@ -206,12 +216,23 @@ class ExperimentRun {
       checkpoints_.save(memory, last, journal_.tracker());
     };
     rounds.attacked = experiment_.attacked_test();
-    rounds.numbers = [&link] { return link.numbers(); };
+    rounds.numbers = [this, &link, guard = half.guard()] {
+      std::map<std::string, double> numbers = link.numbers();
+      if (guard != nullptr) numbers["example_epsilon"] = guard->epsilon();
+      if (const std::int64_t every = config_.audit ? config_.audit->every : 0;
+          every > 0 && (state().loop.round + 1) % every == 0) {
+        numbers["canary_exposure"] = median_exposure(experiment_, server_.start(), state().loop.model);
+      }
+      return numbers;
+    };
     if (experiment_.phases().size() > 1 && state().loop.round < rounds.first) {
       journal_.tracker().record({"phase_started", rounds.first, {}, {{"name", phase().name}}});
     }
     try {
-      return server_.run(link.clients(), rounds, state());
+      const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
+      if (half.guard() != nullptr) add_report(state(), half.guard()->report());
+      if (half.local_charges() != nullptr) add_report(state(), half.local_charges()->report());
+      return end;
     } catch (const Interrupted&) {
       interrupted();
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/experiment/own_model.h"
 
@@ -43,7 +44,7 @@ void RunJournal::record_start(std::int64_t rounds, std::size_t clients) {
 
 void RunJournal::show(const RoundLoopState& loop, const RoundResult& result) {
   const std::string& metric = server_.metric();
-  std::string note = fmt::format("loss {:.4f}", result.loss);
+  std::string note = std::isnan(result.loss) ? "loss not released" : fmt::format("loss {:.4f}", result.loss);
   if (const auto found = loop.last.find(metric); found != loop.last.end()) {
     note += fmt::format("  {} {:.4f}", metric, found->second);
   }
