@@ -68,6 +68,8 @@ struct RoundLoopParts {
   Tracker& tracker;
   DeviceCoverage& coverage;
   const Variants* variants = nullptr;
+  /// Opens the server's own workbench for a round (RoundInput::server); empty: it has none.
+  std::function<std::unique_ptr<Workbench>(std::uint64_t round)> server_bench = {};
   /// After every round; `last`: of this loop, so that a checkpoint is due in any case.
   std::function<void(const RoundLoopState&, bool last)> save = {};
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).

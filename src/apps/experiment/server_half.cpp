@@ -42,7 +42,8 @@ std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<con
   return draw_newcomers(sizes, config.evaluation.personal->newcomers, static_cast<std::uint64_t>(config.seed));
 }
 
-ServerHalf::ServerHalf(const TaskModel& model, TestSet test) : model_(model), test_(std::move(test)) {
+ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared)
+    : model_(model), test_(std::move(test)), public_(std::move(shared)) {
   if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
   check_metric(model.task(), config().evaluation.metric);
   metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
@@ -93,6 +94,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  std::optional<ServerDesk> desk;
+  if (public_ && traits.distills) {
+    desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
+    parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
+  }
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };

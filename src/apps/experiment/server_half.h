@@ -5,12 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithm/personal/own_scores.h"
 #include "application/models/activation_cache.h"
 #include "apps/experiment/run_state.h"
+#include "apps/experiment/server_desk.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/tracker.h"
@@ -58,7 +60,7 @@ class ServerHalf {
  public:
   /// ConfigError for a test set without examples, and for an `evaluation.metric` that the task does not have. Borrows
   /// the model.
-  ServerHalf(const TaskModel& model, TestSet test);
+  ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared = {});
 
   const TaskModel& model() const { return model_; }
   const ExperimentConfig& config() const { return model_.config(); }
@@ -83,6 +85,7 @@ class ServerHalf {
 
   const TaskModel& model_;
   TestSet test_;
+  std::optional<ServerPublic> public_;
   std::string metric_;
 };
 
