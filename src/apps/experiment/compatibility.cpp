@@ -275,6 +275,12 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format(
         "algorithm: {} asks clients about parts of what trains; set tuning to pfeiffer, houlsby, lora or prefix", name);
   }
+  if (algorithm.sub_networks && (config.tuning.name() != "full" || !config.model.freeze.empty())) {
+    return fmt::format(
+        "algorithm: {} cuts the network into smaller ones, so all of it must train; leave out tuning and model.freeze, "
+        "or use fedlora for unequal ranks",
+        name);
+  }
   if (algorithm.clock && !config.emulation) {
     return fmt::format(
         "algorithm: {} measures by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)", name);
