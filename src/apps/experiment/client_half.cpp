@@ -34,6 +34,11 @@ LocalFederationInput ClientHalf::federation_input() const {
   const MachineShare share = machine_share(model.config(), model.device().is_cuda(), pool_.client_bytes());
   LocalFederationInput federation;
   federation.roster = pool_.roster();
+  if (const auto& names = input_.examples.names; names.size() == federation.roster.size()) {
+    std::vector<RosterEntry> members(federation.roster.members().begin(), federation.roster.members().end());
+    for (std::size_t i = 0; i < members.size(); ++i) members[i].name = names[i];
+    federation.roster = Roster(std::move(members));
+  }
   if (model.config().compression.any()) federation.gate = &gate_;
   federation.open = [this](std::span<const ClientId> ids, const Request& request) {
     return pool_.open(ids, request.round, read_variant(request.body));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "algorithm/compression/filter_end.h"
@@ -18,6 +19,7 @@ struct ClientExamples {
   std::shared_ptr<const EncodedDataset> train, test = {};
   ClientLists train_lists = {}, test_lists = {};  ///< by client
   std::vector<ClientId> ids = {};                 ///< of these clients, rising; empty: 0, 1, 2, ...
+  std::vector<std::string> names = {};            ///< of these clients, for people; empty: none
   std::vector<std::uint32_t> shared_test = {};    ///< simulation only: the server's test examples
 };
 

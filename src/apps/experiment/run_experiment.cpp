@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 
+#include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
@@ -14,6 +15,7 @@
 #include "apps/experiment/run_journal.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/simulated_link.h"
+#include "apps/experiment/watched_federation.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "core/console/log.h"
@@ -40,6 +42,7 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase)
   examples.train_lists = phase.train;
   examples.test_lists = experiment.client_tests();
   examples.shared_test = experiment.shared_test();
+  if (!experiment.config().algorithm.traits().pooled) examples.names = experiment.partition().client_names;
   return examples;
 }
 
@@ -83,6 +86,7 @@ class ExperimentRun {
     checkpoints_.begin(server_, experiment_.data().fingerprint().hex());
     Log("run").info("{}: {}, {}", folder_.path().string(), config_.algorithm.name(), experiment_.description());
     journal_.begin(state(), rounds_, experiment_.phases().front().train.clients());
+    if (!request_.trial) write_client_file(folder_.path(), experiment_.partition(), experiment_.data());
     state().setup_seconds += seconds_since(begun);
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
@@ -116,8 +120,10 @@ class ExperimentRun {
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
                      .stop = stop_at_once});
+    WatchedFederation watched(half.clients(),
+                              [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
-                        .clients = half.clients(),
+                        .clients = watched,
                         .clock = [this] { return state().loop.emulated.seconds; },
                         .stop = stop_at_once});
 
