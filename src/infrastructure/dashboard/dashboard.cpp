@@ -132,7 +132,7 @@ HttpResponse Dashboard::page() {
     for (auto& [id, shown] : runs_) runs.push_back(shown.view.get());
     data = page_data(runs, {.title = options_.folder.string(), .version = options_.version, .live = true});
   }
-  HttpResponse response{.type = "text/html; charset=utf-8", .body = page_html(data, true)};
+  HttpResponse response{.body = page_html(data, true), .type = "text/html; charset=utf-8"};
   response.headers.emplace_back("Content-Security-Policy", page_policy(true) + "; frame-ancestors 'none'");
   return response;
 }

@@ -1,23 +1,20 @@
 #include "infrastructure/http/http_server.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <system_error>
-
-#include "core/base/error.h"
+#include <chrono>
 
 namespace chorus::inline http {
 namespace {
 
 constexpr std::size_t kMostHead = 16 << 10, kMostBody = 64 << 10;
-constexpr int kSecondsToSpeak = 10;
+constexpr int kSecondsToSpeak = 3;
 
 bool send_all(int connection, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -64,7 +61,11 @@ int read_request(int connection, HttpRequest& request) {
   std::string bytes;
   std::size_t head_end = std::string::npos;
   char buffer[4096];
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(kSecondsToSpeak);
   const auto read_more = [&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - std::chrono::steady_clock::now());
+    pollfd ready{connection, POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0) return false;
     const ssize_t got = ::recv(connection, buffer, sizeof buffer, 0);
     if (got > 0) bytes.append(buffer, static_cast<std::size_t>(got));
     return got > 0;
@@ -120,33 +121,15 @@ bool parse_head(std::string_view head, HttpRequest& request) {
   return true;
 }
 
-HttpServer::HttpServer(std::uint16_t port, Handler handler) : handler_(std::move(handler)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener_ < 0) throw WorldError("no socket can be opened: " + std::generic_category().message(errno));
-  const int yes = 1;
-  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* plain = reinterpret_cast<sockaddr*>(&address);  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
-  if (::bind(listener_, plain, size) != 0 || ::listen(listener_, 32) != 0 ||
-      ::getsockname(listener_, plain, &size) != 0) {
-    const int error = errno;
-    ::close(listener_);
-    throw WorldError(fmt::format("port {} of this machine cannot be used: {}; choose another with --port", port,
-                                 std::generic_category().message(error)));
-  }
-  port_ = ntohs(address.sin_port);
+HttpServer::HttpServer(Listener listener, Handler handler)
+    : listener_(std::move(listener)), handler_(std::move(handler)) {
   acceptor_ = std::thread([this] { accept_connections(); });
 }
 
 HttpServer::~HttpServer() {
   ending_ = true;
-  ::shutdown(listener_, SHUT_RDWR);
+  ::shutdown(listener_.descriptor(), SHUT_RDWR);
   acceptor_.join();
-  ::close(listener_);
   for (auto& [connection, thread] : connections_) ::shutdown(connection, SHUT_RDWR);
   for (auto& [connection, thread] : connections_) {
     thread.join();
@@ -169,7 +152,7 @@ void HttpServer::tidy() {
 
 void HttpServer::accept_connections() {
   while (!ending_) {
-    const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int connection = ::accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (ending_) return;
@@ -177,7 +160,6 @@ void HttpServer::accept_connections() {
       continue;
     }
     const timeval limit{kSecondsToSpeak, 0};
-    ::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     tidy();
     if (connections_.size() >= kMostConnections) {
@@ -188,11 +170,12 @@ void HttpServer::accept_connections() {
   }
 }
 
-bool HttpServer::local_host(const HttpRequest& request) const {
+bool HttpServer::allows(const HttpRequest& request) const {
+  if (!listener_.for_browsers()) return true;
   const auto found = request.headers.find("host");
   if (found == request.headers.end()) return false;
   for (const char* name : {"127.0.0.1", "localhost"}) {
-    if (found->second == fmt::format("{}:{}", name, port_)) return true;
+    if (found->second == fmt::format("{}:{}", name, port())) return true;
   }
   return false;
 }
@@ -201,7 +184,7 @@ void HttpServer::serve(int connection) {
   HttpRequest request;
   const int status = read_request(connection, request);
   HttpResponse response{.status = status, .body = "This is not a request that can be answered.\n"};
-  if (status == 200 && !local_host(request)) {
+  if (status == 200 && !allows(request)) {
     response = {.status = 403, .body = "Open this page at http://127.0.0.1.\n"};
   } else if (status == 200) {
     try {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "infrastructure/http/http_ask.h"
 #include "infrastructure/http/visitor_test.h"
 #include "tests/support.h"
 
@@ -12,6 +13,51 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+
+HttpResponse echo(const HttpRequest& request) {
+  if (request.path == "/throw") throw DataError("no");
+  if (request.path != "/status") return {404, "there is no such page\n"};
+  return {200, request.method + " " + request.path};
+}
+
+TEST(HttpServer, AnswersOnASocketOfTheFileSystem) {
+  const TemporaryFolder folder;
+  // Longer than a socket's name may be.
+  const auto path = folder / std::string(120, 'x') / "server.sock";
+  std::filesystem::create_directories(path.parent_path());
+  {
+    const HttpServer server("unix:" + path.string(), echo);
+    EXPECT_EQ(http_ask(path, {"GET", "/status"}).value().body, "GET /status");
+    EXPECT_EQ(http_ask(path, {"POST", "/nothing"}).value().status, 404);
+    EXPECT_EQ(http_ask(path, {"GET", "/throw"}).value().status, 500);
+    EXPECT_EQ(std::filesystem::status(path).permissions() & std::filesystem::perms::others_all,
+              std::filesystem::perms::none);
+    EXPECT_THAT(message_of<WorldError>([&] { HttpServer("unix:" + path.string(), echo); }),
+                HasSubstr("another server is running"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(http_ask(path, {"GET", "/status"}).ok());
+}
+
+TEST(HttpServer, BadPlacesAreRefused) {
+  EXPECT_THAT(message_of<ConfigError>([] { HttpServer("nowhere", echo); }), HasSubstr("give IP:PORT"));
+  EXPECT_THAT(message_of<ConfigError>([] { HttpServer("127.0.0.1:99999", echo); }), HasSubstr("give IP:PORT"));
+}
+
+TEST(HttpServer, AnswersProgramsWithoutAHostAtAPlace) {
+  const std::string place = "127.0.0.1:" + std::to_string(20'000 + ::getpid() % 20'000);
+  const HttpServer server(place, echo);
+  Visitor program(server.port());
+  program.say("GET /status HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(program.hear(), HasSubstr("GET /status"));
+}
+
+TEST(HttpServer, SlowRequestsEndInTime) {
+  const HttpServer server(0, echo);
+  Visitor slow(server.port());
+  slow.say("GET /sta");
+  EXPECT_THAT(slow.hear(), StartsWith("HTTP/1.1 400"));
+}
 
 TEST(HttpHead, IsParsedOrRefused) {
   HttpRequest request;
@@ -53,7 +99,7 @@ TEST(HttpServer, SurvivesWhatIsNoRequest) {
   long_body.say("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n");
   EXPECT_THAT(long_body.hear(), StartsWith("HTTP/1.1 413"));
   for (int i = 0; i < 200; ++i) EXPECT_THAT(ask(server.port(), "GET /"), StartsWith("HTTP/1.1 500"));
-  EXPECT_THAT(message_of<WorldError>([&] { HttpServer again(server.port(), {}); }), HasSubstr("--port"));
+  EXPECT_THAT(message_of<WorldError>([&] { HttpServer again(server.port(), {}); }), HasSubstr("choose another port"));
 }
 
 }  // namespace

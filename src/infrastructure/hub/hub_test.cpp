@@ -55,14 +55,14 @@ class SmallHub {
     };
     token = header("authorization");
     if (request.path == "/api/models/org/tiny/revision/main") {
-      return {.type = "application/json", .body = json({{"sha", kCommit}, {"siblings", siblings_}}).dump()};
+      return {.body = json({{"sha", kCommit}, {"siblings", siblings_}}).dump(), .type = "application/json"};
     }
     const std::string base = fmt::format("/org/tiny/resolve/{}/", kCommit);
     if (!request.path.starts_with(base) || !files_.contains(request.path.substr(base.size()))) return {.status = 404};
     const std::string path = request.path.substr(base.size());
     ++asked[path];
     range[path] = header("range");
-    HttpResponse response{.type = "application/octet-stream", .body = files_[path]};
+    HttpResponse response{.body = files_[path], .type = "application/octet-stream"};
     std::size_t begin = 0;
     if (ranges && std::sscanf(range[path].c_str(), "bytes=%zu-", &begin) == 1) {
       response.status = 206;
