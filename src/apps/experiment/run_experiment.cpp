@@ -3,23 +3,32 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "apps/experiment/canary_exposure.h"
+#include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/machine.h"
+#include "apps/experiment/model_card.h"
 #include "apps/experiment/run_checkpoints.h"
 #include "apps/experiment/run_journal.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/simulated_link.h"
+#include "apps/experiment/watched_federation.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "core/console/log.h"
 #include "core/device/tf32.h"
 #include "core/device/torch_runtime.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline experiment {
@@ -42,16 +51,59 @@ std::optional<ServerPublic> server_public(const Experiment& experiment) {
                       shared->set_for(experiment.task_model(), experiment.train())};
 }
 
-ClientExamples client_examples(const Experiment& experiment, const Phase& phase) {
+/// Those of the clients that process `rank` of `size` hosts: every size-th one.
+ClientExamples client_examples(const Experiment& experiment, const Phase& phase, Transport::Place place) {
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
-  examples.train_lists = phase.train;
-  examples.test_lists = experiment.client_tests();
   examples.shared_test = experiment.shared_test();
+  if (!experiment.config().algorithm.traits().pooled) examples.names = experiment.partition().client_names;
   if (const PublicData* shared = experiment.public_data()) {
     examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
   }
+  if (place.size == 1) {
+    examples.train_lists = phase.train;
+    examples.test_lists = experiment.client_tests();
+    return examples;
+  }
+  const auto all = static_cast<ClientId>(phase.train.clients());
+  for (auto id = static_cast<ClientId>(place.rank); id < all; id += static_cast<ClientId>(place.size)) {
+    examples.train_lists.append(phase.train[id]);
+    if (experiment.client_tests().clients() > 0) examples.test_lists.append(experiment.client_tests()[id]);
+    examples.ids.push_back(id);
+  }
   return examples;
+}
+
+/// The processes of an MPI job; null where the run has none.
+std::unique_ptr<Transport> ranks_of(const ExperimentConfig& config) {
+  if (config.federation.transport != FederationConfig::Transport::kMpi) return nullptr;
+  if (config.continual) {
+    throw ConfigError("federation.transport: mpi: a continual run is not spread over processes; use local");
+  }
+  return Transports::make("mpi");
+}
+
+/// A process of an MPI job that has no server: it hosts its clients until the server is gone.
+void host_clients(const Experiment& experiment, Transport& ranks, const RunRequest& request) {
+  use_kernels_of(experiment.config().federation);
+  std::map<ClientId, ClientState> states;
+  std::mutex mutex;
+  const auto stop = [&request] { return request.interrupts && request.interrupts() >= 2; };
+  ClientHalf half({.model = experiment.task_model(),
+                   .examples = client_examples(experiment, experiment.phases().front(), ranks.place()),
+                   .rounds = static_cast<std::uint64_t>(experiment.phases().front().rounds),
+                   .states = {[&](ClientId id) {
+                                const std::lock_guard lock(mutex);
+                                return states[id];
+                              },
+                              [&](ClientId id, std::uint64_t, ClientState state) {
+                                const std::lock_guard lock(mutex);
+                                states[id] = std::move(state);
+                              }},
+                   .stop = stop});
+  LinkInput input{ranks, half.clients(), 0, experiment.task_model().layout(), stop};
+  input.serves = false;
+  LinkedFederations::make("wire", input).reset();
 }
 
 // Checks made before the run folder exists.
@@ -80,8 +132,10 @@ void check_clients(const Experiment& experiment) {
 /// One simulated run from its first (or next) round to its end.
 class ExperimentRun {
  public:
-  ExperimentRun(const Experiment& experiment, const ServerHalf& server, RunFolder folder, const RunRequest& request)
+  ExperimentRun(const Experiment& experiment, const ServerHalf& server, RunFolder folder, const RunRequest& request,
+                Transport* ranks = nullptr)
       : experiment_(experiment),
+        ranks_(ranks),
         config_(experiment.config()),
         server_(server),
         request_(request),
@@ -103,6 +157,7 @@ class ExperimentRun {
     checkpoints_.begin(server_, experiment_.data().fingerprint().hex());
     Log("run").info("{}: {}, {}", folder_.path().string(), config_.algorithm.name(), experiment_.description());
     journal_.begin(state(), rounds_, experiment_.phases().front().train.clients());
+    if (!request_.trial) write_client_file(folder_.path(), experiment_.partition(), experiment_.data());
     state().setup_seconds += seconds_since(begun);
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
@@ -115,7 +170,13 @@ class ExperimentRun {
     journal_.end_rounds();
     const double saving_seconds = save_models();
     checkpoints_.wait(journal_.tracker());
-    return {folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const RunReport report{folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const std::string card = model_card(config_, report.summary);
+    for (const char* name : {"model", "model_best"}) {
+      if (const auto folder = folder_.path() / name; std::filesystem::exists(folder))
+        write_file(folder / "README.md", card);
+    }
+    return report;
   }
 
  private:
@@ -130,18 +191,24 @@ class ExperimentRun {
 
   RoundLoopEnd run_phase() {
     const auto stop_at_once = [this] { return request_.interrupts && request_.interrupts() >= 2; };
+    const Transport::Place place = ranks_ != nullptr ? ranks_->place() : Transport::Place{};
     ClientHalf half({.model = experiment_.task_model(),
-                     .examples = client_examples(experiment_, phase()),
+                     .examples = client_examples(experiment_, phase(), place),
                      .rounds = static_cast<std::uint64_t>(rounds_),
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
                      .stop = stop_at_once,
+                     .folder = folder_.path(),
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
+    WatchedFederation watched(half.clients(),
+                              [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
-                        .clients = half.clients(),
+                        .clients = watched,
                         .clock = [this] { return state().loop.emulated.seconds; },
-                        .stop = stop_at_once});
+                        .stop = stop_at_once,
+                        .ranks = ranks_,
+                        .others = phase().train.clients() - half.clients().roster().size()});
 
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{
@@ -155,12 +222,23 @@ class ExperimentRun {
       checkpoints_.save(memory, last, journal_.tracker());
     };
     rounds.attacked = experiment_.attacked_test();
-    rounds.numbers = [&link] { return link.numbers(); };
+    rounds.numbers = [this, &link, guard = half.guard()] {
+      std::map<std::string, double> numbers = link.numbers();
+      if (guard != nullptr) numbers["example_epsilon"] = guard->epsilon();
+      if (const std::int64_t every = config_.audit ? config_.audit->every : 0;
+          every > 0 && (state().loop.round + 1) % every == 0) {
+        numbers["canary_exposure"] = median_exposure(experiment_, server_.start(), state().loop.model);
+      }
+      return numbers;
+    };
     if (experiment_.phases().size() > 1 && state().loop.round < rounds.first) {
       journal_.tracker().record({"phase_started", rounds.first, {}, {{"name", phase().name}}});
     }
     try {
-      return server_.run(link.clients(), rounds, state());
+      const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
+      if (half.guard() != nullptr) add_report(state(), half.guard()->report());
+      if (half.local_charges() != nullptr) add_report(state(), half.local_charges()->report());
+      return end;
     } catch (const Interrupted&) {
       interrupted();
     }
@@ -210,6 +288,7 @@ class ExperimentRun {
   }
 
   const Experiment& experiment_;
+  Transport* ranks_;  // null: all clients are in this process
   const ExperimentConfig& config_;
   const ServerHalf& server_;
   RunRequest request_;
@@ -222,11 +301,26 @@ class ExperimentRun {
 
 }  // namespace
 
-RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
+RunReport run_experiment(const ExperimentConfig& given, const RunRequest& request) {
   const Moment begun = std::chrono::steady_clock::now();
+  const std::unique_ptr<Transport> ranks = ranks_of(given);
+  ExperimentConfig config = given;
+  if (ranks && config.federation.workers == 0) {
+    config.federation.workers =
+        std::max(static_cast<int>(std::thread::hardware_concurrency()) / ranks->place().beside, 1);
+  }
   const Experiment experiment(config);
   const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   check_clients(experiment);
+  if (ranks && (!experiment.networks().empty() || config.algorithm.traits().own_models)) {
+    throw ConfigError(
+        "federation.transport: mpi: clients with models of their own are not spread over processes; use "
+        "local");
+  }
+  if (ranks && ranks->place().rank > 0) {
+    host_clients(experiment, *ranks, request);
+    return {};
+  }
   NewRun run;
   run.folder = request.folder;
   run.parent = request.parent;
@@ -236,7 +330,7 @@ RunReport run_experiment(const ExperimentConfig& config, const RunRequest& reque
   run.info.chorus_version = request.version;
   run.info.torch_version = TORCH_VERSION;
   run.info.seed = static_cast<std::uint64_t>(config.seed);
-  return ExperimentRun(experiment, server, RunFolder::create(run), request).run(begun);
+  return ExperimentRun(experiment, server, RunFolder::create(run), request, ranks.get()).run(begun);
 }
 
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request) {
@@ -256,6 +350,10 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
     write_file(opened.config(), config_to_yaml(config, "experiment"));
   } else if (const auto summary = read_run_summary(folder)) {
     return {folder, *summary};
+  }
+  if (config.federation.transport == FederationConfig::Transport::kMpi) {
+    throw ConfigError(fmt::format("{}: a run over MPI keeps clients' states in its processes and cannot be resumed",
+                                  folder.string()));
   }
   const Experiment experiment(config);
   const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
