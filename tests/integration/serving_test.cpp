@@ -62,9 +62,8 @@ TEST_F(ServingTest, AClientThatDiesIsLeftOutAndANewOneTakesPart) {
   int round = 0;
   ASSERT_TRUE(eventually([&round](const json& now) {
     round = now["round"];
-    return std::any_of(now["clients"].begin(), now["clients"].end(), [](const json& client) {
-      return client["name"] == "d" && client["connected"] == true;
-    });
+    return std::any_of(now["clients"].begin(), now["clients"].end(),
+                       [](const json& client) { return client["name"] == "d" && client["connected"] == true; });
   })) << server->output();
   ASSERT_TRUE(reaches("served", round + 3)) << server->output();
   EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
