@@ -17,9 +17,9 @@ struct Letter {
   std::string bytes;
 };
 
-/// One party's access to a system that delivers letters of up to a few hundred KiB in order, at least once: MPI, an
-/// MQTT broker. What a transport needs besides (frames, joining and leaving, back-pressure) is in this folder, once for
-/// all.
+/// One party's access to a system that delivers letters of up to a few hundred KiB in order, at least once: MPI and the
+/// like. MQTT broker. What a transport needs besides (frames, joining and leaving, back-pressure) is in this folder,
+/// once for all.
 class Mailbox {
  public:
   using Receive = std::function<void(Letter)>;
