@@ -91,6 +91,20 @@ std::unique_ptr<Child> ServingTest::join(const std::string& name, const std::vec
   return std::make_unique<Child>(words, folder_ / (name + std::to_string(calls_++) + ".log"));
 }
 
+bool ServingTest::reaches(const std::string& run, int round) const {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < limit) {
+    std::error_code gone;  // old ones go while this looks
+    for (fs::directory_iterator file(folder_ / run / "checkpoints", gone), end; !gone && file != end;
+         file.increment(gone)) {
+      int found = 0;
+      if (std::sscanf(file->path().filename().c_str(), "round_%d", &found) == 1 && found >= round) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
 json ServingTest::status() {
   if (chorus({"status", "--json", "--fleet", path("fleet")}) != 0) return {};
   return json::parse(output_, nullptr, false);

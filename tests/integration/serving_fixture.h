@@ -54,13 +54,16 @@ class ServingTest : public testing::Test {
   /// Until `condition` of the status holds; a minute at most.
   template <typename Condition>
   bool eventually(Condition condition) {
-    for (int i = 0; i < 600; ++i) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (std::chrono::steady_clock::now() < limit) {
       const json now = status();
       if (!now.is_null() && condition(now)) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     return false;
   }
+  /// Until the run has a checkpoint of this round or a later one; a minute at most.
+  bool reaches(const std::string& run, int round) const;
   std::string weights(const std::string& run) const { return read(folder_ / run / "model" / "model.safetensors"); }
 
   TemporaryFolder folder_;

@@ -60,7 +60,10 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
   return std::get<double>(field->get().front().second);
 }
 
-bool is_secure(const std::string& name) { return name.starts_with("secure") || name.starts_with("light"); }
+/// Aggregations of secure sums, in which the server sees no single update.
+bool is_secure_sum(const std::string& name) { return name.find("secagg") != std::string::npos; }
+/// Their client procedures.
+bool is_secure_procedure(const std::string& name) { return name.starts_with("secure/"); }
 
 const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
                                                    "what the owner of a client's data agrees to (chorus join)"};
@@ -110,7 +113,7 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
   }
   if (policy.secure_aggregation > 0) {
     const std::string& name = job.aggregation.name();
-    if (!is_secure(name)) {
+    if (!is_secure_sum(name)) {
       return fmt::format("its policy requires secure aggregation, and the run uses aggregation: {}", name);
     }
     const std::size_t together = std::max<std::size_t>(job.aggregation.make()->least_updates(), 1);
@@ -142,7 +145,7 @@ std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment)
   if (!policy.allow.empty() && std::none_of(policy.allow.begin(), policy.allow.end(), allows)) {
     return fmt::format("its policy does not allow the procedure {}", moment.procedure);
   }
-  if (policy.secure_aggregation > 0 && !is_secure(moment.procedure)) {
+  if (policy.secure_aggregation > 0 && !is_secure_procedure(moment.procedure)) {
     return fmt::format("its policy requires secure aggregation, and {} is not part of it", moment.procedure);
   }
   if (!policy.hours.empty() && !within(policy.hours, moment.now)) {
