@@ -69,6 +69,8 @@ void SumPlan::write(Message& body) const {
   put("size", static_cast<double>(size));
   put("weighting", static_cast<double>(weighting));
   put("seed", static_cast<double>(seed));
+  put("keep", keep);
+  put("rare", static_cast<double>(rare));
   put("tensors", static_cast<double>(tensors.size()));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     body.texts[secure_field("tensor.") + std::to_string(i)] = tensors[i].name;
@@ -76,8 +78,12 @@ void SumPlan::write(Message& body) const {
   }
 }
 
-SumPlan SumPlan::read(const Message& body) {
+SumPlan SumPlan::read(const Request& request) {
+  const Message& body = request.body;
   SumPlan plan;
+  plan.round = request.round;
+  plan.keep = real_number(body, "keep", 1e-9, 1);
+  plan.rare = static_cast<std::size_t>(whole_number(body, "rare", 0, 1e6));
   plan.protocol = static_cast<SumProtocol>(whole_number(body, "protocol", 0, 2));
   plan.trust = whole_number(body, "active", 0, 1) == 1 ? Trust::kActive : Trust::kSemiHonest;
   plan.corrupt = real_number(body, "corrupt", kLeastCorrupt, 1);
@@ -161,12 +167,12 @@ Digest digest_of(const Request& request) {
   return hash.digest();
 }
 
-SumSession session_of(const SumPlan& plan, std::vector<ClientId> cohort, const Digest& nonce, const Digest& agreed) {
+SumSession session_of(const SumPlan& plan, SessionInput input) {
   SumSession session;
-  session.parameters = plan.parameters(InputCodec(plan).length());
-  session.cohort = std::move(cohort);
-  session.nonce = nonce;
-  session.agreed = agreed;
+  session.parameters = plan.parameters(input.length);
+  session.cohort = std::move(input.cohort);
+  session.nonce = input.nonce;
+  session.agreed = input.agreed;
   return session;
 }
 
