@@ -8,7 +8,6 @@ import os
 import pathlib
 import subprocess
 import tempfile
-import time
 
 import workloads
 
@@ -89,9 +88,13 @@ def run(chorus, arguments, folder):
     with open(f"{folder}/log", "w+") as log:
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
-            while child.poll() is None:
+            while True:
                 peak = max(peak, resident_peak(child.pid))
-                time.sleep(0.05)
+                try:
+                    child.wait(timeout=0.05)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
         finally:  # also when interrupted: remove its folder
             child.kill()
             child.wait()

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <future>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "core/console/log.h"
 #include "core/device/host_copy.h"
 #include "core/device/torch_runtime.h"
+#include "core/device/worker_threads.h"
 
 namespace chorus::inline tasks {
 namespace {
@@ -233,12 +233,9 @@ class Evaluator {
     const TorchThreads one(1);
     const at::NoGradGuard no_grad;
     const auto collate_beside = [this](std::size_t number) {
-      return std::async(std::launch::async, [this, number] {
-        const TorchThreads alone(1);
-        return collate(number);
-      });
+      return beside([this, number] { return collate(number); });
     };
-    std::future<TaskBatch> ahead = collate_beside(0);
+    Beside<TaskBatch> ahead = collate_beside(0);
     std::optional<Running> before;
     for (std::size_t number = 0; number < sums_.size(); ++number) {
       TaskBatch batch = ahead.get();

@@ -2,7 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "core/device/torch_runtime.h"
 
 namespace chorus::inline trainer {
 
@@ -12,8 +11,9 @@ BatchReader::BatchReader(const Input& input, std::vector<ClientBatches>& batches
 }
 
 Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
-  if (!ahead_.valid()) return read(clients, number);
-  Reading reading = ahead_.get();
+  if (!read_ && !ahead_.valid()) return read(clients, number);
+  Reading reading = read_ ? std::move(*read_) : ahead_.get();
+  read_.reset();
   check(reading.clients == clients && reading.number == number, "another batch was read ahead");
   return reading;
 }
@@ -21,24 +21,26 @@ Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
 void BatchReader::begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes) {
   if (!input_.read_ahead) return;
   if (when == When::kNow) {
-    std::promise<Reading> done;
-    done.set_value(read(clients, number));
-    ahead_ = done.get_future();
+    read_ = read(clients, number);
     return;
   }
-  ahead_ = std::async(std::launch::async, [this, clients, number, lanes] {
-    const TorchThreads one(1);
+  ahead_ = beside([this, clients, number, lanes] {
     const auto lane = lanes != nullptr ? lanes->enter() : nullptr;
     return read(clients, number);
   });
 }
 
 Reading BatchReader::read(std::int64_t clients, std::int64_t number) const {
+  return read_again(clients, number, number, "dropout");
+}
+
+Reading BatchReader::read_again(std::int64_t clients, std::int64_t batch, std::int64_t number,
+                                const char* purpose) const {
   std::vector<ClientRows> cohort;
   for (std::size_t c = 0; c < static_cast<std::size_t>(clients); ++c) {
-    cohort.push_back({input_.clients[c].data.data.get(), batches_[c].at(number), input_.clients[c].id});
+    cohort.push_back({input_.clients[c].data.data.get(), batches_[c].at(batch), input_.clients[c].id});
   }
-  return read_rows(cohort, number, "dropout");
+  return read_rows(cohort, number, purpose);
 }
 
 Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <future>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "application/trainer/train_client.h"
 #include "application/trainer/value_store.h"
 #include "core/device/gpu_lanes.h"
+#include "core/device/worker_threads.h"
 
 namespace chorus::inline trainer {
 
@@ -41,13 +41,15 @@ class BatchReader {
 
   Reading take(std::int64_t clients, std::int64_t number);
 
-  /// Reads a batch that `take` will ask for next: on a thread of its own, whose GPU work goes to the main stream of
+  /// Reads a batch that `take` will ask for next: on another thread, whose GPU work goes to the main stream of
   /// `lanes`, if any; or now, because the GPU is still busy.
   enum class When { kBeside, kNow };
   void begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes = nullptr);
 
   /// The given rows for each of the first `clients`; `purpose` and `number` enter the draws.
   Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;
+  /// Batch `batch` of the first `clients`, likewise.
+  Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose) const;
 
  private:
   Reading read(std::int64_t clients, std::int64_t number) const;
@@ -55,7 +57,8 @@ class BatchReader {
   Input input_;
   std::vector<ClientBatches>& batches_;
   const ValueStore& store_;
-  std::future<Reading> ahead_;
+  std::optional<Reading> read_;  // what `begin` has read at once
+  Beside<Reading> ahead_;
 };
 
 }  // namespace chorus::inline trainer

@@ -17,9 +17,9 @@
 #include "core/base/error.h"
 #include "core/console/log.h"
 #include "core/device/torch_runtime.h"
+#include "core/device/worker_threads.h"
 #include "core/ports/procedure.h"
 #include "core/ports/variants.h"
-#include "infrastructure/federation/worker_threads.h"
 
 namespace chorus::inline federation {
 namespace {

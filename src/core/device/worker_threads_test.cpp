@@ -1,4 +1,4 @@
-#include "infrastructure/federation/worker_threads.h"
+#include "core/device/worker_threads.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <stdexcept>
 
-namespace chorus::inline federation {
+namespace chorus::inline device {
 namespace {
 
 void run_and_wait(WorkerThreads& workers, const std::function<void()>& task) {
@@ -66,5 +67,26 @@ TEST(WorkerThreads, LibTorchMayUseSoManyThreadsInside) {
   }
 }
 
+TEST(Beside, HandsOverResultsAndExceptions) {
+  EXPECT_EQ(beside([] { return 42; }).get(), 42);
+  auto failing = beside([]() -> int { throw std::runtime_error("no"); });
+  EXPECT_THROW(failing.get(), std::runtime_error);
+}
+
+TEST(Beside, DestructorAndAssignmentWait) {
+  std::atomic<int> done = 0;
+  const auto slow = [&done] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return ++done;
+  };
+  {
+    auto first = beside(slow);
+    first = Beside<int>();
+    EXPECT_EQ(done, 1);
+    const auto second = beside(slow);
+  }
+  EXPECT_EQ(done, 2);
+}
+
 }  // namespace
-}  // namespace chorus::inline federation
+}  // namespace chorus::inline device

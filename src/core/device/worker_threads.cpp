@@ -1,10 +1,10 @@
-#include "infrastructure/federation/worker_threads.h"
+#include "core/device/worker_threads.h"
 
 #include <utility>
 
 #include "core/device/torch_runtime.h"
 
-namespace chorus::inline federation {
+namespace chorus::inline device {
 
 WorkerThreads::~WorkerThreads() {
   {
@@ -43,4 +43,9 @@ void WorkerThreads::loop() {
   }
 }
 
-}  // namespace chorus::inline federation
+WorkerThreads& helper_threads() {
+  static WorkerThreads threads(1);
+  return threads;
+}
+
+}  // namespace chorus::inline device
