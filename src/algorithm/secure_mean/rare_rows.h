@@ -11,8 +11,8 @@
 namespace chorus::inline secure_mean {
 
 /// Rows of word tables in the flat vector of what trains. Only the rows of words in a client's texts change, so a row
-/// that a single client has changed shows one of its words in the sum. With `rare_rows: k` a first secure sum counts who
-/// changed which row, and clients leave out the rows that fewer than k of them changed.
+/// that a single client has changed shows one of its words in the sum. With `rare_rows: k` a first secure sum counts
+/// who changed which row, and clients leave out the rows that fewer than k of them changed.
 struct RowTable {
   std::int64_t begin = 0, rows = 0, width = 0;
 };

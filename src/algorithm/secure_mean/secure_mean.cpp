@@ -114,7 +114,8 @@ void SecureMean::prepare(const AggregationSetting& setting) {
 std::size_t SecureMean::vanishes_before(const AggregationInput& input, ClientId client) const {
   if (settings_.common.vanish <= 0) return kStays;
   RandomStream stream({.seed = input.seed, .purpose = "vanish", .round = input.request.round, .client = client});
-  return stream.uniform() < settings_.common.vanish ? stream.below(steps() * (settings_.common.rare_rows > 0 ? 2 : 1)) : kStays;
+  return stream.uniform() < settings_.common.vanish ? stream.below(steps() * (settings_.common.rare_rows > 0 ? 2 : 1))
+                                                    : kStays;
 }
 
 Aggregated SecureMean::aggregate(AggregationInput input) {

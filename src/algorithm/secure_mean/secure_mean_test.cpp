@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "algorithm/secure/graph/graph_finder.h"
 #include "algorithm/secure/light_server.h"
 #include "algorithm/secure_mean/identity.h"
 #include "algorithm/secure_mean/input_codec.h"
@@ -104,7 +105,7 @@ TEST(RareRows, Mistake17OnlyRowsThatEnoughClientsChangedAreSummed) {
   EXPECT_EQ(rows_of(tables), 4U);
   at::Tensor update = at::ones({layout.trainable_size()});
   const std::int64_t begin = tables[0].begin;
-  update.narrow(0, begin + 3, 3).zero_();   // row 1 is untouched
+  update.narrow(0, begin + 3, 3).zero_();  // row 1 is untouched
   update.narrow(0, begin + 6, 2).zero_();  // row 2 is touched in one element
   const RingVector touched = touched_rows(update, tables, 32);
   for (std::size_t row = 0; row < 4; ++row) EXPECT_EQ(touched.at(row), row == 1 ? 0U : 1U);
@@ -112,6 +113,22 @@ TEST(RareRows, Mistake17OnlyRowsThatEnoughClientsChangedAreSummed) {
   const at::Tensor left = without_rows(update, tables, allowed);
   EXPECT_EQ(left.narrow(0, begin + 6, 3).abs().sum().item<float>(), 0);
   EXPECT_EQ((update - left).ne(0).sum().item<int>(), 1);
+}
+
+TEST(SumPlan, SmallCohortsHaveTheCompleteGraphAndLargeOnesASparseOne) {
+  for (const std::size_t clients : {3U, 4U, 8U, 16U}) {
+    const SumParameters parameters = plan_of(SumProtocol::kSecAggPlus, clients, 1).parameters(1);
+    EXPECT_EQ(parameters.neighbours, clients - 1);
+    EXPECT_EQ(parameters.threshold, (clients - 1) / 2 + 1);
+    EXPECT_EQ(parameters.mistake(), "");
+  }
+  SumPlan plan = plan_of(SumProtocol::kSecAggPlus, 1000, 1);
+  plan.corrupt = plan.dropout = 0.05;
+  EXPECT_EQ(plan.parameters(1).neighbours,
+            static_cast<std::size_t>(find_graph({.clients = 1000, .corrupt = 0.05, .dropout = 0.05}).neighbours));
+  plan.trust = Trust::kActive;
+  EXPECT_EQ(plan.parameters(1).mistake(), "");
+  EXPECT_GT(2 * plan.parameters(1).threshold, plan.parameters(1).neighbours);
 }
 
 TEST(SumCost, EqualsTheBytesOfTheMessages) {

@@ -92,7 +92,7 @@ namespace {
 struct Invitation {
   SumPlan plan;
   InputCodec codec;
-  SumSession session;           // of values, or of counts of rows
+  SumSession session;            // of values, or of counts of rows
   std::vector<RowTable> tables;  // where rare rows are left out
 };
 
@@ -173,11 +173,10 @@ std::vector<Answer> SecureBegin::run(const Request& request, Workbench& bench) c
       }
       seat.facts = facts_of(trained[i].body, plan.weighting);
       feed_back(invitation, bench.state(i), seat);
-      answers.push_back(plan.rare == 0
-                            ? begin_values(invitation, bench, i, seat)
-                            : begin(invitation, bench, i, seat,
-                                    touched_rows(seat.tensors[0], invitation.tables,
-                                                 invitation.session.parameters.ring_bits)));
+      answers.push_back(plan.rare == 0 ? begin_values(invitation, bench, i, seat)
+                                       : begin(invitation, bench, i, seat,
+                                               touched_rows(seat.tensors[0], invitation.tables,
+                                                            invitation.session.parameters.ring_bits)));
     } catch (const DataError& error) {
       answers.push_back(failed(error.what()));
     }

@@ -16,8 +16,8 @@ struct SecureMeanConfig {
   std::int64_t bits = 16;             ///< of a quantised element, sign included
   std::int64_t most_examples = 1000;  ///< weight at which a client's weight is cut off, where weights are not equal
   std::int64_t least_clients = 3;     ///< a sum over fewer is never revealed
-  double keep = 1;                   ///< share of elements summed, at shared random positions, with error feedback
-  std::int64_t rare_rows = 0;        ///< rows of word tables changed by fewer clients are left out; 0: none are
+  double keep = 1;                    ///< share of elements summed, at shared random positions, with error feedback
+  std::int64_t rare_rows = 0;         ///< rows of word tables changed by fewer clients are left out; 0: none are
   Mode mode = Mode::kReal;            ///< simulation only. cost: plain sums of the same bits, the protocol's cost added
   double vanish = 0;                  ///< simulation only: share of clients that vanish, each before a random step
 

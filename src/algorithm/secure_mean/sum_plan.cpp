@@ -134,15 +134,22 @@ SumParameters SumPlan::parameters(std::size_t length) const {
           n, parameters.colluding, n - parameters.threshold));
     }
   } else if (protocol == SumProtocol::kSecAggPlus) {
+    // Whole clients, rounded up: a tenth of four clients is one of them.
+    const auto share = [n](double of) {
+      return std::ceil(of * static_cast<double>(n) - 1e-9) / static_cast<double>(n);
+    };
     try {
       const GraphChoice choice =
           find_graph({.clients = static_cast<std::int64_t>(n),
-                      .corrupt = corrupt,
-                      .dropout = dropout,
+                      .corrupt = share(corrupt),
+                      .dropout = share(dropout),
                       .server = trust == Trust::kActive ? ServerKind::kSemiMalicious : ServerKind::kCurious});
-      parameters.neighbours = static_cast<std::size_t>(choice.neighbours);
-      parameters.threshold = static_cast<std::size_t>(choice.threshold);
-      parameters.colluding = static_cast<std::size_t>(choice.colluding);
+      // With more neighbours than half of everybody the complete graph costs little more and bears more dropouts.
+      if (2 * static_cast<std::size_t>(choice.neighbours) < n) {
+        parameters.neighbours = static_cast<std::size_t>(choice.neighbours);
+        parameters.threshold = static_cast<std::size_t>(choice.threshold);
+        parameters.colluding = static_cast<std::size_t>(choice.colluding);
+      }
     } catch (const ConfigError&) {
       // Too few clients for a sparse graph: everybody is a neighbour of everybody.
     }

@@ -30,10 +30,10 @@ struct SumPlan {
   std::vector<AggregatedTensor> tensors = {{}};
   std::int64_t size = 0;  ///< elements of each tensor
   Weighting weighting = Weighting::kExamples;
-  std::uint64_t seed = 0;  ///< of the stochastic rounding and of `keep`, below 2^53; public
-  double keep = 1;         ///< share of elements that is summed, at positions drawn from seed and round: random-k
-  std::size_t rare = 0;    ///< rows of word tables that fewer clients changed are left out; 0: none are
-  std::uint64_t round = 0; ///< of the request
+  std::uint64_t seed = 0;   ///< of the stochastic rounding and of `keep`, below 2^53; public
+  double keep = 1;          ///< share of elements that is summed, at positions drawn from seed and round: random-k
+  std::size_t rare = 0;     ///< rows of word tables that fewer clients changed are left out; 0: none are
+  std::uint64_t round = 0;  ///< of the request
 
   void write(Message& body) const;
   static SumPlan read(const Request& request);

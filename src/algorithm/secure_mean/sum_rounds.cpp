@@ -18,8 +18,7 @@ SumRounds::SumRounds(Session& session, const AggregationInput& input, SumHost& h
       reports_(input.cohort.size()),
       on_accept_(input.cohort.size()) {}
 
-std::optional<std::string> SumRounds::run(Request first, const std::function<std::string()>& check_sum,
-                                          bool last) {
+std::optional<std::string> SumRounds::run(Request first, const std::function<std::string()>& check_sum, bool last) {
   round_ = first.round;
   Ask ask{{}, std::move(first)};
   for (std::size_t slot = 0; slot < input_.cohort.size(); ++slot) {

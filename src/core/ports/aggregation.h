@@ -69,8 +69,8 @@ struct AggregationSetting {
   std::filesystem::path folder;  ///< of the run
   double clients = 0;            ///< with training data
   double clients_per_round = 0;
-  std::int64_t rounds = 0;  ///< of the whole run
-  bool trial = false;       ///< its results are thrown away, and nobody sees them
+  std::int64_t rounds = 0;         ///< of the whole run
+  bool trial = false;              ///< its results are thrown away, and nobody sees them
   const Layout* layout = nullptr;  ///< of what trains; borrowed, may be null
 };
 
