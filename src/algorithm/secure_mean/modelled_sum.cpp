@@ -16,7 +16,8 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
   const InputCodec codec(plan);
   const SumParameters parameters = plan.parameters(codec.length());
   const std::uint64_t round = input.request.round;
-  const auto alive = [&](ClientId client, std::size_t step) { return step < vanishes_before(input, client); };
+  const std::size_t first = plan.rare > 0 ? steps() : 0;  // asks of the sum that counts rows
+  const auto alive = [&](ClientId client, std::size_t step) { return first + step < vanishes_before(input, client); };
   std::vector<ClientReport> reports(input.cohort.size());
   std::vector<Member> staying;
   std::vector<std::size_t> slots;

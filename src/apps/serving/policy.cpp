@@ -60,7 +60,9 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
   return std::get<double>(field->get().front().second);
 }
 
-bool is_secure(const std::string& name) { return name.starts_with("secure") || name.starts_with("light"); }
+bool is_secure(const std::string& name) {
+  return name.starts_with("secagg") || name.starts_with("secure") || name.starts_with("light_secagg");
+}
 
 const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
                                                    "what the owner of a client's data agrees to (chorus join)"};
