@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "algorithm/local_budget/local_charges.h"
+
 namespace chorus::inline experiment {
 namespace {
 
@@ -37,7 +39,17 @@ double number_of(Choice<Aggregations> aggregation, std::string_view name) {
   ConfigVisitor visitor;
   aggregation.describe(visitor);
   const ConfigField* field = visitor.find(name);
-  return field == nullptr ? 0 : std::get<double>(field->get().front().second);
+  if (field == nullptr) return 0;
+  const ConfigScalar value = field->get().front().second;
+  const auto* whole = std::get_if<std::int64_t>(&value);
+  return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
+}
+
+double separation_of(Choice<Selectors> selection) {
+  ConfigVisitor visitor;
+  selection.describe(visitor);
+  const ConfigField* field = visitor.find("separation");
+  return field == nullptr ? 0 : static_cast<double>(std::get<std::int64_t>(field->get().front().second));
 }
 
 bool draws_twice(Choice<Selectors> selection) {
@@ -153,7 +165,15 @@ std::string unprotected(const ExperimentConfig& config) {
         "equal",
         name);
   }
-  if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+  if (config.aggregation.traits().separated) {
+    const double wanted = number_of(config.aggregation, "separation");
+    if (config.selection.name() != "separated" || separation_of(config.selection) < wanted) {
+      return fmt::format(
+          "selection: aggregation: {} is accounted for with clients that wait {} rounds; set selection: {{name: "
+          "separated, separation: {}}}",
+          name, wanted, wanted);
+    }
+  } else if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
@@ -172,6 +192,41 @@ std::string unprotected(const ExperimentConfig& config) {
         "emulation.over_selection: under aggregation: {} a client must not push another one out of a round; leave it "
         "out",
         name);
+  }
+  return "";
+}
+
+// What would release more about single examples than noisy gradients.
+std::string unprotected_examples(const ExperimentConfig& config) {
+  const ExamplePrivacyConfig& privacy = *config.trainer.privacy;
+  if (privacy.noise <= 0 && privacy.epsilon <= 0) {
+    return "trainer.privacy: give noise, or epsilon to compute it from; without noise nothing is private";
+  }
+  if (config.selection.name() == "power_of_choice") {
+    return "selection: power_of_choice asks clients for their losses, which trainer.privacy does not protect; use "
+           "selection: uniform";
+  }
+  if (config.algorithm.name() == "fedsgd") {
+    return "algorithm: fedsgd asks clients for one gradient without noise, which trainer.privacy does not protect; use "
+           "fedavg with trainer.steps: 1";
+  }
+  return "";
+}
+
+// What would let local noise be taken back, or releases more than one tensor per round.
+std::string unprotected_replies(const ExperimentConfig& config) {
+  if (!release_of(config.compression.up)) return "";
+  for (const Choice<Filters>& filter : config.compression.up) {
+    if (!filter.make()->feedback()) continue;
+    return fmt::format(
+        "compression.up: {} remembers what was lost, the noise included, and would take it back; leave one of them out",
+        filter.name());
+  }
+  if (!config.algorithm.traits().one_sum) {
+    return fmt::format(
+        "algorithm: {} sends more than one tensor per round, which local noise is not accounted for; use fedavg, "
+        "fedprox, fedopt or fedsgd",
+        config.algorithm.name());
   }
   return "";
 }
@@ -220,6 +275,12 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format(
         "algorithm: {} asks clients about parts of what trains; set tuning to pfeiffer, houlsby, lora or prefix", name);
   }
+  if (algorithm.sub_networks && (config.tuning.name() != "full" || !config.model.freeze.empty())) {
+    return fmt::format(
+        "algorithm: {} cuts the network into smaller ones, so all of it must train; leave out tuning and model.freeze, "
+        "or use fedlora for unequal ranks",
+        name);
+  }
   if (algorithm.clock && !config.emulation) {
     return fmt::format(
         "algorithm: {} measures by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)", name);
@@ -243,6 +304,10 @@ std::string incompatibility(const ExperimentConfig& config) {
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;
+  }
+  if (const std::string fault = unprotected_replies(config); !fault.empty()) return fault;
+  if (config.trainer.privacy) {
+    if (const std::string fault = unprotected_examples(config); !fault.empty()) return fault;
   }
   return aggregation.noisy_sum ? unprotected(config) : "";
 }

@@ -89,6 +89,7 @@ class Aggregation {
     bool is_mean = true;        ///< the result is the weighted mean up to rounding
     bool noisy_sum = false;     ///< bounds what one client changes: equal weights, Poisson sampling, one sum per round
     bool masked = false;        ///< updates travel under masks: nothing on the way may change or read them
+    bool separated = false;     ///< the same without sampling: selection: separated, with the same separation
   };
   virtual ~Aggregation() = default;
 
