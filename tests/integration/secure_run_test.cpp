@@ -39,6 +39,16 @@ TEST_F(SecureRun, RealAndModelledAndSerialisedSumsGiveTheSameBits) {
   EXPECT_GT(up, 0);
 }
 
+TEST_F(SecureRun, RareWordsAreLeftOutAndRandomElementsAreEnough) {
+  ASSERT_EQ(run_with("real", "{name: secagg, rare_rows: 2}", {"rounds=2"}), 0) << output_;
+  ASSERT_EQ(run_with("modelled", "{name: secagg, rare_rows: 2, mode: cost}", {"rounds=2"}), 0) << output_;
+  EXPECT_EQ(weights("real"), weights("modelled"));
+  double left_out = 0;
+  for (const std::string& line : scores("real")) left_out += json::parse(line).value("secure_rows_left_out", 0.0);
+  EXPECT_GT(left_out, 0);
+  ASSERT_EQ(run_with("few", "{name: secagg, keep: 0.1}", {"rounds=2"}), 0) << output_;
+}
+
 TEST_F(SecureRun, AnInterruptedRunResumesBitIdentically) {
   ASSERT_EQ(run_with("whole", "secagg"), 0) << output_;
   Chorus program(arguments("killed", {"algorithm=fedavg", "aggregation=secagg"}), folder_ / "killed.log");

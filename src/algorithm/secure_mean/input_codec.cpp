@@ -23,6 +23,20 @@ ScaleSettings settings_of(const SumPlan& plan, bool equal) {
   return settings;
 }
 
+/// `count` positions of `size`, drawn without replacement, ascending.
+at::Tensor drawn_positions(const SumPlan& plan, std::int64_t count) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(plan.size));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  RandomStream stream({.seed = plan.seed, .purpose = "secure random-k", .round = plan.round});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    std::swap(all[i], all[i + stream.below(all.size() - i)]);
+  }
+  std::sort(all.begin(), all.begin() + count);
+  at::Tensor positions = at::empty({count}, at::kLong);
+  std::copy_n(all.begin(), count, positions.data_ptr<std::int64_t>());
+  return positions;
+}
+
 double fact(const Message& reply, const char* name, double fallback) {
   const double value = reply.number(name, fallback);
   return std::isfinite(value) && value >= 0 ? value : 0;
@@ -31,13 +45,19 @@ double fact(const Message& reply, const char* name, double fallback) {
 }  // namespace
 
 InputCodec::InputCodec(const SumPlan& plan)
-    : clients_(plan.scale.clients),
+    : size_(plan.size),
+      clients_(plan.scale.clients),
       values_(static_cast<std::size_t>(plan.size)),
       ring_bits_(plan.ring_bits()),
       capacity_(plan.capacity()),
       most_weight_(plan.scale.most_weight),
       seed_(plan.seed),
+      round_(plan.round),
       clip_(plan.scale.clip) {
+  if (plan.keep < 1) {
+    values_ = static_cast<std::size_t>(std::max(1.0, std::ceil(plan.keep * static_cast<double>(plan.size))));
+    positions_ = drawn_positions(plan, static_cast<std::int64_t>(values_));
+  }
   for (const AggregatedTensor& tensor : plan.tensors) {
     equal_.push_back(tensor.equal);
     scales_.emplace_back(settings_of(plan, tensor.equal), ring_bits_, values_, plan.seed);
@@ -58,17 +78,19 @@ double InputCodec::loss_levels() const {
   return std::max(1.0, std::floor(most_fact() / static_cast<double>(most_weight_)));
 }
 
-Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, const WorkFacts& facts, ClientId client,
-                                      std::uint64_t round) const {
+Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, const WorkFacts& facts,
+                                      ClientId client) const {
   check(tensors.size() == scales_.size(), "one tensor for each of the plan");
   const auto weight =
       static_cast<std::uint64_t>(std::clamp(std::round(facts.weight), 1.0, static_cast<double>(most_weight_)));
-  StreamKey key{.seed = seed_, .purpose = "secure rounding", .round = round, .client = client};
+  StreamKey key{.seed = seed_, .purpose = "secure rounding", .round = round_, .client = client};
   RingVector input(ring_bits_, length());
   std::size_t begin = 0;
   double cut = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor values = tensors[i].to(at::kCPU, at::kFloat).contiguous();
+    at::Tensor values = tensors[i].to(at::kCPU, at::kFloat).contiguous();
+    check(values.numel() == size_, "a tensor of another size");
+    if (positions_.defined()) values = values.index_select(0, positions_);
     const std::span<const float> span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel()));
     cut += static_cast<double>(
         std::count_if(span.begin(), span.end(), [this](float x) { return std::abs(static_cast<double>(x)) > clip_; }));
@@ -103,6 +125,7 @@ Result<InputCodec::Sums> InputCodec::decode(const RingVector& sum, std::size_t c
     if (!mean) return mean.failure();
     at::Tensor tensor = at::empty({static_cast<std::int64_t>(values_)}, at::kFloat);
     std::memcpy(tensor.data_ptr<float>(), mean.value().data(), values_ * sizeof(float));
+    if (positions_.defined()) tensor = at::zeros({size_}, at::kFloat).index_copy_(0, positions_, tensor);
     sums.means.push_back(std::move(tensor));
     if (!equal_[i]) weight = static_cast<double>(scales_[i].weight_of(part));
     begin += scales_[i].length();

@@ -21,7 +21,7 @@ struct WorkFacts {
 ///     [ examples, steps, milliseconds, elements cut off, w loss ]
 ///
 ///     const InputCodec codec(plan);
-///     RingVector input = codec.encode({update}, facts, client, round).value();
+///     RingVector input = codec.encode({update}, facts, client).value();
 ///     InputCodec::Sums sums = codec.decode(sum, survivors).value();
 class InputCodec {
  public:
@@ -29,10 +29,11 @@ class InputCodec {
   explicit InputCodec(const SumPlan& plan);
 
   std::size_t length() const;
+  /// int64 [k]: the positions that are summed (SumPlan::keep); undefined: all.
+  const at::Tensor& positions() const { return positions_; }
 
   /// Failure for values that are not finite and for impossible facts. Tensors may be on any device.
-  Result<RingVector> encode(const std::vector<at::Tensor>& tensors, const WorkFacts& facts, ClientId client,
-                            std::uint64_t round) const;
+  Result<RingVector> encode(const std::vector<at::Tensor>& tensors, const WorkFacts& facts, ClientId client) const;
 
   struct Sums {
     std::vector<at::Tensor> means;  ///< on the CPU
@@ -45,9 +46,11 @@ class InputCodec {
   double most_fact() const;  // of one client
   double loss_levels() const;
 
+  std::int64_t size_;
+  at::Tensor positions_;
   std::size_t clients_, values_;
   unsigned ring_bits_, capacity_;
-  std::uint64_t most_weight_, seed_;
+  std::uint64_t most_weight_, seed_, round_;
   double clip_;
   std::vector<bool> equal_;
   std::vector<CommonScale> scales_;  // one per tensor

@@ -7,11 +7,9 @@
 #include <limits>
 #include <thread>
 
-#include "algorithm/federated/read_updates.h"
 #include "algorithm/secure_mean/identity.h"
 #include "algorithm/secure_mean/input_codec.h"
 #include "algorithm/secure_mean/secure_procedures.h"
-#include "algorithm/secure_mean/sum_cost.h"
 #include "algorithm/secure_mean/sum_rounds.h"
 #include "core/base/error.h"
 #include "core/console/log.h"
@@ -20,6 +18,19 @@ namespace chorus::inline secure_mean {
 namespace {
 
 constexpr std::size_t kStays = std::numeric_limits<std::size_t>::max();
+
+// Two parts of a sum, one after the other.
+void add(Cost& sum, const Cost& more) {
+  sum.seconds += more.seconds;
+  sum.compute_seconds += more.compute_seconds;
+  sum.network_seconds += more.network_seconds;
+  sum.joules += more.joules;
+  sum.bytes_down += more.bytes_down;
+  sum.bytes_up += more.bytes_up;
+  sum.memory = std::max(sum.memory, more.memory);
+}
+
+}  // namespace
 
 std::vector<ClientId> sorted_ids(std::span<const Member> cohort) {
   std::vector<ClientId> ids;
@@ -34,52 +45,6 @@ Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport
   result.means.resize(input.tensors.size());
   result.clients = std::move(reports);
   return result;
-}
-
-}  // namespace
-
-void SecureMeanConfig::describe(ConfigVisitor& v) {
-  v.field("clip", clip, "largest absolute value of an element of an update; larger ones are cut off")
-      .above(0)
-      .at_most(1e6);
-  v.field("norm", norm, "largest L2 norm of an update, scaled down to before; 0: none").at_least(0).at_most(1e9);
-  v.field("bits", bits, "of a quantised element, sign included").at_least(2).at_most(31);
-  v.field("most_examples", most_examples, "a client's weight is cut off here, where weights are not equal")
-      .at_least(1)
-      .at_most(1e9);
-  v.field("least_clients", least_clients, "a sum over fewer clients is never revealed").at_least(3).at_most(1e6);
-  v.field("mode", mode, {{"real", Mode::kReal}, {"cost", Mode::kCost}},
-          "cost: simulate only; plain sums that give the same bits, with the protocol's bytes and time added");
-  v.field("vanish", vanish, "in a simulation: share of clients that vanish, each before a random step of the sum")
-      .at_least(0)
-      .below(1);
-}
-
-namespace {
-
-void describe_server(ConfigVisitor& v, Trust& server) {
-  v.field("server", server, {{"semi_honest", Trust::kSemiHonest}, {"active", Trust::kActive}},
-          "what the server is trusted with. active: it may lie, so clients sign keys and the list of survivors");
-}
-
-}  // namespace
-
-void SecAggConfig::describe(ConfigVisitor& v) {
-  SecureMeanConfig::describe(v);
-  describe_server(v, server);
-}
-
-void SecAggPlusConfig::describe(ConfigVisitor& v) {
-  SecureMeanConfig::describe(v);
-  describe_server(v, server);
-  v.field("corrupt", corrupt, "share of clients that may collude with the server").at_least(0.01).below(0.9);
-  v.field("dropout", dropout, "share of clients that may vanish without ending the sum").at_least(0).below(0.9);
-}
-
-void LightSecAggConfig::describe(ConfigVisitor& v) {
-  SecureMeanConfig::describe(v);
-  v.field("corrupt", corrupt, "T / clients: share that may collude with the server").at_least(0.01).below(0.9);
-  v.field("dropout", dropout, "share of clients that may vanish without ending the sum").at_least(0).below(0.9);
 }
 
 SumPlan SecureMean::plan_for(std::size_t clients, Weighting weighting) const {
@@ -106,10 +71,18 @@ SumPlan SecureMean::plan_for(const AggregationInput& input) const {
   plan.tensors = input.tensors;
   plan.size = input.size;
   plan.seed = input.seed & ((std::uint64_t{1} << 53) - 1);
+  plan.round = input.request.round;
+  plan.keep = settings_.common.keep;
+  // A version of the model (AdaFL's) has no word table that trains.
+  if (input.size == whole_ && !tables_.empty()) plan.rare = static_cast<std::size_t>(settings_.common.rare_rows);
   return plan;
 }
 
 std::string SecureMean::refusal(std::size_t clients_per_round, Weighting weighting) const {
+  if (settings_.common.keep < 1 && !masks()) return "keep needs the clients' memory; set keep: 1 or mode: real";
+  if (settings_.common.rare_rows > static_cast<std::int64_t>(clients_per_round)) {
+    return "rare_rows would leave out every row; lower it";
+  }
   try {
     const SumPlan plan = plan_for(clients_per_round, weighting);
     return plan.parameters(InputCodec(plan).length()).mistake();
@@ -122,6 +95,10 @@ void SecureMean::prepare(const AggregationSetting& setting) {
   const SumPlan plan = plan_for(static_cast<std::size_t>(setting.clients_per_round), Weighting::kEqual);
   const SumParameters parameters = plan.parameters(1);
   const bool modelled = settings_.common.mode == SecureMeanConfig::Mode::kCost;
+  if (setting.layout != nullptr) {
+    tables_ = word_tables(*setting.layout);
+    whole_ = setting.layout->trainable_size();
+  }
   if (plan.protocol == SumProtocol::kLightSecAgg) {
     Log("secure").info("light_secagg ({}{}): of {} clients {} may collude and {} may vanish", name_of(parameters.trust),
                        modelled ? ", modelled" : "", plan.scale.clients, parameters.colluding,
@@ -137,7 +114,8 @@ void SecureMean::prepare(const AggregationSetting& setting) {
 std::size_t SecureMean::vanishes_before(const AggregationInput& input, ClientId client) const {
   if (settings_.common.vanish <= 0) return kStays;
   RandomStream stream({.seed = input.seed, .purpose = "vanish", .round = input.request.round, .client = client});
-  return stream.uniform() < settings_.common.vanish ? stream.below(steps()) : kStays;
+  return stream.uniform() < settings_.common.vanish ? stream.below(steps() * (settings_.common.rare_rows > 0 ? 2 : 1))
+                                                    : kStays;
 }
 
 Aggregated SecureMean::aggregate(AggregationInput input) {
@@ -203,48 +181,107 @@ Aggregated SecureMean::active_sum(AggregationInput& input) const {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Cost before = reports[slots[i]].cost;
     reports[slots[i]] = std::move(result.clients.at(i));
-    Cost& cost = reports[slots[i]].cost;
-    cost.seconds += before.seconds;
-    cost.network_seconds += before.network_seconds;
-    cost.joules += before.joules;
-    cost.bytes_down += before.bytes_down;
-    cost.bytes_up += before.bytes_up;
+    add(reports[slots[i]].cost, before);
   }
   result.clients = std::move(reports);
   return result;
 }
 
-Aggregated SecureMean::real_sum(AggregationInput& input, const std::map<ClientId, PublicKey>& identities) const {
+/// A sum that can begin: what clients are asked, and the server's state machine.
+struct SecureMean::Begun {
+  SumPlan plan;
+  InputCodec codec;
+  Request first;
+  std::unique_ptr<SumHost> host;
+};
+
+SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first,
+                                    const std::map<ClientId, PublicKey>& identities, std::size_t rows) const {
   const SumPlan plan = plan_for(input);
-  const InputCodec codec(plan);
-  const std::vector<ClientId> cohort = sorted_ids(input.cohort);
+  Begun begun{plan, InputCodec(plan), std::move(first), nullptr};
+  Message& body = begun.first.body;
+  SessionInput session;
+  session.cohort = sorted_ids(input.cohort);
+  fill_random(session.nonce);
+  plan.write(body);
+  body.tensors[kNonceField] = tensor_of(session.nonce);
+  at::Tensor ids = at::empty({static_cast<std::int64_t>(session.cohort.size())}, at::kLong);
+  std::copy(session.cohort.begin(), session.cohort.end(), ids.data_ptr<std::int64_t>());
+  body.tensors[kCohortField] = ids;
+  std::map<ClientId, PublicKey> keys;
+  for (const ClientId client : session.cohort) {
+    if (const auto found = identities.find(client); found != identities.end()) keys.insert(*found);
+  }
+  if (!keys.empty()) body.tensors[kIdentitiesField] = keys_tensor(keys);
+  session.agreed = digest_of(begun.first);
+  session.length = rows > 0 ? rows : begun.codec.length();
+  SumSession agreed = session_of(plan, std::move(session));
+  agreed.identities = std::move(keys);
+  begun.host = make_host(plan, std::move(agreed), std::max(1U, std::thread::hardware_concurrency()));
+  return begun;
+}
+
+Aggregated SecureMean::real_sum(AggregationInput& input, const std::map<ClientId, PublicKey>& identities) const {
+  Session session(input.federation);
   Request first = std::move(input.request);
   input.request.round = first.round;
   first.body.texts[kInnerField] = std::exchange(first.procedure, kBeginProcedure);
-  plan.write(first.body);
-  Digest nonce;
-  fill_random(nonce);
-  first.body.tensors[kNonceField] = tensor_of(nonce);
-  at::Tensor ids = at::empty({static_cast<std::int64_t>(cohort.size())}, at::kLong);
-  std::copy(cohort.begin(), cohort.end(), ids.data_ptr<std::int64_t>());
-  first.body.tensors[kCohortField] = ids;
+  std::vector<ClientReport> reports(input.cohort.size());
+  std::vector<Member> members(input.cohort.begin(), input.cohort.end());
+  std::vector<std::size_t> slots(members.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = i;
+  std::size_t step = 0;
+  double rows_left_out = 0;
+  const auto alive = [&](ClientId client, std::size_t at) { return step + at < vanishes_before(input, client); };
 
-  if (!identities.empty()) first.body.tensors[kIdentitiesField] = keys_tensor(identities);
+  if (plan_for(input).rare > 0) {
+    Begun counts = begin(input, std::move(first), identities, rows_of(tables_));
+    SumRounds rounds(session, input, *counts.host, alive);
+    Bytes allowed(rows_of(tables_));
+    const auto lost = rounds.run(
+        std::move(counts.first),
+        [&]() -> std::string {
+          for (std::size_t row = 0; row < allowed.size(); ++row) {
+            const std::uint64_t count = counts.host->sum().at(row);
+            if (count > counts.host->survivors().size()) return "a count of rows is out of range";
+            allowed[row] = static_cast<std::byte>(count >= counts.plan.rare ? 1 : 0);
+            rows_left_out += count > 0 && count < counts.plan.rare ? 1 : 0;
+          }
+          return "";
+        },
+        false);
+    reports = rounds.take_reports(lost);
+    if (lost) return abandoned_sum(input, std::move(reports), *lost);
+    members.clear();
+    slots.clear();
+    for (std::size_t slot = 0; slot < reports.size(); ++slot) {
+      if (!reports[slot].failure.empty()) continue;
+      members.push_back(input.cohort[slot]);
+      slots.push_back(slot);
+    }
+    first = {.procedure = kValuesProcedure, .round = input.request.round};
+    first.body.tensors[kRowsField] = tensor_of(allowed);
+    step = steps();
+  }
 
-  const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  SumSession session = session_of(plan, cohort, nonce, digest_of(first));
-  session.identities = identities;
-  const auto host = make_host(plan, std::move(session), threads);
-  SumRounds rounds(input, *host,
-                   [&](ClientId client, std::size_t step) { return step < vanishes_before(input, client); });
+  AggregationInput part = input;
+  part.cohort = members;
+  Begun values = begin(part, std::move(first), identities, 0);
+  const auto& host = values.host;
+  SumRounds rounds(session, part, *host, alive);
   std::optional<InputCodec::Sums> sums;
-  const auto abandoned = rounds.run(std::move(first), [&]() -> std::string {
-    auto decoded = codec.decode(host->sum(), host->survivors().size());
+  const auto abandoned = rounds.run(std::move(values.first), [&]() -> std::string {
+    auto decoded = values.codec.decode(host->sum(), host->survivors().size());
     if (!decoded) return decoded.failure().message;
     sums = std::move(decoded).value();
     return "";
   });
-  std::vector<ClientReport> reports = rounds.take_reports(abandoned);
+  std::vector<ClientReport> last = rounds.take_reports(abandoned);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Cost before = reports[slots[i]].cost;
+    reports[slots[i]] = std::move(last[i]);
+    add(reports[slots[i]].cost, before);
+  }
   if (abandoned) return abandoned_sum(input, std::move(reports), *abandoned);
 
   Aggregated result;
@@ -261,79 +298,7 @@ Aggregated SecureMean::real_sum(AggregationInput& input, const std::map<ClientId
   }
   result.clients = std::move(reports);
   result.numbers = {{"secure_clients", survivors}, {"secure_cut", sums->cut}};
-  return result;
-}
-
-Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
-  const SumPlan plan = plan_for(input);
-  const InputCodec codec(plan);
-  const SumParameters parameters = plan.parameters(codec.length());
-  const std::uint64_t round = input.request.round;
-  const auto alive = [&](ClientId client, std::size_t step) { return step < vanishes_before(input, client); };
-  std::vector<ClientReport> reports(input.cohort.size());
-  std::vector<Member> staying;
-  std::vector<std::size_t> slots;
-  for (std::size_t slot = 0; slot < input.cohort.size(); ++slot) {
-    reports[slot].failure = "it vanished (simulated)";
-    reports[slot].left_out = true;
-    if (!alive(input.cohort[slot].client, 2)) continue;
-    staying.push_back(input.cohort[slot]);
-    slots.push_back(slot);
-  }
-  const std::string lost = modelled_failure(plan, parameters, sorted_ids(input.cohort), alive, mix(plan.seed, round));
-  if (!lost.empty()) {
-    for (const std::size_t slot : slots) reports[slot] = {.failure = "the secure sum was abandoned: " + lost};
-    return abandoned_sum(input, std::move(reports), lost);
-  }
-
-  RingVector sum(plan.ring_bits(), codec.length());
-  AggregationInput plain = input;
-  plain.cohort = staying;
-  std::vector<std::string> faults(staying.size());
-  UpdateReader reader;
-  reader.use = [&](std::size_t slot, const std::vector<double>& weights, const std::vector<at::Tensor>& tensors) {
-    WorkFacts facts;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (!plan.tensors[i].equal) facts.weight = weights[i];
-    }
-    auto part = codec.encode(tensors, facts, staying[slot].client, round);
-    if (part) {
-      sum.add(part.value());
-    } else {
-      faults[slot] = part.failure().message;
-    }
-  };
-  reader.skip = [](std::size_t) {};
-  std::vector<ClientReport> plain_reports = read_updates(plain, reader);
-  const SumCost cost = cost_of(plan, parameters);
-  const double update_bytes = 4 * static_cast<double>(plan.tensors.size()) * static_cast<double>(plan.size);
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < staying.size(); ++i) {
-    ClientReport& report = reports[slots[i]];
-    report = std::move(plain_reports[i]);
-    if (report.failure.empty() && !faults[i].empty()) report = {.failure = faults[i], .cost = report.cost};
-    if (!report.failure.empty()) continue;
-    add_cost(report.cost, cost, update_bytes);
-    report.weight = std::min(report.weight, static_cast<double>(plan.scale.most_weight));
-    ++used;
-  }
-  if (used < parameters.least_cohort) {
-    const std::string why = fmt::format("only {} inputs arrived", used);
-    for (ClientReport& report : reports) {
-      if (report.failure.empty()) report = {.failure = "the secure sum was abandoned: " + why, .cost = report.cost};
-    }
-    return abandoned_sum(input, std::move(reports), why);
-  }
-  auto sums = codec.decode(sum, used);
-  if (!sums) return abandoned_sum(input, std::move(reports), sums.failure().message);
-  Aggregated result;
-  for (const at::Tensor& mean : sums.value().means) result.means.push_back(mean.to(input.device));
-  result.clients = std::move(reports);
-  const auto clients = static_cast<double>(used);
-  result.numbers = {{"secure_clients", clients},
-                    {"secure_cut", sums.value().cut},
-                    {"secure_bytes_up", clients * cost.bytes_up},
-                    {"secure_bytes_down", clients * cost.bytes_down}};
+  if (values.plan.rare > 0) result.numbers["secure_rows_left_out"] = rows_left_out;
   return result;
 }
 

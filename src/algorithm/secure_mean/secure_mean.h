@@ -3,53 +3,12 @@
 #include <map>
 #include <string>
 
+#include "algorithm/secure_mean/rare_rows.h"
+#include "algorithm/secure_mean/secure_settings.h"
 #include "algorithm/secure_mean/sum_plan.h"
 #include "core/ports/aggregation.h"
 
 namespace chorus::inline secure_mean {
-
-/// What all protocols have in common.
-struct SecureMeanConfig {
-  enum class Mode { kReal, kCost };
-
-  double clip = 0.25;                 ///< largest absolute value of an element of an update; larger ones are cut off
-  double norm = 0;                    ///< largest L2 norm of an update, scaled down to before; 0: none
-  std::int64_t bits = 16;             ///< of a quantised element, sign included
-  std::int64_t most_examples = 1000;  ///< weight at which a client's weight is cut off, where weights are not equal
-  std::int64_t least_clients = 3;     ///< a sum over fewer is never revealed
-  Mode mode = Mode::kReal;            ///< simulation only. cost: plain sums of the same bits, the protocol's cost added
-  double vanish = 0;                  ///< simulation only: share of clients that vanish, each before a random step
-
-  void describe(ConfigVisitor& visitor);
-};
-
-struct SecAggConfig : SecureMeanConfig {
-  Trust server = Trust::kSemiHonest;  ///< active: it may lie
-
-  void describe(ConfigVisitor& visitor);
-};
-
-struct SecAggPlusConfig : SecureMeanConfig {
-  Trust server = Trust::kSemiHonest;
-  double corrupt = 0.1;  ///< share of clients that may collude with the server
-  double dropout = 0.2;  ///< share of clients that may vanish
-
-  void describe(ConfigVisitor& visitor);
-};
-
-struct LightSecAggConfig : SecureMeanConfig {
-  double corrupt = 0.3;
-  double dropout = 0.3;
-
-  void describe(ConfigVisitor& visitor);
-};
-
-struct SecureMeanSettings {
-  SumProtocol protocol = SumProtocol::kSecAggPlus;
-  SecureMeanConfig common = {};
-  double corrupt = 0.1, dropout = 0.2;
-  Trust server = Trust::kSemiHonest;
-};
 
 /// A weighted mean of which the server learns only the sum over the clients that stayed (algorithm/secure), around any
 /// training procedure: clients train, quantise at a common scale, mask and send; weights, counts and losses are masked,
@@ -90,9 +49,19 @@ class SecureMean : public Aggregation {
   std::map<ClientId, PublicKey> identify(const AggregationInput& input, std::vector<ClientReport>& reports) const;
   Aggregated active_sum(AggregationInput& input) const;
   Aggregated real_sum(AggregationInput& input, const std::map<ClientId, PublicKey>& identities) const;
+  struct Begun;  // a sum whose first request is ready
+  Begun begin(const AggregationInput& input, Request first, const std::map<ClientId, PublicKey>& identities,
+              std::size_t rows) const;
   Aggregated modelled_sum(AggregationInput& input) const;
 
   SecureMeanSettings settings_;
+  std::vector<RowTable> tables_;  // where rare rows are left out
+  std::int64_t whole_ = 0;        // elements of what trains
 };
+
+/// Ascending.
+std::vector<ClientId> sorted_ids(std::span<const Member> cohort);
+/// The result of a sum that was given up.
+Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why);
 
 }  // namespace chorus::inline secure_mean

@@ -7,6 +7,7 @@
 #include "algorithm/secure/messages.h"
 #include "algorithm/secure_mean/identity.h"
 #include "algorithm/secure_mean/input_codec.h"
+#include "algorithm/secure_mean/rare_rows.h"
 #include "algorithm/secure_mean/sum_plan.h"
 #include "core/base/error.h"
 
@@ -15,15 +16,22 @@ namespace {
 
 constexpr const char* kKeptName = "secure";
 
-/// The state machines of the clients of a workbench; null for those that have left.
+/// What a client keeps between two asks.
+struct Seat {
+  std::unique_ptr<SumParty> party;  // null: it has left
+  std::vector<at::Tensor> tensors;  // until they are masked
+  WorkFacts facts;
+};
+
+/// The clients of a workbench.
 class SecureClients : public Kept {
  public:
-  std::vector<std::unique_ptr<SumParty>> parties;
+  std::vector<Seat> seats;
 
   void retain(std::span<const std::size_t> clients) override {
-    std::vector<std::unique_ptr<SumParty>> staying;
-    for (const std::size_t i : clients) staying.push_back(std::move(parties.at(i)));
-    parties = std::move(staying);
+    std::vector<Seat> staying;
+    for (const std::size_t i : clients) staying.push_back(std::move(seats.at(i)));
+    seats = std::move(staying);
   }
 };
 
@@ -78,55 +86,125 @@ Answer failed(std::string why) {
 
 }  // namespace
 
-std::vector<Answer> SecureBegin::run(const Request& request, Workbench& bench) const {
-  const SumPlan plan = SumPlan::read(request.body);
-  const std::vector<ClientId> cohort = cohort_of(request.body, plan.scale.clients);
-  SumSession session;
-  std::optional<InputCodec> codec;
+namespace {
+
+/// A request that begins a sum, read and checked.
+struct Invitation {
+  SumPlan plan;
+  InputCodec codec;
+  SumSession session;            // of values, or of counts of rows
+  std::vector<RowTable> tables;  // where rare rows are left out
+};
+
+Invitation read_invitation(const Request& request, const Workbench& bench, bool counts) {
+  const SumPlan plan = SumPlan::read(request);
+  std::vector<ClientId> cohort = cohort_of(request.body, plan.scale.clients);
   try {
-    codec.emplace(plan);
-    session = session_of(plan, cohort, nonce_of(request.body), digest_of(request));
+    Invitation invitation{plan, InputCodec(plan), {}, {}};
+    if (plan.rare > 0) invitation.tables = word_tables(bench.layout());
+    counts = counts && plan.rare > 0;
+    if (counts && rows_of(invitation.tables) == 0) throw DataError("this network trains no word table");
+    const std::size_t length = counts ? rows_of(invitation.tables) : invitation.codec.length();
+    SumSession& session = invitation.session;
+    session = session_of(plan, {cohort, nonce_of(request.body), digest_of(request), length});
     if (plan.trust == Trust::kActive) {
       session.identities = read_keys_tensor(bytes_of(request.body, kIdentitiesField), cohort);
     }
     if (const std::string mistake = session.parameters.mistake(); !mistake.empty()) throw DataError(mistake);
+    return invitation;
   } catch (const ConfigError& error) {
     throw DataError(error.what());  // a server's mistake, not this user's
   }
+}
+
+/// Starts a client's state machine with an input.
+Answer begin(const Invitation& invitation, Workbench& bench, std::size_t i, Seat& seat, RingVector input) {
+  const SumSession& session = invitation.session;
+  const ClientId self = bench.clients()[i];
+  if (!std::binary_search(session.cohort.begin(), session.cohort.end(), self)) {
+    return failed("it is not on the list of who is invited");
+  }
+  PartyInput party{self, std::move(input), nullptr};
+  if (invitation.plan.trust == Trust::kActive) {
+    meet(bench.state(i), self, session.identities);
+    party.identity = identity_in(bench.state(i));
+  }
+  seat.party = make_party(invitation.plan, session, std::move(party));
+  return answer_with(seat.party->advertise());
+}
+
+Answer begin_values(const Invitation& invitation, Workbench& bench, std::size_t i, Seat& seat) {
+  auto input = invitation.codec.encode(seat.tensors, seat.facts, bench.clients()[i]);
+  if (!input) throw DataError(input.failure().message);
+  seat.tensors.clear();
+  return begin(invitation, bench, i, seat, std::move(input).value());
+}
+
+/// Random-k with error feedback (Stich et al. 2018): what is not sent is added to the next update.
+void feed_back(const Invitation& invitation, ClientState& state, Seat& seat) {
+  const at::Tensor& positions = invitation.codec.positions();
+  if (!positions.defined()) return;
+  for (std::size_t t = 0; t < seat.tensors.size(); ++t) {
+    at::Tensor& tensor = seat.tensors[t];
+    at::Tensor& lost = state["secure.residual." + invitation.plan.tensors[t].name];
+    if (lost.defined() && lost.sizes() == tensor.sizes()) tensor = tensor + lost.to(tensor.device());
+    lost = tensor.clone().index_fill_(0, positions.to(tensor.device()), 0);
+  }
+}
+
+}  // namespace
+
+std::vector<Answer> SecureBegin::run(const Request& request, Workbench& bench) const {
+  const Invitation invitation = read_invitation(request, bench, true);
+  const SumPlan& plan = invitation.plan;
   const Request inner = inner_of(request);
   const std::vector<Answer> trained = Procedures::make(inner.procedure)->run(inner, bench);
   auto clients = std::make_unique<SecureClients>();
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    const ClientId self = bench.clients()[i];
-    clients->parties.push_back(nullptr);
+    Seat& seat = clients->seats.emplace_back();
     if (!trained[i].failure.empty()) {
       answers.push_back(failed(trained[i].failure));
       continue;
     }
-    if (!std::binary_search(cohort.begin(), cohort.end(), self)) {
-      answers.push_back(failed("it is not on the list of who is invited"));
-      continue;
-    }
     try {
-      std::vector<at::Tensor> tensors;
       for (const AggregatedTensor& tensor : plan.tensors) {
-        tensors.push_back(trained[i].body.vector(tensor.name, plan.size));
+        seat.tensors.push_back(trained[i].body.vector(tensor.name, plan.size));
       }
-      auto input = codec->encode(tensors, facts_of(trained[i].body, plan.weighting), self, request.round);
-      if (!input) throw DataError(input.failure().message);
-      PartyInput party{self, std::move(input).value(), nullptr};
-      if (plan.trust == Trust::kActive) {
-        meet(bench.state(i), self, session.identities);
-        party.identity = identity_in(bench.state(i));
-      }
-      clients->parties.back() = make_party(plan, session, std::move(party));
-      answers.push_back(answer_with(clients->parties.back()->advertise()));
+      seat.facts = facts_of(trained[i].body, plan.weighting);
+      feed_back(invitation, bench.state(i), seat);
+      answers.push_back(plan.rare == 0 ? begin_values(invitation, bench, i, seat)
+                                       : begin(invitation, bench, i, seat,
+                                               touched_rows(seat.tensors[0], invitation.tables,
+                                                            invitation.session.parameters.ring_bits)));
     } catch (const DataError& error) {
       answers.push_back(failed(error.what()));
     }
   }
   bench.keep(kKeptName, std::move(clients));
+  return answers;
+}
+
+std::vector<Answer> SecureValues::run(const Request& request, Workbench& bench) const {
+  auto* clients = dynamic_cast<SecureClients*>(bench.kept(kKeptName));
+  const Invitation invitation = read_invitation(request, bench, false);
+  const ByteView rows = bytes_of(request.body, kRowsField);
+  if (rows.size() != rows_of(invitation.tables)) throw DataError("the list of rows has another length");
+  std::vector<Answer> answers;
+  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+    if (clients == nullptr || clients->seats.at(i).tensors.empty()) {
+      answers.push_back(failed("no secure sum is under way"));
+      continue;
+    }
+    Seat& seat = clients->seats[i];
+    try {
+      for (at::Tensor& tensor : seat.tensors) tensor = without_rows(tensor, invitation.tables, rows);
+      answers.push_back(begin_values(invitation, bench, i, seat));
+      answers.back().body.numbers["batches"] = 0;
+    } catch (const DataError& error) {
+      answers.push_back(failed(error.what()));
+    }
+  }
   return answers;
 }
 
@@ -143,13 +221,13 @@ std::vector<Answer> SecureNext::run(const Request& request, Workbench& bench) co
   auto* clients = dynamic_cast<SecureClients*>(bench.kept(kKeptName));
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    if (clients == nullptr || clients->parties.at(i) == nullptr) {
+    if (clients == nullptr || clients->seats.at(i).party == nullptr) {
       answers.push_back(failed("no secure sum is under way"));
       continue;
     }
     const Message& own = request.own_of(i);
     const Message& from = own.has_tensor(kMessageField) ? own : request.body;
-    auto reply = clients->parties[i]->receive(bytes_of(from, kMessageField));
+    auto reply = clients->seats[i].party->receive(bytes_of(from, kMessageField));
     if (reply) {
       answers.push_back(answer_with(reply.value()));
       answers.back().body.numbers["batches"] = 0;  // for the emulated clock: this is no training
@@ -165,6 +243,7 @@ namespace {
 const ProcedureRegistration<SecureBegin> kSecureBegin{kBeginProcedure, "train, and reply with keys of a secure sum"};
 const ProcedureRegistration<SecureIdentify> kSecureIdentify{kIdentifyProcedure,
                                                             "the public identity of a client in secure sums"};
+const ProcedureRegistration<SecureValues> kSecureValues{kValuesProcedure, "the second sum, without rare rows"};
 const ProcedureRegistration<SecureNext> kSecureNext{kNextProcedure, "the next step of a secure sum"};
 
 }  // namespace

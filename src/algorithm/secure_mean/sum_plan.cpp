@@ -69,6 +69,8 @@ void SumPlan::write(Message& body) const {
   put("size", static_cast<double>(size));
   put("weighting", static_cast<double>(weighting));
   put("seed", static_cast<double>(seed));
+  put("keep", keep);
+  put("rare", static_cast<double>(rare));
   put("tensors", static_cast<double>(tensors.size()));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     body.texts[secure_field("tensor.") + std::to_string(i)] = tensors[i].name;
@@ -76,8 +78,12 @@ void SumPlan::write(Message& body) const {
   }
 }
 
-SumPlan SumPlan::read(const Message& body) {
+SumPlan SumPlan::read(const Request& request) {
+  const Message& body = request.body;
   SumPlan plan;
+  plan.round = request.round;
+  plan.keep = real_number(body, "keep", 1e-9, 1);
+  plan.rare = static_cast<std::size_t>(whole_number(body, "rare", 0, 1e6));
   plan.protocol = static_cast<SumProtocol>(whole_number(body, "protocol", 0, 2));
   plan.trust = whole_number(body, "active", 0, 1) == 1 ? Trust::kActive : Trust::kSemiHonest;
   plan.corrupt = real_number(body, "corrupt", kLeastCorrupt, 1);
@@ -128,15 +134,22 @@ SumParameters SumPlan::parameters(std::size_t length) const {
           n, parameters.colluding, n - parameters.threshold));
     }
   } else if (protocol == SumProtocol::kSecAggPlus) {
+    // Whole clients, rounded up: a tenth of four clients is one of them.
+    const auto share = [n](double of) {
+      return std::ceil(of * static_cast<double>(n) - 1e-9) / static_cast<double>(n);
+    };
     try {
       const GraphChoice choice =
           find_graph({.clients = static_cast<std::int64_t>(n),
-                      .corrupt = corrupt,
-                      .dropout = dropout,
+                      .corrupt = share(corrupt),
+                      .dropout = share(dropout),
                       .server = trust == Trust::kActive ? ServerKind::kSemiMalicious : ServerKind::kCurious});
-      parameters.neighbours = static_cast<std::size_t>(choice.neighbours);
-      parameters.threshold = static_cast<std::size_t>(choice.threshold);
-      parameters.colluding = static_cast<std::size_t>(choice.colluding);
+      // With more neighbours than half of everybody the complete graph costs little more and bears more dropouts.
+      if (2 * static_cast<std::size_t>(choice.neighbours) < n) {
+        parameters.neighbours = static_cast<std::size_t>(choice.neighbours);
+        parameters.threshold = static_cast<std::size_t>(choice.threshold);
+        parameters.colluding = static_cast<std::size_t>(choice.colluding);
+      }
     } catch (const ConfigError&) {
       // Too few clients for a sparse graph: everybody is a neighbour of everybody.
     }
@@ -161,12 +174,12 @@ Digest digest_of(const Request& request) {
   return hash.digest();
 }
 
-SumSession session_of(const SumPlan& plan, std::vector<ClientId> cohort, const Digest& nonce, const Digest& agreed) {
+SumSession session_of(const SumPlan& plan, SessionInput input) {
   SumSession session;
-  session.parameters = plan.parameters(InputCodec(plan).length());
-  session.cohort = std::move(cohort);
-  session.nonce = nonce;
-  session.agreed = agreed;
+  session.parameters = plan.parameters(input.length);
+  session.cohort = std::move(input.cohort);
+  session.nonce = input.nonce;
+  session.agreed = input.agreed;
   return session;
 }
 

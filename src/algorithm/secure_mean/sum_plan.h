@@ -19,7 +19,7 @@ const char* name_of(SumProtocol protocol);
 /// derives the graph and the thresholds from it itself, so a server cannot lower them without lowering what it states.
 ///
 ///     SumPlan plan = ...;  plan.write(request.body);           // server
-///     const SumPlan plan = SumPlan::read(request.body);        // client: DataError for what it does not accept
+///     const SumPlan plan = SumPlan::read(request);        // client: DataError for what it does not accept
 struct SumPlan {
   SumProtocol protocol = SumProtocol::kSecAggPlus;
   Trust trust = Trust::kSemiHonest;
@@ -30,10 +30,13 @@ struct SumPlan {
   std::vector<AggregatedTensor> tensors = {{}};
   std::int64_t size = 0;  ///< elements of each tensor
   Weighting weighting = Weighting::kExamples;
-  std::uint64_t seed = 0;  ///< of the stochastic rounding, below 2^53; public
+  std::uint64_t seed = 0;   ///< of the stochastic rounding and of `keep`, below 2^53; public
+  double keep = 1;          ///< share of elements that is summed, at positions drawn from seed and round: random-k
+  std::size_t rare = 0;     ///< rows of word tables that fewer clients changed are left out; 0: none are
+  std::uint64_t round = 0;  ///< of the request
 
   void write(Message& body) const;
-  static SumPlan read(const Message& body);
+  static SumPlan read(const Request& request);
 
   /// Bits of a machine word of the ring or field.
   unsigned ring_bits() const;
@@ -50,8 +53,13 @@ inline constexpr const char* kSecurePrefix = "secure.";
 /// SumSession::agreed, so clients that were given different models have masks that do not cancel.
 Digest digest_of(const Request& request);
 
-/// The same for both sides, but for SumSession::identities. `cohort` ascending.
-SumSession session_of(const SumPlan& plan, std::vector<ClientId> cohort, const Digest& nonce, const Digest& agreed);
+/// Of inputs with so many elements; the same for both sides, but for SumSession::identities. `cohort` ascending.
+struct SessionInput {
+  std::vector<ClientId> cohort;
+  Digest nonce = {}, agreed = {};
+  std::size_t length = 0;
+};
+SumSession session_of(const SumPlan& plan, SessionInput input);
 
 struct PartyInput {
   ClientId self = 0;

@@ -10,15 +10,15 @@
 
 namespace chorus::inline secure_mean {
 
-SumRounds::SumRounds(const AggregationInput& input, SumHost& host, Alive alive)
-    : input_(input),
+SumRounds::SumRounds(Session& session, const AggregationInput& input, SumHost& host, Alive alive)
+    : session_(session),
+      input_(input),
       host_(host),
       alive_(std::move(alive)),
       reports_(input.cohort.size()),
       on_accept_(input.cohort.size()) {}
 
-std::optional<std::string> SumRounds::run(Request first, const std::function<std::string()>& check_sum) {
-  Session session(input_.federation);
+std::optional<std::string> SumRounds::run(Request first, const std::function<std::string()>& check_sum, bool last) {
   round_ = first.round;
   Ask ask{{}, std::move(first)};
   for (std::size_t slot = 0; slot < input_.cohort.size(); ++slot) {
@@ -29,7 +29,7 @@ std::optional<std::string> SumRounds::run(Request first, const std::function<std
     std::vector<ClientId> cohort;
     for (const std::size_t slot : ask.slots) cohort.push_back(input_.cohort[slot].client);
     std::optional<Replies> replies;
-    if (!cohort.empty()) replies.emplace(session.ask(cohort, std::move(ask.request)));
+    if (!cohort.empty()) replies.emplace(session_.ask(cohort, std::move(ask.request)));
     std::vector<Cost> costs(cohort.size());
     for (std::size_t i = 0; i < cohort.size(); ++i) {
       std::optional<Reply> reply = replies->next();
@@ -41,7 +41,7 @@ std::optional<std::string> SumRounds::run(Request first, const std::function<std
     auto out = host_.close();
     std::string fault = out.ok() ? "" : out.failure().message;
     if (fault.empty() && host_.done()) fault = check_sum();
-    if (fault.empty() && host_.done()) {
+    if (fault.empty() && host_.done() && last) {
       for (std::size_t slot = 0; slot < on_accept_.size(); ++slot) {
         const auto& in_sum = host_.survivors();
         const bool used = std::binary_search(in_sum.begin(), in_sum.end(), input_.cohort[slot].client);

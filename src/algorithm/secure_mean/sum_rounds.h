@@ -13,18 +13,19 @@ namespace chorus::inline secure_mean {
 /// Carries the messages of one secure sum between its host and the clients of a session. Everything that goes wrong
 /// with a client fails that client; the host decides whether the others are enough.
 ///
-///     SumRounds rounds(input, host);
-///     std::optional<std::string> abandoned = rounds.run(first_request);
+///     SumRounds rounds(session, input, host, alive);
+///     std::optional<std::string> abandoned = rounds.run(first_request, check_sum);
 ///     std::vector<ClientReport> reports = rounds.take_reports();
 class SumRounds {
  public:
   /// `alive(client, step)`: whether a simulated client still replies to ask number `step`. All are borrowed.
   using Alive = std::function<bool(ClientId, std::size_t)>;
-  SumRounds(const AggregationInput& input, SumHost& host, Alive alive);
+  SumRounds(Session& session, const AggregationInput& input, SumHost& host, Alive alive);
 
   /// From the first ask to the sum. Before the clients are told that their replies are used, `check_sum` looks at the
-  /// sum; it returns what is wrong with it, or "". Nothing: it is done. Else why it was abandoned.
-  std::optional<std::string> run(Request first, const std::function<std::string()>& check_sum);
+  /// sum; it returns what is wrong with it, or "". Nothing: it is done. Else why it was abandoned. `last`: no other sum
+  /// follows in this session, so clients may keep their states.
+  std::optional<std::string> run(Request first, const std::function<std::string()>& check_sum, bool last = true);
 
   /// One per member of the cohort. Those in the sum have no failure, also when they vanished after their input.
   std::vector<ClientReport> take_reports(const std::optional<std::string>& abandoned);
@@ -38,6 +39,7 @@ class SumRounds {
   void deliver(Reply& reply, std::size_t slot);
   void charge(const std::vector<std::size_t>& slots, const std::vector<Cost>& costs);
 
+  Session& session_;
   const AggregationInput& input_;
   SumHost& host_;
   Alive alive_;

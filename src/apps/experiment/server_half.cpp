@@ -73,7 +73,8 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                         .clients = static_cast<double>(federation.roster().trainable()),
                         .clients_per_round = static_cast<double>(config().clients_per_round),
                         .rounds = rounds.total,
-                        .trial = rounds.trial});
+                        .trial = rounds.trial,
+                        .layout = &model_.model().layout()});
   const auto selector = config().selection.make();
   std::optional<EvaluationSet> attacked;
   if (rounds.attacked != nullptr) {

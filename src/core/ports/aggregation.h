@@ -16,6 +16,7 @@
 #include "core/base/privacy_report.h"
 #include "core/config/registry.h"
 #include "core/ports/federation.h"
+#include "core/tensor/layout.h"
 
 namespace chorus::inline ports {
 
@@ -68,8 +69,9 @@ struct AggregationSetting {
   std::filesystem::path folder;  ///< of the run
   double clients = 0;            ///< with training data
   double clients_per_round = 0;
-  std::int64_t rounds = 0;  ///< of the whole run
-  bool trial = false;       ///< its results are thrown away, and nobody sees them
+  std::int64_t rounds = 0;         ///< of the whole run
+  bool trial = false;              ///< its results are thrown away, and nobody sees them
+  const Layout* layout = nullptr;  ///< of what trains; borrowed, may be null
 };
 
 /// Asks a cohort and combines its updates into one: by a weighted mean, or by a secure, robust or noisy sum. An
