@@ -52,6 +52,8 @@ CASES = {
                ["trainer={optimizer: adamw, learning_rate: 1e-3}", "trainer.precision=bfloat16"]],
     "fedbuff": [["algorithm={name: fedbuff, buffer: 2}", "emulation={scale_depth: true}"]],
     "fedlora": [["tuning={name: lora, rank: 4}"]],
+    "local_parts": [["algorithm={name: local_parts, private: [0, norms]}"],
+                    ["algorithm={name: local_parts, private: ['*lora_B*']}", "tuning={name: lora, rank: 4}"]],
     "fedopt": [["algorithm={name: fedopt, server: " + kind + "}", "trainer.learning_rate=0.05"]
                for kind in ("adam", "yogi", "adagrad")] +
               [["algorithm={name: fedopt, momentum: 0.9}", "trainer.learning_rate=0.05"]],

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "application/peft/sub_network.h"
 #include "core/base/error.h"
 
 namespace chorus::inline peft {
@@ -51,7 +52,11 @@ TunedNetwork::TunedNetwork(std::unique_ptr<Model> model, Params params, std::sha
     : model_(std::move(model)),
       params_(std::move(params)),
       tuning_(std::move(tuning)),
-      whole_(tuning_->whole(model_->layers())) {}
+      whole_(tuning_->whole(model_->layers())) {
+  const auto sizes = network_sizes(model_->config());
+  resizable_ = !tuning_->keeps_network() && sizes && model_->layout().frozen_size() == 0;
+  if (resizable_) whole_ = {sizes->layers, sizes->inner};
+}
 
 Variant TunedNetwork::full_of(const Variant& variant) const {
   return {variant.depth < 0 ? whole_.depth : variant.depth, variant.width < 0 ? whole_.width : variant.width};
@@ -68,10 +73,24 @@ at::Tensor TunedNetwork::places(const Variant& variant) const {
   return made(variant).places;
 }
 
+TunedNetwork::Made TunedNetwork::sub_network(const Variant& wanted) const {
+  if (wanted.depth < 1 || wanted.depth > whole_.depth || wanted.width < 1 || wanted.width > whole_.width) {
+    throw ConfigError(fmt::format("clients are to train {} layers with an inner width of {}; the network has {} and {}",
+                                  wanted.depth, wanted.width, whole_.depth, whole_.width));
+  }
+  auto model = make_model(resized(model_->config(), {wanted.depth, wanted.width}), model_->head());
+  tuning_->attach(*model, {});
+  at::Tensor places = places_of(model->layout(), params_.layout());
+  Params params = Params::zeros_over_frozen(model->layout(), params_.frozen());
+  params.values().copy_(params_.values().index_select(1, places.to(params_.device())));
+  return {std::move(model), std::move(params), std::move(places)};
+}
+
 const TunedNetwork::Made& TunedNetwork::made(const Variant& variant) const {
   const std::lock_guard lock(mutex_);
   const Variant wanted = full_of(variant);
   if (const auto found = made_.find(wanted); found != made_.end()) return found->second;
+  if (resizable_) return made_.emplace(wanted, sub_network(wanted)).first->second;
   if (!tuning_->keeps_network() || wanted.depth > whole_.depth) {
     throw ConfigError(fmt::format(
         "tuning: clients are to train the top {} layers at width {}, but the run has adapters in the top {} at width "

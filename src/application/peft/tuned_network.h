@@ -11,7 +11,8 @@
 namespace chorus::inline peft {
 
 /// A network with a tuning attached, and its smaller variants: each a Model of its own over the same frozen weights.
-/// Variants are made when they are first asked for.
+/// Variants are made when they are first asked for. Where all of a transformer trains, a variant is a smaller network
+/// (sub_network.h): the first `depth` layers, with feed-forward sublayers `width` wide.
 ///
 ///     TunedNetwork network(std::move(model), std::move(params), tuning);       // the whole
 ///     const TunedNetwork::Part& part = network.part({.depth = 2, .width = 8});
@@ -44,11 +45,13 @@ class TunedNetwork : public Variants {
   };
   const Made& made(const Variant& variant) const;
   Variant full_of(const Variant& variant) const;
+  Made sub_network(const Variant& wanted) const;
 
   std::unique_ptr<Model> model_;
   Params params_;
   std::shared_ptr<const Tuning> tuning_;
   Variant whole_;
+  bool resizable_ = false;  // all of it trains, and it can be made smaller
   mutable std::mutex mutex_;
   mutable std::map<Variant, Made> made_;
 };

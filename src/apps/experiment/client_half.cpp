@@ -73,11 +73,14 @@ LocalFederationInput ClientHalf::federation_input() {
   const MachineShare share = machine_share(model.config(), model.device().is_cuda(), client_bytes);
   LocalFederationInput federation;
   federation.roster = pools_[0]->roster();
-  if (!input_.network_of.empty()) {
+  const auto& names = input_.examples.names;
+  const bool named = names.size() == federation.roster.size();
+  if (named || !input_.network_of.empty()) {
     std::vector<RosterEntry> members(federation.roster.members().begin(), federation.roster.members().end());
-    for (RosterEntry& member : members) {
-      const int network = input_.network_of[member.id];
-      if (network >= 0) member.model = input_.networks[static_cast<std::size_t>(network)].key;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (named) members[i].name = names[i];
+      const int network = input_.network_of.empty() ? -1 : input_.network_of[members[i].id];
+      if (network >= 0) members[i].model = input_.networks[static_cast<std::size_t>(network)].key;
     }
     federation.roster = Roster(std::move(members));
   }

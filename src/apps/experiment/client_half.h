@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "algorithm/compression/filter_end.h"
@@ -23,6 +24,7 @@ struct ClientExamples {
   std::shared_ptr<const EncodedDataset> train, test = {};
   ClientLists train_lists = {}, test_lists = {};  ///< by client
   std::vector<ClientId> ids = {};                 ///< of these clients, rising; empty: 0, 1, 2, ...
+  std::vector<std::string> names = {};            ///< of these clients, for people; empty: none
   std::vector<std::uint32_t> shared_test = {};    ///< simulation only: the server's test examples
   PublicSet public_set = {};                      ///< what everybody knows; for distillation
 };

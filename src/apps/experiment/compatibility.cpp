@@ -52,6 +52,56 @@ double separation_of(Choice<Selectors> selection) {
   return field == nullptr ? 0 : static_cast<double>(std::get<std::int64_t>(field->get().front().second));
 }
 
+bool draws_twice(Choice<Selectors> selection) {
+  ConfigVisitor visitor;
+  selection.describe(visitor);
+  const ConfigField* field = visitor.find("replacement");
+  return field != nullptr && std::get<bool>(field->get().front().second);
+}
+
+// What would change masked updates on their way, or tell in the clear what the masks hide.
+std::string unmasked(const ExperimentConfig& config) {
+  const std::string& name = config.aggregation.name();
+  if (!config.compression.up.empty()) {
+    return fmt::format(
+        "compression.up: filters of their own scale or support (top-k, QSGD) make sums of masked updates impossible; "
+        "leave them out, aggregation: {} quantises at a common scale itself (aggregation.bits)",
+        name);
+  }
+  if (!config.compression.down.empty()) {
+    return fmt::format(
+        "compression.down: under aggregation: {} all clients prove that they were given the same model, which filters "
+        "change; leave them out",
+        name);
+  }
+  if (config.algorithm.traits().distills) {
+    return fmt::format("aggregation: {} hides updates, but algorithm: {} exchanges predictions in the clear", name,
+                       config.algorithm.name());
+  }
+  if (config.selection.name() == "power_of_choice") {
+    return fmt::format(
+        "selection: power_of_choice asks every candidate for its loss, which aggregation: {} is to hide; choose "
+        "another "
+        "selection",
+        name);
+  }
+  if (draws_twice(config.selection)) {
+    return fmt::format("selection: under aggregation: {} a client counts once; set selection.replacement: false", name);
+  }
+  if (config.evaluation.per_client) {
+    return fmt::format(
+        "evaluation.per_client: it shows the scores of single clients, which aggregation: {} is to hide; leave it out",
+        name);
+  }
+  if (config.attacks && config.aggregation.make()->masks()) {
+    return fmt::format(
+        "attacks: the simulation changes updates on their way to the server, which the masks of aggregation: {} hide; "
+        "use its mode: cost, which gives the same sums",
+        name);
+  }
+  return "";
+}
+
 std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name) {
   ConfigVisitor visitor;
   algorithm.describe(visitor);
@@ -205,8 +255,8 @@ std::string incompatibility(const ExperimentConfig& config) {
   if (const std::size_t least = config.aggregation.make()->least_updates();
       least > static_cast<std::size_t>(config.clients_per_round)) {
     return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or "
-        "expect fewer attackers",
+        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or let "
+        "the aggregation need fewer",
         config.aggregation.name(), least, config.clients_per_round);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
@@ -225,6 +275,12 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format(
         "algorithm: {} asks clients about parts of what trains; set tuning to pfeiffer, houlsby, lora or prefix", name);
   }
+  if (algorithm.sub_networks && (config.tuning.name() != "full" || !config.model.freeze.empty())) {
+    return fmt::format(
+        "algorithm: {} cuts the network into smaller ones, so all of it must train; leave out tuning and model.freeze, "
+        "or use fedlora for unequal ranks",
+        name);
+  }
   if (algorithm.clock && !config.emulation) {
     return fmt::format(
         "algorithm: {} measures by the emulated clock; give `emulation` (docs/how-to/emulate_devices.md)", name);
@@ -239,6 +295,15 @@ std::string incompatibility(const ExperimentConfig& config) {
         "work (a synchronous method); set clients_per_round to algorithm.concurrency + algorithm.buffer, or a smaller "
         "buffer",
         name, config.clients_per_round, buffer_of(config.algorithm));
+  }
+  if (const std::string refusal =
+          config.aggregation.make()->refusal(static_cast<std::size_t>(config.clients_per_round), config.weighting);
+      !refusal.empty()) {
+    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(),
+                       config.clients_per_round, refusal);
+  }
+  if (aggregation.masked) {
+    if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;
   }
   if (const std::string fault = unprotected_replies(config); !fault.empty()) return fault;
   if (config.trainer.privacy) {

@@ -130,7 +130,7 @@ void Experiment::poison() {
   std::vector<ClientId> clients(partition_.train.clients());
   std::iota(clients.begin(), clients.end(), 0U);
   std::vector<std::uint32_t> examples;
-  for (const ClientId attacker : draw_attackers(clients, config_.attacks->share, seed)) {
+  for (const ClientId attacker : draw_attackers(clients, *config_.attacks, seed)) {
     const auto own = partition_.train[attacker];
     examples.insert(examples.end(), own.begin(), own.end());
   }

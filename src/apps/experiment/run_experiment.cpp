@@ -12,6 +12,7 @@
 
 #include "algorithm/distillation/own_models.h"
 #include "apps/experiment/canary_exposure.h"
+#include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
@@ -21,6 +22,7 @@
 #include "apps/experiment/run_journal.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/simulated_link.h"
+#include "apps/experiment/watched_federation.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "core/console/log.h"
@@ -54,6 +56,7 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase,
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
   examples.shared_test = experiment.shared_test();
+  if (!experiment.config().algorithm.traits().pooled) examples.names = experiment.partition().client_names;
   if (const PublicData* shared = experiment.public_data()) {
     examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
   }
@@ -154,6 +157,7 @@ class ExperimentRun {
     checkpoints_.begin(server_, experiment_.data().fingerprint().hex());
     Log("run").info("{}: {}, {}", folder_.path().string(), config_.algorithm.name(), experiment_.description());
     journal_.begin(state(), rounds_, experiment_.phases().front().train.clients());
+    if (!request_.trial) write_client_file(folder_.path(), experiment_.partition(), experiment_.data());
     state().setup_seconds += seconds_since(begun);
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
@@ -197,8 +201,10 @@ class ExperimentRun {
                      .folder = folder_.path(),
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
+    WatchedFederation watched(half.clients(),
+                              [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
-                        .clients = half.clients(),
+                        .clients = watched,
                         .clock = [this] { return state().loop.emulated.seconds; },
                         .stop = stop_at_once,
                         .ranks = ranks_,

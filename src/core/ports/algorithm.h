@@ -63,6 +63,7 @@ struct AlgorithmTraits {
   bool individual_updates = false;  ///< looks at single updates, so sums alone are not enough
   bool own_mean = false;            ///< averages by itself, so no other aggregation can take its place
   bool variants = false;            ///< asks clients about versions of the model: the tuning must have some
+  bool sub_networks = false;        ///< asks clients about smaller networks: everything of the network must train
   bool clock = false;               ///< measures by the emulated clock
   bool pooled = false;              ///< trains on the pooled data: an upper bound without privacy
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients

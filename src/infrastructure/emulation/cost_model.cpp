@@ -27,9 +27,9 @@ Cost cost_of(const CostInput& input) {
   const double down = input.latency + input.link.down(load.bytes_down, input.start);
   // A request that computes nothing needs no entry in the profile.
   if (load.batches > 0) {
-    cost.compute_seconds = load.batches * batch_seconds(input.profile, input.work) * input.slowdown;
     const EmulatedWork& work = input.work;
-    cost.memory = input.profile.at(work.way, work.depth, work.layers, work.scale_depth).memory.value_or(0);
+    cost.compute_seconds = load.batches * batch_seconds(input.profile, work) * work.share * input.slowdown;
+    cost.memory = work.share * input.profile.at(work.way, work.depth, work.layers, work.scale_depth).memory.value_or(0);
   }
   const double up = input.latency + input.link.up(load.bytes_up, input.start + down + cost.compute_seconds);
   cost.network_seconds = down + up;

@@ -16,6 +16,7 @@ struct EmulatedWork {
   std::int64_t batch_size = 4;
   std::int64_t sequence_length = 256;  ///< the truncation length, not the length of the texts
   bool scale_depth = false;            ///< DeviceProfile::at
+  double share = 1;                    ///< of the network, where a client trains a smaller one: of time and memory
 };
 
 /// The work caused by one request.

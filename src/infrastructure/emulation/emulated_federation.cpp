@@ -51,13 +51,21 @@ class EmulatedFederation::Asking {
         passes_(passes_of(request.procedure)),
         round_(request.round),
         start_(input_.clock ? input_.clock() : 0) {
-    work_.depth = request.body.number("depth", work_.depth);
+    work_.share = request.body.number("share", 1);
+    if (!(work_.share > 0 && work_.share <= 1)) work_.share = 1;
+    // A smaller network has its own number of layers; its share says what it costs.
+    if (!request.body.numbers.contains("share")) work_.depth = request.body.number("depth", work_.depth);
     work_.way.cached = request.body.number("cached", work_.way.cached ? 1 : 0) != 0;
     request_bytes_ = static_cast<double>(request.body.bytes());
     std::vector<ClientId> staying;
     std::vector<Message> own;
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
       const bool empty = size_of(cohort[slot]) <= 0;
+      const auto capacity = input_.fleet.capacity(cohort[slot], input_.work);
+      if (capacity && work_.share > *capacity + 1e-9) {
+        small_.push_back({cohort[slot], slot, *capacity});
+        continue;
+      }
       if (const auto share = empty ? std::nullopt : input_.fleet.dropout(cohort[slot], round_)) {
         vanishing_.push_back({cohort[slot], slot, *share});
       } else {
@@ -81,6 +89,11 @@ class EmulatedFederation::Asking {
       return reply;
     }
     if (auto reply = read()) return reply;
+    if (!small_.empty()) {
+      Reply reply = too_small(small_.front());
+      small_.pop_front();
+      return reply;
+    }
     if (vanishing_.empty()) return std::nullopt;
     Reply reply = vanished(vanishing_.front());
     vanishing_.pop_front();
@@ -96,6 +109,13 @@ class EmulatedFederation::Asking {
     std::size_t slot;
     double share;  // of its time
   };
+
+  Reply too_small(const Vanishing& who) const {
+    Reply reply{who.client, who.slot};
+    leave_out(reply, fmt::format("its device has memory for {:.0f} % of the network, and {:.0f} % are asked for",
+                                 100 * who.share, 100 * work_.share));
+    return reply;
+  }
 
   // Told after all others, whose bytes say what its own would have been.
   Reply vanished(const Vanishing& who) const {
@@ -159,7 +179,9 @@ class EmulatedFederation::Asking {
       first.pop_back();
     }
     for (const Vanishing& who : vanishing_) others.push_back(vanished(who));
+    for (const Vanishing& who : small_) others.push_back(too_small(who));
     vanishing_.clear();
+    small_.clear();
     // With enough answers the server waits for nobody else.
     for (Reply& reply : others) {
       if (first.size() == take_) reply.cost.seconds = std::min(reply.cost.seconds, first.front().cost.seconds);
@@ -179,10 +201,20 @@ class EmulatedFederation::Asking {
   std::size_t take_ = 0;
   bool chooses_ = false;
   std::optional<Replies> inner_;
-  std::deque<Vanishing> vanishing_;
+  std::deque<Vanishing> vanishing_, small_;
   std::deque<Reply> chosen_;
   double request_bytes_ = 0, answers_ = 0, bytes_down_ = 0, bytes_up_ = 0;
 };
+
+EmulatedFederation::EmulatedFederation(const EmulatedFederationInput& input)
+    : input_(input), shared_(std::make_shared<const EmulatedFederationInput>(input)) {
+  for (const FleetPart& part : input_.fleet.config().fleet) limited_ = limited_ || part.memory.has_value();
+  if (!limited_) return;
+  const auto members = input_.inner.roster().members();
+  std::vector<RosterEntry> entries(members.begin(), members.end());
+  for (RosterEntry& entry : entries) entry.capacity = input_.fleet.capacity(entry.id, input_.work);
+  roster_ = Roster(std::move(entries));
+}
 
 Replies EmulatedFederation::ask(std::span<const ClientId> cohort, Request request) {
   if (only_measures(request.procedure)) return input_.inner.ask(cohort, std::move(request));

@@ -23,6 +23,9 @@ struct EmulatedFederationInput {
 ///   vanished         (`dropout`) is not asked at all; it has spent its share of the time when it goes. The server
 ///                    waits for it until the deadline, or, without one, until it goes.
 ///   late             after the deadline: its reply is dropped, its work and traffic are counted.
+///   too small        the device has not the memory (`fleet.memory`) for what is asked, all of the network or the share
+///   of
+///                    it in the request's number "share": it is not asked.
 ///   over-selection   of those asked, the first Request::enough replies are used; the round ends with the last of them.
 ///                    At most these are held in memory.
 ///
@@ -31,10 +34,10 @@ struct EmulatedFederationInput {
 /// "loss" costs a third of a pass over the data.
 class EmulatedFederation : public Federation {
  public:
-  explicit EmulatedFederation(const EmulatedFederationInput& input)
-      : input_(input), shared_(std::make_shared<const EmulatedFederationInput>(input)) {}
+  explicit EmulatedFederation(const EmulatedFederationInput& input);
 
-  const Roster& roster() const override { return input_.inner.roster(); }
+  /// With the capacities of the devices, where their memory is limited.
+  const Roster& roster() const override { return limited_ ? roster_ : input_.inner.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override { input_.inner.end_session(session); }
   Traffic traffic() const override { return input_.inner.traffic(); }
@@ -42,6 +45,8 @@ class EmulatedFederation : public Federation {
  private:
   class Asking;
   EmulatedFederationInput input_;
+  bool limited_ = false;  // in memory
+  Roster roster_;
   std::shared_ptr<const EmulatedFederationInput> shared_;  // with replies that may outlive this
 };
 

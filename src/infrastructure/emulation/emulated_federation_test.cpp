@@ -188,6 +188,26 @@ TEST(EmulatedFederation, ClientsThatVanishAreNotAsked) {
   EXPECT_THAT(answered(chosen.ask({0, 1}, {.procedure = "train", .round = 1, .enough = 1})), ElementsAre());
 }
 
+TEST(EmulatedFederation, DevicesWithoutTheMemoryAreNotAskedAndMayTrainAShare) {
+  // A batch at depth 2 takes 0.72 + (3.8 - 0.72) 2 / 12 GB.
+  World small("{fleet: [{profile: jetson_tx2, memory: 0.7}]}"), large("{fleet: [{profile: jetson_tx2}]}");
+  const double capacity = 0.7 / (0.72 + (3.8 - 0.72) * 2 / 12);
+  ASSERT_TRUE(small.federation.roster().find(3)->capacity.has_value());
+  EXPECT_NEAR(*small.federation.roster().find(3)->capacity, capacity, 1e-9);
+  EXPECT_FALSE(large.federation.roster().find(3)->capacity.has_value());
+  for (const Reply& reply : small.ask({1, 3})) {
+    EXPECT_TRUE(reply.left_out);
+    EXPECT_THAT(reply.failure, HasSubstr("memory for 57 %"));
+    EXPECT_EQ(reply.cost.seconds, 0);
+  }
+  EXPECT_TRUE(small.inner.requests.empty());
+  Request half{.procedure = "train", .round = 1};
+  half.body.numbers = {{"share", 0.5}, {"depth", 7}};
+  const Cost part = small.ask({3}, half)[0].cost, whole = large.ask({3})[0].cost;
+  EXPECT_NEAR(part.compute_seconds, whole.compute_seconds / 2, 1e-9);
+  EXPECT_NEAR(part.memory, whole.memory / 2, 1);
+}
+
 TEST(EmulatedFederation, AMixedFleetIsAsSlowAsItsSlowest) {
   World world("{fleet: [{profile: jetson_tx2}, {profile: rpi_4b}], stragglers: {share: 0.5, slowdown: 3}}");
   const auto replies = world.ask({0, 1, 2, 3, 4, 5, 6, 7, 8});

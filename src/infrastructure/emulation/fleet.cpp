@@ -1,8 +1,11 @@
 #include "infrastructure/emulation/fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/error.h"
 #include "core/base/rng.h"
 
 namespace chorus::inline emulation {
@@ -10,6 +13,7 @@ namespace chorus::inline emulation {
 void FleetPart::describe(ConfigVisitor& visitor) {
   visitor.field("profile", profile, "a name of `chorus list device`, or a YAML file").not_empty();
   visitor.field("share", share, "share of the clients, relative to the other shares").above(0);
+  visitor.field("memory", memory, "GB that training may take on these devices; not given: enough").above(0);
 }
 
 void StragglerConfig::describe(ConfigVisitor& visitor) {
@@ -40,10 +44,25 @@ Fleet::Fleet(const EmulationConfig& config, std::uint64_t seed)
   }
 }
 
-const DeviceProfile& Fleet::profile(ClientId client) const {
-  if (profiles_.size() == 1) return profiles_.front();
+std::size_t Fleet::part_of(ClientId client) const {
+  if (profiles_.size() == 1) return 0;
   RandomStream stream({.seed = seed_, .purpose = "fleet", .client = client});
-  return profiles_[stream.categorical(shares_)];
+  return stream.categorical(shares_);
+}
+
+const DeviceProfile& Fleet::profile(ClientId client) const { return profiles_[part_of(client)]; }
+
+std::optional<double> Fleet::capacity(ClientId client, EmulatedWork work) const {
+  const std::size_t part = part_of(client);
+  if (!config_.fleet[part].memory) return std::nullopt;
+  work.scale_depth = config_.scale_depth;
+  const auto needed = profiles_[part].at(work.way, work.depth, work.layers, work.scale_depth).memory;
+  if (!needed || *needed <= 0) {
+    throw ConfigError(
+        fmt::format("emulation.fleet: the profile {} does not say how much memory training takes; leave out `memory`",
+                    profiles_[part].name));
+  }
+  return std::min(1.0, *config_.fleet[part].memory * 1e9 / *needed);
 }
 
 double Fleet::slowdown(ClientId client, std::uint64_t round) const {

@@ -15,6 +15,7 @@ namespace chorus::inline emulation {
 struct FleetPart {
   std::string profile = "jetson_tx2";  ///< a name of `chorus list device`, or a YAML file
   double share = 1;                    ///< share of the clients, relative to the other shares
+  std::optional<double> memory = {};   ///< GB that training may take; not given: enough
 
   void describe(ConfigVisitor& visitor);
 };
@@ -62,6 +63,9 @@ class Fleet {
   const EmulationConfig& config() const { return config_; }
   const std::vector<DeviceProfile>& profiles() const { return profiles_; }
   const DeviceProfile& profile(ClientId client) const;
+  /// The share of such work that the client's device has memory for, at most 1; nothing: enough for all of it.
+  /// ConfigError when its memory is limited and the profile does not know what the work takes.
+  std::optional<double> capacity(ClientId client, EmulatedWork work) const;
   double slowdown(ClientId client, std::uint64_t round) const;
   /// The share of its time after which the client vanishes in this round, if it does.
   std::optional<double> dropout(ClientId client, std::uint64_t round) const;
@@ -71,6 +75,8 @@ class Fleet {
   void check_work(EmulatedWork work) const;
 
  private:
+  std::size_t part_of(ClientId client) const;
+
   EmulationConfig config_;
   std::uint64_t seed_;
   std::vector<DeviceProfile> profiles_;
