@@ -16,6 +16,7 @@ ClientHalf::ClientHalf(ClientHalfInput input)
   const CompressionConfig& compression = input_.model.config().compression;
   if (const auto release = release_of(compression.up)) {
     if (input_.folder.empty()) throw ConfigError("compression.up: there is no folder for the ledger of local noise");
+    std::filesystem::create_directories(input_.folder);
     charges_.emplace(LocalCharges::Input{local_, *release, 1e-5, {input_.folder / "local.ledger", {}}});
   }
 }
@@ -24,6 +25,7 @@ std::unique_ptr<ExampleGuard> ClientHalf::make_guard() const {
   const TrainerConfig& trainer = input_.model.config().trainer;
   if (!trainer.privacy) return nullptr;
   if (input_.folder.empty()) throw ConfigError("trainer.privacy: there is no folder for the ledger of the budget");
+  std::filesystem::create_directories(input_.folder);
   ExampleGuardInput guard{.config = *trainer.privacy, .folder = input_.folder};
   guard.rounds = static_cast<std::int64_t>(input_.rounds);
   const ClientExamples& examples = input_.examples;

@@ -55,12 +55,14 @@ HostedClient::HostedClient(HostedClientInput input)
       states_(input_.folder / "runs" / fmt::format("{:016x}", input_.job.run), states_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
   states_.rewind(input_.job.done);
-  half_ = std::make_unique<ClientHalf>(ClientHalfInput{.model = model_,
-                                                       .examples = own_examples(model_, data_, input_.job.client),
-                                                       .rounds = static_cast<std::uint64_t>(input_.job.rounds),
-                                                       .states = states_.shelf(),
-                                                       .cache = &cache_,
-                                                       .stop = input_.stop});
+  half_ = std::make_unique<ClientHalf>(
+      ClientHalfInput{.model = model_,
+                      .examples = own_examples(model_, data_, input_.job.client),
+                      .rounds = static_cast<std::uint64_t>(input_.job.rounds),
+                      .states = states_.shelf(),
+                      .cache = &cache_,
+                      .stop = input_.stop,
+                      .folder = input_.folder / "runs" / fmt::format("{:016x}", input_.job.run)});
 }
 
 std::string HostedClient::refusal(const Request& request) const {
