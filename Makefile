@@ -1,7 +1,7 @@
 # Each target does all the set-up it needs. PRESET=dev|asan|tsan builds another way.
 PRESET ?= release
 
-.PHONY: build test test-gpu demo check bench clean help
+.PHONY: build test test-gpu demo check bench package clean help
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -21,6 +21,9 @@ demo: build ## build, then a tour: data, partitions, a model
 
 bench: build ## Chorus beside its peers, in one run (installs Python packages into build/venv)
 	bench/run
+
+package: build ## a Debian package with systemd units for a server and a client
+	tools/package
 
 check: bootstrap ## formatting, layers, file lengths, headers
 	tools/check

@@ -51,6 +51,28 @@ class RemoteFederationTest : public testing::Test {
   const std::vector<ClientId> both_{0, 1};
 };
 
+TEST_F(RemoteFederationTest, APeerThatNeverConfirmsIsNotAskedUntilItDoes) {
+  RemoteFederationInput input{*server_, 11, 22};
+  input.patience = 0.2;
+  RemoteFederation federation(input);
+  Peer peer(transport_, {0}), other(transport_, {1});
+  ASSERT_TRUE(federation.wait_for(2, 5));
+  Replies replies = federation.ask(both_, {.procedure = "train", .round = 1});
+  const CohortFrame cohort = peer.asked();
+  (void)other.asked();
+  peer.reply(cohort.number, 0, 0);
+  other.reply(cohort.number, 1, 1);
+  for (int i = 0; i < 2; ++i) replies.next()->accept();
+  other.end->send(encode_frame(SyncFrame{cohort.number}));
+  EXPECT_FALSE(replies.next().has_value()) << "and it does not wait for ever";
+  EXPECT_FALSE(federation.roster().find(0)->alive);
+  EXPECT_TRUE(federation.roster().find(1)->alive);
+  EXPECT_FALSE(federation.wait_for(2, 0.1));
+  peer.end->send(encode_frame(SyncFrame{cohort.number}));
+  EXPECT_TRUE(federation.wait_for(2, 5));
+  EXPECT_TRUE(federation.roster().find(0)->alive);
+}
+
 TEST_F(RemoteFederationTest, StampsRequestsAndAcceptsReplies) {
   Peer peer(transport_, {0, 1});
   ASSERT_TRUE(federation_.wait_for(2, 5));

@@ -32,6 +32,7 @@ class RoundLoop {
     if (state_.round == 0 && config_.evaluate_every > 0 && global) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
       if (parts_.aggregation.exhausted()) return end_of_budget(round);
+      if (parts_.before) parts_.before(round);
       const RoundResult result = train(round);
       state_.round = round;
       const bool last = round == config_.last_round;
@@ -57,22 +58,22 @@ class RoundLoop {
 
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
-    std::vector<double> sizes;
-    context.sizes = parts_.federation.roster().sizes();
-    if (!config_.newcomers.empty()) {
-      sizes.assign(context.sizes.begin(), context.sizes.end());
-      for (const ClientId client : config_.newcomers) sizes.at(client) = 0;
-      context.sizes = sizes;
-    }
+    // A copy: clients may join or leave while the selector asks for losses.
+    const auto now = parts_.federation.roster().sizes();
+    std::vector<double> sizes(now.begin(), now.end());
+    for (const ClientId client : config_.newcomers) sizes.at(client) = 0;
+    context.sizes = sizes;
     if (config_.emulation) context.seconds = state_.emulated.seconds;
     // Asking more than needed is a wish; needing more than there are is an error of the selector's.
     context.count = config_.clients_per_round;
     const std::size_t most = parts_.selector.most(context);
+    if (config_.shrink) context.count = std::clamp<std::size_t>(most, 1, context.count);
     context.count = std::max(context.count, std::min(asked_per_round(), most));
     context.seed = config_.seed;
     context.round = static_cast<std::uint64_t>(round);
     context.losses = [&](std::span<const ClientId> clients) { return losses(clients, context.round); };
     const std::vector<ClientId> drawn = parts_.selector.select(context);
+    if (config_.shrink) parts_.coverage.admit(sizes);
     parts_.coverage.add(drawn);
     std::map<ClientId, double> times;
     for (const ClientId client : drawn) times[client] += 1;

@@ -38,6 +38,7 @@ struct RoundLoopConfig {
   std::size_t evaluation_clients = 0;    ///< at most so many of them, drawn anew each time; 0: all
   std::vector<ClientId> newcomers = {};  ///< never selected nor asked to evaluate before the end, rising
   std::optional<EmulatedLoop> emulation = {};
+  bool shrink = false;  ///< real clients come and go: with fewer than clients_per_round, all of them train
 };
 
 /// Everything that changes while rounds go by: what a checkpoint holds.
@@ -75,6 +76,8 @@ struct RoundLoopParts {
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};
   std::function<bool()> stop = {};  ///< true: end after this round
+  /// Before every round; may wait for clients.
+  std::function<void(std::int64_t round)> before = {};
   /// More numbers about the round that has just ended, for its event (compression ratios).
   std::function<std::map<std::string, double>()> numbers = {};
 };

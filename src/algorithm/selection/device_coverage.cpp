@@ -10,7 +10,7 @@
 namespace chorus::inline selection {
 
 DeviceCoverage::DeviceCoverage(std::span<const double> sizes, std::size_t groups)
-    : times_(sizes.size(), 0), group_of_(sizes.size(), 0) {
+    : times_(sizes.size(), 0), group_of_(sizes.size(), 0), known_(sizes.size(), false) {
   check(groups > 0 && groups <= 65535, "coverage needs 1 to 65,535 groups");
   const std::vector<ClientId> order = by_activity(sizes);
   clients_ = order.size();
@@ -19,7 +19,31 @@ DeviceCoverage::DeviceCoverage(std::span<const double> sizes, std::size_t groups
     const std::size_t begin = group_begin(clients_, g, groups_.size());
     const std::size_t end = group_begin(clients_, g + 1, groups_.size());
     groups_[g] = {.clients = end - begin, .smallest = sizes[order[begin]], .largest = sizes[order[end - 1]]};
-    for (std::size_t i = begin; i < end; ++i) group_of_[order[i]] = static_cast<std::uint16_t>(g);
+    for (std::size_t i = begin; i < end; ++i) {
+      group_of_[order[i]] = static_cast<std::uint16_t>(g);
+      known_[order[i]] = true;
+    }
+  }
+}
+
+void DeviceCoverage::admit(std::span<const double> sizes) {
+  if (sizes.size() > times_.size()) {
+    times_.resize(sizes.size(), 0);
+    group_of_.resize(sizes.size(), 0);
+    known_.resize(sizes.size(), false);
+  }
+  for (std::size_t client = 0; client < sizes.size(); ++client) {
+    if (sizes[client] <= 0 || known_[client]) continue;
+    known_[client] = true;
+    if (groups_.empty()) groups_.push_back({.smallest = sizes[client], .largest = sizes[client]});
+    std::size_t g = 0;
+    while (g + 1 < groups_.size() && groups_[g + 1].smallest <= sizes[client]) ++g;
+    if (times_[client] == 0) group_of_[client] = static_cast<std::uint16_t>(g);
+    Group& group = groups_[group_of_[client]];
+    ++group.clients;
+    group.smallest = std::min(group.smallest, sizes[client]);
+    group.largest = std::max(group.largest, sizes[client]);
+    ++clients_;
   }
 }
 

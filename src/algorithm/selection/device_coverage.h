@@ -32,6 +32,9 @@ class DeviceCoverage {
   /// Adds the cohort of one round, which may be empty. InternalError for an unknown client.
   void add(std::span<const ClientId> cohort);
 
+  /// Takes in clients that have joined since (a size above 0), each in the group that its size fits.
+  void admit(std::span<const double> sizes);
+
   /// Continues from the `times` and `rounds` of a checkpoint. DataError when the clients differ.
   void restore(std::span<const std::uint32_t> times, std::size_t rounds);
 
@@ -49,6 +52,7 @@ class DeviceCoverage {
  private:
   std::vector<std::uint32_t> times_;
   std::vector<std::uint16_t> group_of_;
+  std::vector<bool> known_;  // counted in a group
   std::vector<Group> groups_;
   std::size_t rounds_ = 0, clients_ = 0, distinct_ = 0, selections_ = 0;
 };

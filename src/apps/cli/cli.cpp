@@ -80,7 +80,10 @@ void add_commands(CLI::App& app) {
   add_privacy(app);
   add_profile(app);
   add_fleet(app);
+  add_serve(app);
+  add_status(app);
   add_join(app);
+  add_egress(app);
   add_privacy_graph(app);
 }
 

@@ -45,6 +45,9 @@ void add_privacy(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_fleet(CLI::App& app);
 void add_join(CLI::App& app);
+void add_serve(CLI::App& app);
+void add_status(CLI::App& app);  ///< and pause, and stop
+void add_egress(CLI::App& app);
 void add_privacy_graph(CLI::App& app);  ///< a subcommand of `privacy`: call it after the others of it
 
 /// "cpu" or "cuda"; ConfigError for anything else or a missing GPU.

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +25,31 @@ struct CorpusOptions {
   std::string out;
 };
 
+constexpr std::string_view kClientMark = "{client}";
+
+/// One file per client of the corpus, named by its name.
+void make_client_files(const CorpusOptions& options, const SyntheticConfig& config, const SyntheticCorpus& corpus,
+                       Split split) {
+  std::map<std::string, std::string> lines;
+  Record record;
+  for (std::uint64_t i = 0; i < config.examples; ++i) {
+    corpus.make(split, i, record);
+    std::string& own = lines[record.client];
+    record.client.clear();
+    append_json_line(record, config.formulation, own);
+  }
+  for (const auto& [client, text] : lines) {
+    std::string path = options.out;
+    path.replace(path.find(kClientMark), kClientMark.size(), client);
+    if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty()) {
+      std::filesystem::create_directories(folder);
+    }
+    write_file(path, text);
+    fmt::print("{}: {} {} examples ({}), seed {}\n", path, std::count(text.begin(), text.end(), '\n'),
+               options.formulation, options.split, config.seed);
+  }
+}
+
 void make(const CorpusOptions& options) {
   SyntheticConfig config = options.config;
   config.formulation = formulation_named(options.formulation);
@@ -30,6 +58,10 @@ void make(const CorpusOptions& options) {
     if (options.split == name_of(candidate)) split = candidate;
   }
   const SyntheticCorpus corpus(config);
+  if (options.out.find(kClientMark) != std::string::npos) {
+    make_client_files(options, config, corpus, split);
+    return;
+  }
   // Write to stdout directly: reopening /dev/stdout would truncate a file behind it.
   std::optional<AtomicFile> file;
   if (options.out != "-") file.emplace(options.out);
@@ -82,7 +114,10 @@ void add_data_make(CLI::App& app) {
           "text_classification, pair_classification, pair_regression, seq_tagging, span_extraction, seq2seq or "
           "language_model")
       ->required();
-  command->add_option("--out,-o", options->out, "The file to write; - for standard output")->required();
+  command
+      ->add_option("--out,-o", options->out,
+                   "The file to write; - for standard output; {client} in its name: one file per client")
+      ->required();
   command->add_option("--examples,-n", config.examples, "Number of examples")->capture_default_str();
   command->add_option("--seed,-s", config.seed, "Seed of the corpus")->capture_default_str();
   command->add_option("--split", options->split, "train, validation or test: other examples of the same corpus")

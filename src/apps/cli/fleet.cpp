@@ -24,6 +24,7 @@ struct FleetOptions {
   std::string address;
   int days = 365;
   std::string name;
+  std::vector<std::string> names;
   double hours = 24;
 };
 
@@ -49,9 +50,14 @@ void fleet_init(const FleetOptions& options) {
 }
 
 void fleet_invite(const FleetOptions& options) {
-  const FleetInvitation invitation = FleetOffices::make(kOffice)->invite(options.folder, options.name, options.hours);
-  Log("fleet").info("valid once, until {}; `chorus fleet admit` lets it enrol", moment(invitation.until));
-  fmt::print("chorus join {} --token {}\n", invitation.address, invitation.token);
+  for (const std::string& name : options.names) {
+    const FleetInvitation invitation = FleetOffices::make(kOffice)->invite(options.folder, name, options.hours);
+    if (name == options.names.front()) {
+      Log("fleet").info("valid once, until {}; `chorus serve` or `chorus fleet admit` lets clients join",
+                        moment(invitation.until));
+    }
+    fmt::print("chorus join {} --token {}\n", invitation.address, invitation.token);
+  }
 }
 
 void fleet_list(const FleetOptions& options) {
@@ -97,8 +103,8 @@ void add_fleet(CLI::App& app) {
                    "HOST:PORT at which clients reach the server; PORT + 1 is for joining")
       ->required();
   init->add_option("--days", options->days, "Validity of certificates")->capture_default_str();
-  CLI::App* invite = of_fleet(add("invite", "Print the line that a new client types", fleet_invite));
-  invite->add_option("NAME", options->name, "The client's name")->required();
+  CLI::App* invite = of_fleet(add("invite", "Print the line that each new client types", fleet_invite));
+  invite->add_option("NAME", options->names, "Names of the clients")->required();
   invite->add_option("--hours", options->hours, "Validity of the invitation")->capture_default_str();
   of_fleet(add("list", "Show the clients: invited, joined, expired or revoked", fleet_list));
   CLI::App* revoke = of_fleet(add("revoke", "Keep a client out; a running server drops it", [](const FleetOptions& o) {
@@ -115,28 +121,8 @@ void add_fleet(CLI::App& app) {
   group->footer(
       "Examples:\n"
       "  chorus fleet init fleet --address server.example:7733\n"
-      "  chorus fleet invite clinic-a\n"
-      "  chorus fleet admit");
-}
-
-void add_join(CLI::App& app) {
-  struct JoinOptions {
-    FleetEnrolment enrolment;
-    std::string folder = "identity";
-  };
-  const auto options = std::make_shared<JoinOptions>();
-  CLI::App* command = app.add_subcommand("join", "Join a fleet: make a key, and get a certificate for it");
-  command->group(kFleets);
-  command->add_option("SERVER", options->enrolment.address, "HOST:PORT, as in the invitation")->required();
-  command->add_option("--token", options->enrolment.token, "The token of the invitation")->required();
-  command->add_option("--identity", options->folder, "Folder for the key and the certificate")->capture_default_str();
-  command->footer("Example:\n  chorus join server.example:7734 --token clinic-a:9f2c...:41aa...");
-  command->callback([options] {
-    options->enrolment.folder = options->folder;
-    const FleetIdentity identity = FleetOffices::make(kOffice)->enrol(options->enrolment);
-    fmt::print("joined as {}; the certificate in {} is valid until {}\n", identity.name, options->folder,
-               moment(identity.until));
-  });
+      "  chorus fleet invite clinic-a clinic-b\n"
+      "  chorus serve configs/federation.yaml");
 }
 
 }  // namespace chorus::inline cli

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "apps/cli/cli.h"
-#include "apps/experiment/run_experiment.h"
+#include "apps/cli/run_report.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "infrastructure/tracking/run_folder.h"
@@ -49,19 +49,6 @@ void count_interrupt(int) {
   ::alarm(kGraceSeconds);
 }
 
-RunRequest request_of(const std::vector<std::string>& words) {
-  RunRequest request;
-  for (const std::string& word : words) request.command += (request.command.empty() ? "" : " ") + word;
-  request.version = CHORUS_VERSION;
-  request.interrupts = [] {
-    rounds_began = true;
-    return interrupts.load();
-  };
-  std::signal(SIGINT, count_interrupt);
-  std::signal(SIGTERM, count_interrupt);
-  return request;
-}
-
 std::string time_text(double seconds) {
   return seconds < 600 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.2f} h", seconds / 3600);
 }
@@ -80,7 +67,23 @@ std::string target_text(const TargetReached& target, bool emulated) {
   return text;
 }
 
-void print(const RunReport& report) {
+}  // namespace
+
+RunRequest interruptible_request(const std::vector<std::string>& words) {
+  RunRequest request;
+  for (const std::string& word : words) request.command += (request.command.empty() ? "" : " ") + word;
+  request.version = CHORUS_VERSION;
+  request.interrupts = [] {
+    rounds_began = true;
+    return interrupts.load();
+  };
+  std::signal(SIGINT, count_interrupt);
+  std::signal(SIGTERM, count_interrupt);
+  return request;
+}
+
+void print_report(const RunReport& report) {
+  if (report.folder.empty()) return;
   const RunSummary& summary = report.summary;
   const auto value = [&](const Scores& scores) {
     const auto found = scores.find(summary.metric);
@@ -112,6 +115,8 @@ void print(const RunReport& report) {
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
 }
 
+namespace {
+
 struct ResumeCommand {
   std::string folder, rounds;
 };
@@ -119,7 +124,7 @@ struct ResumeCommand {
 void resume_run(const ResumeCommand& command) {
   std::vector<std::string> words{"chorus", "resume", command.folder};
   if (!command.rounds.empty()) words.push_back(command.rounds);
-  RunRequest request = request_of(words);
+  RunRequest request = interruptible_request(words);
   if (!command.rounds.empty()) {
     const std::string_view text = command.rounds;
     const std::string_view number = text.starts_with("rounds=") ? text.substr(7) : "";
@@ -135,7 +140,7 @@ void resume_run(const ResumeCommand& command) {
     folder = std::filesystem::absolute(folder);
     std::filesystem::current_path(start);  // where the paths of its configuration start from
   }
-  print(resume_experiment(folder, request));
+  print_report(resume_experiment(folder, request));
 }
 
 struct RunCommand {
@@ -161,9 +166,9 @@ void add_run(CLI::App& app) {
       throw ConfigError(fmt::format("{}: kind: {} cannot be run; only 'kind: experiment' can", options->config, kind));
     }
     const auto config = document.load<ExperimentConfig>();
-    RunRequest request = request_of(words);
+    RunRequest request = interruptible_request(words);
     request.folder = options->folder;
-    print(run_experiment(config, request));
+    print_report(run_experiment(config, request));
   });
 
   const auto resumed = std::make_shared<ResumeCommand>();

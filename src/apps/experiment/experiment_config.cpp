@@ -102,8 +102,10 @@ void FederationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("workers", workers, "such computations side by side; 0: one per core").at_least(0);
   visitor.field("threads", threads, "inside each of them; 0: one").at_least(0);
   visitor.field("state_memory", state_memory, "MiB of client states in memory; the rest is on disk").at_least(0);
-  visitor.field("transport", transport, {{"local", Transport::kLocal}, {"serialised", Transport::kSerialised}},
-                "serialised: every message becomes bytes and comes back");
+  visitor.field("transport", transport,
+                {{"local", Transport::kLocal}, {"serialised", Transport::kSerialised}, {"mpi", Transport::kMpi}},
+                "serialised: every message becomes bytes and comes back; mpi: clients are spread over the ranks of "
+                "mpirun");
   visitor.field("kernels", kernels, {{"fast", Kernels::kFast}, {"plain", Kernels::kPlain}},
                 "plain: LibTorch's operators alone, slower, to compare with");
   visitor.field("deterministic", deterministic,
@@ -115,6 +117,20 @@ void CheckpointConfig::describe(ConfigVisitor& visitor) {
   visitor.field("keep", keep, "how many checkpoints").at_least(1);
   visitor.field("client_models", client_models,
                 "at the end, save every client's own model in client_models/ of the run folder (distillation)");
+}
+
+void ServingConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("transport", transport, "how clients are reached (chorus list transport)").not_empty();
+  visitor.field("clients", clients, "connected before the first round; 0: clients_per_round").at_least(0);
+  visitor
+      .field("min_clients", min_clients,
+             "replies that a round needs, or it is repeated; 0: half of clients_per_round, rounded up")
+      .at_least(0);
+  visitor.field("deadline", deadline, "seconds a client has to reply before it is left out; 0: no limit").at_least(0);
+  visitor.field("grace", grace, "seconds a client that lost its connection has to come back before it is left out")
+      .at_least(0);
+  visitor.field("return_seconds", return_seconds, "a restarted server waits so long for its clients to come back")
+      .at_least(0);
 }
 
 void ExperimentConfig::describe(ConfigVisitor& visitor) {
@@ -145,6 +161,13 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("emulation", emulation,
                 "tell the run on the clock of phones and boards (docs/how-to/emulate_devices.md)");
   visitor.field("checkpoint", checkpoint, "when the run can be resumed from");
+  visitor.field("serving", serving,
+                "clients on other machines (docs/how-to/run_a_federation.md); only chorus serve uses it");
+  visitor.check([this]() -> std::string {
+    if (serving.min_clients <= clients_per_round) return "";
+    return fmt::format("serving.min_clients is {}, but only {} clients train in a round (clients_per_round)",
+                       serving.min_clients, clients_per_round);
+  });
   visitor.check([this] { return incompatibility(*this); });
 }
 

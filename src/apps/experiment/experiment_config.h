@@ -106,7 +106,7 @@ struct EvaluationConfig {
 
 /// How the simulation uses this machine; nothing here changes results beyond rounding.
 struct FederationConfig {
-  enum class Transport { kLocal, kSerialised };
+  enum class Transport { kLocal, kSerialised, kMpi };
   enum class Kernels { kFast, kPlain };
 
   std::string cohort_batch =
@@ -114,7 +114,8 @@ struct FederationConfig {
   std::int64_t workers = 0;  ///< such computations in parallel; 0: one per core (one on a GPU)
   std::int64_t threads = 0;  ///< inside each of them; 0: 1
   std::int64_t state_memory = 1024;         ///< MiB of client states held in memory; the rest is on disk
-  Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back
+  Transport transport = Transport::kLocal;  ///< serialised: every message becomes bytes and comes back; mpi: clients
+                                            ///< are spread over the ranks of mpirun
   Kernels kernels = Kernels::kFast;         ///< plain: LibTorch's operators alone, to compare with
   bool deterministic = true;                ///< on a GPU: same seed, same bits; false: atomic additions in any order
 
@@ -127,6 +128,18 @@ struct CheckpointConfig {
   std::int64_t every = 0;      ///< rounds; 0: whenever the last one is half a minute old
   std::int64_t keep = 2;       ///< how many
   bool client_models = false;  ///< at the end, every client's own model as a Hugging Face folder (distillation)
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// How `chorus serve` deals with clients that are other machines. `chorus run` ignores it.
+struct ServingConfig {
+  std::string transport = "grpc";
+  std::int64_t clients = 0;      ///< connected before the first round; 0: clients_per_round
+  std::int64_t min_clients = 0;  ///< replies that a round needs; 0: half of clients_per_round, rounded up
+  double deadline = 0;           ///< seconds a client has to reply; 0: no limit
+  double grace = 30;             ///< seconds a client that lost its connection has to come back
+  double return_seconds = 60;    ///< a restarted server waits for clients to come back
 
   void describe(ConfigVisitor& visitor);
 };
@@ -157,6 +170,7 @@ struct ExperimentConfig {
   FederationConfig federation = {};
   std::optional<EmulationConfig> emulation = {};  ///< without it nothing is emulated
   CheckpointConfig checkpoint = {};
+  ServingConfig serving = {};
 
   void describe(ConfigVisitor& visitor);
 };

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "algorithm/distillation/own_models.h"
 #include "apps/experiment/client_half.h"
@@ -42,16 +46,58 @@ std::optional<ServerPublic> server_public(const Experiment& experiment) {
                       shared->set_for(experiment.task_model(), experiment.train())};
 }
 
-ClientExamples client_examples(const Experiment& experiment, const Phase& phase) {
+/// Those of the clients that process `rank` of `size` hosts: every size-th one.
+ClientExamples client_examples(const Experiment& experiment, const Phase& phase, Transport::Place place) {
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
-  examples.train_lists = phase.train;
-  examples.test_lists = experiment.client_tests();
   examples.shared_test = experiment.shared_test();
   if (const PublicData* shared = experiment.public_data()) {
     examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
   }
+  if (place.size == 1) {
+    examples.train_lists = phase.train;
+    examples.test_lists = experiment.client_tests();
+    return examples;
+  }
+  const auto all = static_cast<ClientId>(phase.train.clients());
+  for (auto id = static_cast<ClientId>(place.rank); id < all; id += static_cast<ClientId>(place.size)) {
+    examples.train_lists.append(phase.train[id]);
+    if (experiment.client_tests().clients() > 0) examples.test_lists.append(experiment.client_tests()[id]);
+    examples.ids.push_back(id);
+  }
   return examples;
+}
+
+/// The processes of an MPI job; null where the run has none.
+std::unique_ptr<Transport> ranks_of(const ExperimentConfig& config) {
+  if (config.federation.transport != FederationConfig::Transport::kMpi) return nullptr;
+  if (config.continual) {
+    throw ConfigError("federation.transport: mpi: a continual run is not spread over processes; use local");
+  }
+  return Transports::make("mpi");
+}
+
+/// A process of an MPI job that has no server: it hosts its clients until the server is gone.
+void host_clients(const Experiment& experiment, Transport& ranks, const RunRequest& request) {
+  use_kernels_of(experiment.config().federation);
+  std::map<ClientId, ClientState> states;
+  std::mutex mutex;
+  const auto stop = [&request] { return request.interrupts && request.interrupts() >= 2; };
+  ClientHalf half({.model = experiment.task_model(),
+                   .examples = client_examples(experiment, experiment.phases().front(), ranks.place()),
+                   .rounds = static_cast<std::uint64_t>(experiment.phases().front().rounds),
+                   .states = {[&](ClientId id) {
+                                const std::lock_guard lock(mutex);
+                                return states[id];
+                              },
+                              [&](ClientId id, std::uint64_t, ClientState state) {
+                                const std::lock_guard lock(mutex);
+                                states[id] = std::move(state);
+                              }},
+                   .stop = stop});
+  LinkInput input{ranks, half.clients(), 0, experiment.task_model().layout(), stop};
+  input.serves = false;
+  LinkedFederations::make("wire", input).reset();
 }
 
 // Checks made before the run folder exists.
@@ -80,8 +126,10 @@ void check_clients(const Experiment& experiment) {
 /// One simulated run from its first (or next) round to its end.
 class ExperimentRun {
  public:
-  ExperimentRun(const Experiment& experiment, const ServerHalf& server, RunFolder folder, const RunRequest& request)
+  ExperimentRun(const Experiment& experiment, const ServerHalf& server, RunFolder folder, const RunRequest& request,
+                Transport* ranks = nullptr)
       : experiment_(experiment),
+        ranks_(ranks),
         config_(experiment.config()),
         server_(server),
         request_(request),
@@ -130,8 +178,9 @@ class ExperimentRun {
 
   RoundLoopEnd run_phase() {
     const auto stop_at_once = [this] { return request_.interrupts && request_.interrupts() >= 2; };
+    const Transport::Place place = ranks_ != nullptr ? ranks_->place() : Transport::Place{};
     ClientHalf half({.model = experiment_.task_model(),
-                     .examples = client_examples(experiment_, phase()),
+                     .examples = client_examples(experiment_, phase(), place),
                      .rounds = static_cast<std::uint64_t>(rounds_),
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
@@ -141,7 +190,9 @@ class ExperimentRun {
     SimulatedLink link({.model = experiment_.task_model(),
                         .clients = half.clients(),
                         .clock = [this] { return state().loop.emulated.seconds; },
-                        .stop = stop_at_once});
+                        .stop = stop_at_once,
+                        .ranks = ranks_,
+                        .others = phase().train.clients() - half.clients().roster().size()});
 
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{
@@ -210,6 +261,7 @@ class ExperimentRun {
   }
 
   const Experiment& experiment_;
+  Transport* ranks_;  // null: all clients are in this process
   const ExperimentConfig& config_;
   const ServerHalf& server_;
   RunRequest request_;
@@ -222,11 +274,26 @@ class ExperimentRun {
 
 }  // namespace
 
-RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
+RunReport run_experiment(const ExperimentConfig& given, const RunRequest& request) {
   const Moment begun = std::chrono::steady_clock::now();
+  const std::unique_ptr<Transport> ranks = ranks_of(given);
+  ExperimentConfig config = given;
+  if (ranks && config.federation.workers == 0) {
+    config.federation.workers =
+        std::max(static_cast<int>(std::thread::hardware_concurrency()) / ranks->place().beside, 1);
+  }
   const Experiment experiment(config);
   const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   check_clients(experiment);
+  if (ranks && (!experiment.networks().empty() || config.algorithm.traits().own_models)) {
+    throw ConfigError(
+        "federation.transport: mpi: clients with models of their own are not spread over processes; use "
+        "local");
+  }
+  if (ranks && ranks->place().rank > 0) {
+    host_clients(experiment, *ranks, request);
+    return {};
+  }
   NewRun run;
   run.folder = request.folder;
   run.parent = request.parent;
@@ -236,7 +303,7 @@ RunReport run_experiment(const ExperimentConfig& config, const RunRequest& reque
   run.info.chorus_version = request.version;
   run.info.torch_version = TORCH_VERSION;
   run.info.seed = static_cast<std::uint64_t>(config.seed);
-  return ExperimentRun(experiment, server, RunFolder::create(run), request).run(begun);
+  return ExperimentRun(experiment, server, RunFolder::create(run), request, ranks.get()).run(begun);
 }
 
 RunReport resume_experiment(const std::filesystem::path& folder, const RunRequest& request) {
@@ -256,6 +323,10 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
     write_file(opened.config(), config_to_yaml(config, "experiment"));
   } else if (const auto summary = read_run_summary(folder)) {
     return {folder, *summary};
+  }
+  if (config.federation.transport == FederationConfig::Transport::kMpi) {
+    throw ConfigError(fmt::format("{}: a run over MPI keeps clients' states in its processes and cannot be resumed",
+                                  folder.string()));
   }
   const Experiment experiment(config);
   const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));

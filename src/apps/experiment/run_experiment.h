@@ -22,7 +22,7 @@ struct RunRequest {
 };
 
 struct RunReport {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  ///< empty: this process only hosted clients of an MPI job
   RunSummary summary;
 };
 

@@ -89,6 +89,14 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                      static_cast<int>(config().federation.workers),
                      attacked ? &*attacked : nullptr});
   DeviceCoverage coverage(federation.roster().sizes());
+  if (rounds.shrink && !state.coverage.empty()) {
+    // Clients have joined, or have not come back yet.
+    const std::size_t most = std::max(state.coverage.size(), federation.roster().sizes().size());
+    state.coverage.resize(most, 0);
+    std::vector<double> sizes(federation.roster().sizes().begin(), federation.roster().sizes().end());
+    sizes.resize(most, 0.0);
+    coverage = DeviceCoverage(sizes);
+  }
   if (!state.coverage.empty()) coverage.restore(state.coverage, state.coverage_rounds);
 
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
@@ -100,6 +108,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
     parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
   }
   parts.stop = rounds.stop;
+  parts.before = rounds.before;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
   parts.numbers = [&] {
@@ -148,6 +157,7 @@ RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
   loop.clients_per_round = static_cast<std::size_t>(config().clients_per_round);
   loop.weighting = config().weighting;
   loop.seed = model_.seed();
+  loop.shrink = rounds.shrink;
   loop.evaluate_every = evaluation.every;
   loop.metric = metric_;
   loop.higher_is_better = higher_is_better();

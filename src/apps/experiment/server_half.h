@@ -38,9 +38,11 @@ struct ServerRounds {
   std::int64_t total = 1;            ///< of the whole run, for schedules
   Tracker& tracker;
   ActivationCache* cache = nullptr;
-  std::filesystem::path folder = {};  ///< of the run, for aggregations that keep a ledger
-  bool trial = false;                 ///< see RunRequest
-  std::function<bool()> stop = {};    ///< true: end after this round
+  std::filesystem::path folder = {};                    ///< of the run, for aggregations that keep a ledger
+  bool trial = false;                                   ///< see RunRequest
+  std::function<bool()> stop = {};                      ///< true: end after this round
+  std::function<void(std::int64_t round)> before = {};  ///< every round; may wait for clients
+  bool shrink = false;                                  ///< see RoundLoopConfig
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
   const TestSet* attacked = nullptr;  ///< simulation only: test examples as attackers want them answered
   std::function<std::map<std::string, double>()> numbers = {};  ///< more about the round that has just ended

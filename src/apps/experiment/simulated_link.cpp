@@ -12,6 +12,10 @@ SimulatedLink::SimulatedLink(const Input& input) : direct_(input.clients) {
     linked_ =
         LinkedFederations::make("wire", LinkInput{*transport_, input.clients, 0, input.model.layout(), input.stop});
   }
+  if (input.ranks != nullptr) {
+    linked_ = LinkedFederations::make(
+        "wire", LinkInput{*input.ranks, input.clients, 0, input.model.layout(), input.stop, input.others});
+  }
   if (config.emulation) {
     Federation& answering = clients();
     fleet_.emplace(*config.emulation, input.model.seed());

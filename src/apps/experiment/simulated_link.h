@@ -26,6 +26,8 @@ class SimulatedLink {
     Federation& clients;              ///< as their half offers them
     std::function<double()> clock;    ///< seconds of the emulated clock
     std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+    Transport* ranks = nullptr;       ///< where clients are spread over processes; borrowed
+    std::size_t others = 0;           ///< clients of other processes
   };
   explicit SimulatedLink(const Input& input);
   SimulatedLink(const SimulatedLink&) = delete;

@@ -1,5 +1,6 @@
 #include "core/console/log.h"
 
+#include <fmt/chrono.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
@@ -8,8 +9,10 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -67,6 +70,14 @@ std::atomic<LogLevel>& level_now() {
   return level;
 }
 
+bool wants_json() {
+  static const bool wanted = [] {
+    const char* format = std::getenv("CHORUS_LOG_FORMAT");
+    return format != nullptr && std::string_view(format) == "json";
+  }();
+  return wanted;
+}
+
 /// Makes each line printable and keeps line breaks.
 std::string printable_lines(std::string_view text) {
   std::string result;
@@ -96,6 +107,14 @@ LogLevel parse_log_level(std::string_view name) {
 
 void Log::write(LogLevel level, fmt::string_view format, fmt::format_args args) const {
   const auto& [name, spdlog_level] = kLevels.at(static_cast<std::size_t>(level));
+  if (wants_json()) {
+    const nlohmann::json object{{"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                                {"level", name},
+                                {"area", area_},
+                                {"message", fmt::vformat(format, args)}};
+    write_above_progress(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return;
+  }
   std::string line = fmt::format("[{}] ", area_);
   if (level != LogLevel::kInfo) line += fmt::format("{}: ", name);
   line += printable_lines(fmt::vformat(format, args));

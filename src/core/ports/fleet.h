@@ -3,10 +3,12 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/config/registry.h"
 
 namespace chorus::inline ports {
@@ -45,6 +47,19 @@ struct FleetIdentity {
   std::time_t until = 0;  ///< its certificate is valid
 };
 
+/// Nobody answers at the address of an enrolment: its server may not be running yet.
+class FleetUnreachable : public WorldError {
+ public:
+  using WorldError::WorldError;
+};
+
+/// One end of a fleet's connections: where the server is, and the files that prove who this end is.
+struct FleetEnd {
+  std::string address;  ///< host:port of the server
+  std::filesystem::path certificate, key, authority;
+  std::filesystem::path revoked = {};  ///< of a server: serial numbers that must not connect
+};
+
 /// The servers and clients that trust each other: a private authority in the server's folder, certificates for the
 /// server and for every client that was invited. Private keys never leave the machine that made them. By name, because
 /// a build without OpenSSL has none.
@@ -64,8 +79,14 @@ class FleetOffice {
   /// Lets invited clients enrol until `stop` says so. `joined` gets their names.
   virtual void admit(const std::filesystem::path& folder, const std::function<bool()>& stop,
                      const std::function<void(const std::string&)>& joined) = 0;
-  /// The client's side. WorldError: the server cannot be reached, is another than the invitation's, or refuses.
+  /// The client's side. FleetUnreachable: nobody answers. WorldError: the server is another than the invitation's, or
+  /// refuses.
   virtual FleetIdentity enrol(const FleetEnrolment& enrolment) = 0;
+  /// Who the machine with this folder has joined as; nothing where it has not.
+  virtual std::optional<FleetIdentity> identity(const std::filesystem::path& folder) = 0;
+  /// The server's end, from a fleet's folder, and a client's end, from its identity's.
+  virtual FleetEnd server_end(const std::filesystem::path& folder) = 0;
+  virtual FleetEnd client_end(const std::filesystem::path& folder) = 0;
 };
 
 using FleetOffices = Registry<FleetOffice>;

@@ -17,6 +17,8 @@ struct LinkInput {
   std::uint64_t run = 0;            ///< stamped on every request, as is the layout
   std::uint64_t layout = 0;         ///< fingerprint of what trains
   std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+  std::size_t others = 0;           ///< clients that other processes host; the server waits for them, too
+  bool serves = true;  ///< false: the server is in another process; the object lives until that server is gone
 };
 
 /// A federation whose requests and replies really travel as bytes. By name, because a build without the wire format has

@@ -43,6 +43,8 @@ class ClientTransport {
   virtual std::optional<std::string> receive(std::optional<double> seconds) = 0;
   /// False once the server is gone and everything it sent has been read.
   virtual bool connected() const = 0;
+  /// Why this server will not take this client at all (a revoked certificate, another version); empty: it may.
+  virtual std::string refusal() const { return ""; }
 };
 
 /// A way for bytes to travel, by name. Adding one is a folder and a Registration; tests/contract/transport_test.cpp
@@ -53,6 +55,14 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::unique_ptr<ServerTransport> listen() = 0;
   virtual std::unique_ptr<ClientTransport> connect() = 0;
+
+  /// Of a transport between processes that are started together (MPI): which one this is, and how many there are. The
+  /// server is at rank 0.
+  struct Place {
+    int rank = 0, size = 1;
+    int beside = 1;  ///< of these processes on this machine, this one included
+  };
+  virtual Place place() const { return {}; }
 };
 
 using Transports = Registry<Transport>;

@@ -137,7 +137,11 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
     write_secret(key_path, key);
     write_file(request_path, make_request(key, token.name));
   }
-  auto server = TlsSocket::connect(enrolment.address, {token.fingerprint, kServerName}, kEnrolSeconds).value_or_throw();
+  auto connection = TlsSocket::connect(enrolment.address, {token.fingerprint, kServerName}, kEnrolSeconds);
+  if (!connection.ok() && connection.failure().kind != Failure::Kind::kRefused) {
+    throw FleetUnreachable(connection.failure().message);
+  }
+  TlsSocket server = std::move(connection).value_or_throw();
   const EnrolmentJson request{{"format", kProtocol},
                               {"name", token.name},
                               {"secret", token.secret},
@@ -168,6 +172,19 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
   write_file(folder / "fleet.json",
              EnrolmentJson{{"format", 1}, {"name", facts.name}, {"server", address}}.dump(1) + "\n");
   return {facts.name, address, facts.until};
+}
+
+std::optional<FleetIdentity> read_identity(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "fleet.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const auto json = EnrolmentJson::parse(read_file(path, 1U << 20U));
+    return FleetIdentity{json.at("name"), json.at("server"),
+                         certificate_facts(read_file(folder / "client.crt", 1U << 20U)).until};
+  } catch (const EnrolmentJson::exception&) {
+    throw DataError(
+        fmt::format("{} is damaged, or not of a client; name another folder for the identity", path.string()));
+  }
 }
 
 }  // namespace chorus::inline fleet

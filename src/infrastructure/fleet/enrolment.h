@@ -4,6 +4,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -49,5 +50,8 @@ class EnrolmentServer {
 /// ConfigError when the folder holds an identity already.
 FleetIdentity enrol(
     const FleetEnrolment& enrolment, const TimeSource& now = [] { return std::time(nullptr); });
+
+/// Whom `folder` belongs to; nothing when nobody has enrolled there. DataError when it is damaged.
+std::optional<FleetIdentity> read_identity(const std::filesystem::path& folder);
 
 }  // namespace chorus::inline fleet

@@ -53,7 +53,9 @@ class FleetFolder {
   /// case the reply was lost. A refusal says why, to those who know the secret only.
   Result<Admitted> admit(const Admission& admission, std::time_t now);
 
-  /// host:port of the enrolment, as clients reach it.
+  /// host:port of the server, as clients reach it.
+  const std::string& address() const { return address_; }
+  /// The same of the enrolment.
   std::string enrolment_address() const;
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
 

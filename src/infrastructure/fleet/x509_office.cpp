@@ -1,6 +1,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/base/error.h"
 #include "infrastructure/fleet/enrolment.h"
 
 namespace chorus::inline fleet {
@@ -28,6 +29,16 @@ class X509Office final : public FleetOffice {
     while (!stop()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   FleetIdentity enrol(const FleetEnrolment& enrolment) override { return fleet::enrol(enrolment); }
+  std::optional<FleetIdentity> identity(const fs::path& folder) override { return read_identity(folder); }
+  FleetEnd server_end(const fs::path& folder) override {
+    return {FleetFolder(folder).address(), folder / "server.crt", folder / "server.key", folder / "authority.crt",
+            folder / "revoked"};
+  }
+  FleetEnd client_end(const fs::path& folder) override {
+    const auto known = read_identity(folder);
+    check(known.has_value(), "nobody has enrolled in this folder");
+    return {known->server, folder / "client.crt", folder / "client.key", folder / "authority.crt"};
+  }
 };
 
 const Registration<FleetOffices> kRegisteredOffice{"x509",

@@ -9,11 +9,16 @@
 #include "core/console/log.h"
 
 namespace chorus::inline remote {
+namespace {
+
+constexpr double kStopSeconds = 0.2;  // how often `stop` is looked at
+
+}  // namespace
 
 void ClientService::run() {
   HelloFrame hello;
   for (const RosterEntry& entry : clients_.roster().members()) hello.clients.push_back(entry);
-  if (!transport_.send(encode_frame(hello))) return;
+  if (!send(Frame(hello))) return;
   while (!broken_) {
     if (!later_.empty()) {
       Frame frame = std::move(later_.front());
@@ -21,9 +26,9 @@ void ClientService::run() {
       handle(std::move(frame));
       continue;
     }
-    const auto bytes = transport_.receive(std::nullopt);
+    const auto bytes = transport_.receive(hooks_.stop ? std::optional<double>(kStopSeconds) : std::nullopt);
     if (!bytes) {
-      if (!transport_.connected()) return;
+      if (!transport_.connected() || (hooks_.stop && hooks_.stop())) return;
       continue;
     }
     auto frame = decode_frame(*bytes);
@@ -49,11 +54,15 @@ bool ClientService::handle(Frame frame) {
     return true;
   }
   if (std::holds_alternative<SyncFrame>(frame)) {
-    if (!transport_.send(encode_frame(frame))) broken_ = true;
+    if (!send(frame)) broken_ = true;
     return true;
   }
   if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
     clients_.end_session(end->session);
+    return true;
+  }
+  if (const auto* control = std::get_if<ControlFrame>(&frame)) {
+    if (hooks_.control) hooks_.control(*control);
     return true;
   }
   if (auto* request = std::get_if<RequestFrame>(&frame)) {
@@ -94,7 +103,13 @@ void ClientService::handle_control() {
 bool ClientService::send(std::uint64_t number, Reply reply) {
   std::function<void()> on_accept = std::move(reply.on_accept);
   if (on_accept) pending_[{number, reply.slot}] = std::move(on_accept);
-  return transport_.send(encode_frame(ReplyFrame{number, std::move(reply)}));
+  return send(Frame(ReplyFrame{number, std::move(reply)}));
+}
+
+bool ClientService::send(const Frame& frame) {
+  std::string bytes = encode_frame(frame);
+  if (hooks_.sending) hooks_.sending(frame, bytes);
+  return transport_.send(std::move(bytes));
 }
 
 void ClientService::answer(const CohortFrame& cohort) {

@@ -13,6 +13,15 @@
 
 namespace chorus::inline remote {
 
+/// Who else looks at what a client process sends and gets.
+struct ClientServiceHooks {
+  /// The server sent what is not about requests.
+  std::function<void(const ControlFrame&)> control = {};
+  /// Before a frame leaves; an exception keeps it here and ends the service.
+  std::function<void(const Frame&, const std::string& bytes)> sending = {};
+  std::function<bool()> stop = {};  ///< true: leave
+};
+
 /// The clients' half: hosts the clients of one process and does what a server asks of them.
 ///
 ///     ClientService(transport, clients).run();        // until the server is gone
@@ -22,7 +31,8 @@ namespace chorus::inline remote {
 class ClientService {
  public:
   /// Both are borrowed.
-  ClientService(ClientTransport& transport, Federation& clients) : transport_(transport), clients_(clients) {}
+  ClientService(ClientTransport& transport, Federation& clients, ClientServiceHooks hooks = {})
+      : transport_(transport), clients_(clients), hooks_(std::move(hooks)) {}
 
   /// Returns when the server is gone, or sends what is no frame.
   void run();
@@ -33,9 +43,11 @@ class ClientService {
   /// Handles what may arrive while clients work; the rest waits.
   void handle_control();
   bool send(std::uint64_t number, Reply reply);
+  bool send(const Frame& frame);
 
   ClientTransport& transport_;
   Federation& clients_;
+  ClientServiceHooks hooks_;
   std::map<std::uint64_t, Request> requests_;                                       // by number; of the newest round
   std::map<std::pair<std::uint64_t, std::size_t>, std::function<void()>> pending_;  // by number and slot
   std::deque<Frame> later_;

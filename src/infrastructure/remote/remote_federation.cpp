@@ -12,7 +12,6 @@
 
 #include "core/base/error.h"
 #include "core/console/log.h"
-#include "infrastructure/transport/wire/wire.h"
 
 namespace chorus::inline remote {
 namespace {
@@ -34,9 +33,16 @@ struct RemoteFederation::Shared {
   std::map<ClientId, PeerId> peer_of;
   std::map<PeerId, std::string> identity_of;  // as the transport says; of peers that are here
   std::map<ClientId, std::string> owner_of;   // the identity that a client joined with first
+  std::map<PeerId, std::uint64_t> stalled;    // did not confirm this request in time
   Roster roster;
   Traffic traffic;
   std::uint64_t last_number = 0;
+
+  std::size_t stalled_clients() const {
+    std::size_t count = 0;
+    for (const auto& entry : peer_of) count += stalled.contains(entry.second) ? 1 : 0;
+    return count;
+  }
 
   bool send(PeerId peer, const Frame& frame) {
     return input.transport.send(peer, std::make_shared<const std::string>(encode_frame(frame)));
@@ -51,12 +57,28 @@ struct RemoteFederation::Shared {
       members.at(entry->first).alive = false;
       entry = peer_of.erase(entry);
     }
+    stalled.erase(peer);
+    refresh();
+  }
+
+  /// A peer that has not confirmed in time is not asked until it does: it may be busy with a request that is over, or
+  /// never answer.
+  void set_stalled(PeerId peer, std::optional<std::uint64_t> number) {
+    if (number) {
+      stalled[peer] = *number;
+    } else {
+      stalled.erase(peer);
+    }
+    for (const auto& [client, its] : peer_of) {
+      if (its == peer) members.at(client).alive = !number.has_value();
+    }
     refresh();
   }
 
   /// Where the transport vouches for a peer's name, its clients are called NAME or NAME/..., and an id that a client
   /// of one name has had is never another's.
   bool may_host(const std::string& identity, RosterEntry& entry) const {
+    if (input.id_of && input.id_of(identity) != entry.id) return false;
     const auto known = owner_of.find(entry.id);
     if (known != owner_of.end() && known->second != identity) return false;
     if (identity.empty()) return true;
@@ -95,6 +117,7 @@ struct RemoteFederation::Shared {
     Seen seen;
     if (event.kind == TransportEvent::Kind::kJoined) {
       identity_of[event.peer] = std::move(event.identity);
+      if (input.joined) input.joined(event.peer, identity_of[event.peer]);
       return seen;
     }
     if (event.kind == TransportEvent::Kind::kLeft) {
@@ -111,6 +134,10 @@ struct RemoteFederation::Shared {
       seen.reply->reply.bytes_up = event.frame.size();
     } else if (frame.ok() && std::holds_alternative<SyncFrame>(frame.value())) {
       seen.synced = std::get<SyncFrame>(frame.value()).number;
+      const auto late = stalled.find(event.peer);
+      if (late != stalled.end() && late->second == *seen.synced) set_stalled(event.peer, std::nullopt);
+    } else if (frame.ok() && std::holds_alternative<ControlFrame>(frame.value())) {
+      if (input.control) input.control(event.peer, identity_of[event.peer], std::get<ControlFrame>(frame.value()));
     } else {
       Log("remote").warning("a peer is dropped: {}",
                             frame.ok() ? "it sent what only a server may send" : frame.failure().message);
@@ -137,6 +164,7 @@ class RemoteFederation::Asking {
         cohort_(cohort.begin(), cohort.end()),
         enough_(request.enough),
         deadline_(request.deadline),
+        round_(request.round),
         begin_(Clock::now()) {
     request.run = shared_->input.run;
     request.layout = shared_->input.layout;
@@ -216,7 +244,19 @@ class RemoteFederation::Asking {
       if (shared_->send(peer, SyncFrame{number_})) syncing_.insert(peer);
     }
     accepted_->clear();
+    const Clock::time_point begin = Clock::now();
     while (!syncing_.empty()) {
+      if (seconds_since(begin) > shared_->input.patience) {
+        for (const PeerId peer : syncing_) {
+          Log("remote").warning(
+              "{} did not confirm round {} within {:g} s; it is not asked until it does",
+              shared_->identity_of[peer].empty() ? fmt::format("peer {}", peer) : shared_->identity_of[peer], round_,
+              shared_->input.patience);
+          shared_->set_stalled(peer, number_);
+        }
+        syncing_.clear();
+        break;
+      }
       if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
       if (auto event = shared_->input.transport.receive(kPollSeconds)) handle(std::move(*event));
     }
@@ -271,6 +311,7 @@ class RemoteFederation::Asking {
   std::vector<ClientId> cohort_;
   std::size_t enough_, used_ = 0;
   std::optional<double> deadline_;
+  std::uint64_t round_;
   Clock::time_point begin_;
   std::vector<std::uint64_t> bytes_down_;  // per slot
   std::map<std::size_t, PeerId> waiting_;  // slots that have not replied
@@ -285,12 +326,16 @@ RemoteFederation::~RemoteFederation() = default;
 bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
-    if (shared_->peer_of.size() >= clients) return true;
+    if (shared_->peer_of.size() - shared_->stalled_clients() >= clients) return true;
     const double left = seconds - seconds_since(begin);
     if (left <= 0) return false;
     if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
     if (auto event = shared_->input.transport.receive(std::min(left, kPollSeconds))) shared_->handle(std::move(*event));
   }
+}
+
+void RemoteFederation::poll() {
+  while (auto event = shared_->input.transport.receive(0.0)) shared_->handle(std::move(*event));
 }
 
 const Roster& RemoteFederation::roster() const { return shared_->roster; }
@@ -311,5 +356,10 @@ void RemoteFederation::end_session(std::uint64_t session) {
 }
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }
+
+void RemoteFederation::tell_all(const ControlFrame& frame) {
+  const auto bytes = std::make_shared<const std::string>(encode_frame(frame));
+  for (const auto& entry : shared_->identity_of) shared_->input.transport.send(entry.first, bytes);
+}
 
 }  // namespace chorus::inline remote

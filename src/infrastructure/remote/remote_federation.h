@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "core/ports/federation.h"
 #include "core/ports/transport.h"
+#include "infrastructure/transport/wire/wire.h"
 
 namespace chorus::inline remote {
 
@@ -14,6 +17,13 @@ struct RemoteFederationInput {
   std::uint64_t run = 0;            ///< stamped on every request, as is the layout
   std::uint64_t layout = 0;         ///< fingerprint of what trains
   std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
+  /// A peer has connected; `identity` as for TransportEvent. It is on the roster once it says whom it hosts.
+  std::function<void(PeerId, const std::string& identity)> joined = {};
+  /// A peer sent what is not about requests.
+  std::function<void(PeerId, const std::string& identity, const ControlFrame&)> control = {};
+  /// The only client that a peer of this name may host; nothing: none. Empty: whoever says so first.
+  std::function<std::optional<ClientId>(const std::string& identity)> id_of = {};
+  double patience = 60;  ///< seconds a peer has to confirm that it kept its state; then it is not asked until it does
 };
 
 /// Clients that are reached through a transport: the server's half. A client process says whom it hosts when it joins
@@ -31,10 +41,16 @@ class RemoteFederation : public Federation {
   /// Handles what arrives until so many clients are on the roster and alive. False: not within so many seconds.
   bool wait_for(std::size_t clients, double seconds);
 
+  /// Handles what has arrived.
+  void poll();
+
   const Roster& roster() const override;
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override;
+
+  /// To every peer that is connected, on the roster or not.
+  void tell_all(const ControlFrame& frame);
 
  private:
   struct Shared;

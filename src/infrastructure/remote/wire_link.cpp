@@ -12,19 +12,21 @@ namespace {
 class WireLink : public LinkedFederation {
  public:
   explicit WireLink(const LinkInput& input)
-      : server_(input.transport.listen()),
+      : server_(input.serves ? input.transport.listen() : nullptr),
         client_(input.transport.connect()),
-        service_([this, &clients = input.clients] { ClientService(*client_, clients).run(); }),
-        remote_(
-            std::make_unique<RemoteFederation>(RemoteFederationInput{*server_, input.run, input.layout, input.stop})) {
-    constexpr double kSeconds = 60;
-    check(remote_->wait_for(input.clients.roster().size(), kSeconds), "the clients of this process did not join");
+        service_([this, &clients = input.clients] { ClientService(*client_, clients).run(); }) {
+    if (!input.serves) return;
+    remote_ = std::make_unique<RemoteFederation>(RemoteFederationInput{*server_, input.run, input.layout, input.stop});
+    // Other processes read their data meanwhile.
+    const double seconds = input.others > 0 ? 3600 : 60;
+    try {
+      check(remote_->wait_for(input.clients.roster().size() + input.others, seconds), "the clients did not join");
+    } catch (...) {
+      end();
+      throw;
+    }
   }
-  ~WireLink() override {
-    remote_.reset();
-    server_.reset();  // which ends the service
-    service_.join();
-  }
+  ~WireLink() override { end(); }
   WireLink(const WireLink&) = delete;
   WireLink& operator=(const WireLink&) = delete;
 
@@ -36,6 +38,12 @@ class WireLink : public LinkedFederation {
   Traffic traffic() const override { return remote_->traffic(); }
 
  private:
+  void end() {
+    remote_.reset();
+    server_.reset();  // which ends the service
+    service_.join();
+  }
+
   std::unique_ptr<ServerTransport> server_;
   std::unique_ptr<ClientTransport> client_;
   std::thread service_;

@@ -70,6 +70,10 @@ class GrpcClient final : public ClientTransport {
   bool send(std::string frame) override;
   std::optional<std::string> receive(std::optional<double> seconds) override;
   bool connected() const override;
+  std::string refusal() const override {
+    const std::lock_guard lock(mutex_);
+    return refusal_;
+  }
 
   void read_done(ClientStream& stream, bool ok);
   void write_done(ClientStream& stream, bool ok);
@@ -96,6 +100,7 @@ class GrpcClient final : public ClientTransport {
   std::size_t unread_ = 0;  // bytes in the inbox
   ClientStream* stream_ = nullptr;
   std::uint64_t epoch_ = 0;
+  std::string refusal_;
   bool ended_ = false, closing_ = false;
   ClientClock::time_point linger_until_ = {}, last_seen_ = ClientClock::now(), complained_ = {};
   std::thread thread_;
@@ -241,11 +246,14 @@ void GrpcClient::judge(const grpc::Status& status) {
   if (ended_ || closing_) return;
   switch (status.error_code()) {
     case StatusCode::ABORTED:
+      gone(status.error_message());
+      return;
     case StatusCode::PERMISSION_DENIED:
     case StatusCode::UNAUTHENTICATED:
     case StatusCode::FAILED_PRECONDITION:
     case StatusCode::INVALID_ARGUMENT:
     case StatusCode::UNIMPLEMENTED:
+      refusal_ = status.error_message();
       gone(status.error_message());
       return;
     default:

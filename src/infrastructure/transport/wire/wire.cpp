@@ -15,6 +15,7 @@ namespace chorus::inline transport_wire {
 namespace {
 
 constexpr int kMostDimensions = 8;
+constexpr std::size_t kWorthMoving = 1 << 16;    // bytes; below, a copy is cheaper than keeping a string
 constexpr std::size_t kMostOfNothing = 1 << 20;  // of a dimension of a tensor without elements
 constexpr ClientId kMostClients = 1 << 24;       // a roster takes 8 bytes for every id up to its largest
 
@@ -46,7 +47,7 @@ void put(const Message& message, wire::Body& body) {
 
 Failure malformed(const std::string& what) { return {Failure::Kind::kMalformed, "a message cannot be read: " + what}; }
 
-std::optional<Failure> take_tensor(const std::string& name, const wire::Tensor& in, at::Tensor& out) {
+std::optional<Failure> take_tensor(const std::string& name, wire::Tensor& in, at::Tensor& out) {
   const TypePair* type = nullptr;
   for (const TypePair& pair : kTypes) {
     if (pair.wire == in.type()) type = &pair;
@@ -68,13 +69,21 @@ std::optional<Failure> take_tensor(const std::string& name, const wire::Tensor& 
   if (elements * width != in.data().size()) {
     return malformed(fmt::format("the shape of tensor \"{}\" does not fit its {} bytes", name, in.data().size()));
   }
-  out = torch::empty(std::vector<std::int64_t>(in.shape().begin(), in.shape().end()), type->torch);
+  const std::vector<std::int64_t> shape(in.shape().begin(), in.shape().end());
+  if (in.data().size() >= kWorthMoving) {
+    // A long string is memory of its own, aligned as for any type.
+    const auto bytes = std::make_shared<std::string>(std::move(*in.mutable_data()));
+    out = torch::from_blob(
+        bytes->data(), shape, [bytes](void*) {}, type->torch);
+    return std::nullopt;
+  }
+  out = torch::empty(shape, type->torch);
   if (!in.data().empty()) std::memcpy(out.data_ptr(), in.data().data(), in.data().size());
   return std::nullopt;
 }
 
-std::optional<Failure> take(const wire::Body& body, Message& message) {
-  for (const auto& [name, tensor] : body.tensors()) {
+std::optional<Failure> take(wire::Body& body, Message& message) {
+  for (auto& [name, tensor] : *body.mutable_tensors()) {
     if (auto failure = take_tensor(name, tensor, message.tensors[name])) return failure;
   }
   for (const auto& [name, number] : body.numbers()) message.numbers[name] = number;
@@ -133,6 +142,11 @@ struct Writer {
   void operator()(const CancelFrame& frame) const { out.mutable_cancel()->set_number(frame.number); }
   void operator()(const SyncFrame& frame) const { out.mutable_sync()->set_number(frame.number); }
   void operator()(const EndSessionFrame& frame) const { out.mutable_end_session()->set_session(frame.session); }
+  void operator()(const ControlFrame& frame) const {
+    out.mutable_control()->set_topic(frame.topic);
+    out.mutable_control()->set_text(frame.text);
+    out.mutable_control()->set_data(frame.data);
+  }
 };
 
 Result<Frame> read_hello(const wire::Hello& in) {
@@ -150,34 +164,34 @@ Result<Frame> read_hello(const wire::Hello& in) {
   return Frame(std::move(frame));
 }
 
-Result<Frame> read_request(const wire::Request& in) {
+Result<Frame> read_request(wire::Request& in) {
   RequestFrame frame{in.number(), {.procedure = in.procedure(), .round = in.round()}};
   frame.request.ask = in.ask();
   frame.request.session = in.session();
   frame.request.run = in.run();
   frame.request.layout = in.layout();
-  if (auto failure = take(in.body(), frame.request.body)) return *failure;
+  if (auto failure = take(*in.mutable_body(), frame.request.body)) return *failure;
   return Frame(std::move(frame));
 }
 
-Result<Frame> read_cohort(const wire::Cohort& in) {
+Result<Frame> read_cohort(wire::Cohort& in) {
   CohortFrame frame{in.number(), {}};
-  for (const wire::Cohort::Member& member : in.members()) {
+  for (wire::Cohort::Member& member : *in.mutable_members()) {
     CohortFrame::Member& added = frame.members.emplace_back();
     added.client = member.client();
     added.slot = static_cast<std::size_t>(member.slot());
-    if (auto failure = take(member.own(), added.own)) return *failure;
+    if (auto failure = take(*member.mutable_own(), added.own)) return *failure;
   }
   return Frame(std::move(frame));
 }
 
-Result<Frame> read_reply(const wire::Reply& in) {
+Result<Frame> read_reply(wire::Reply& in) {
   ReplyFrame frame{in.number(), {}};
   frame.reply.client = in.client();
   frame.reply.slot = static_cast<std::size_t>(in.slot());
   frame.reply.failure = in.failure();
   frame.reply.seconds = in.seconds() >= 0 ? in.seconds() : 0;
-  if (auto failure = take(in.body(), frame.reply.body)) return *failure;
+  if (auto failure = take(*in.mutable_body(), frame.reply.body)) return *failure;
   return Frame(std::move(frame));
 }
 
@@ -209,11 +223,11 @@ Result<Frame> decode_frame(std::string_view bytes) {
     case wire::Frame::kHello:
       return read_hello(in.hello());
     case wire::Frame::kRequest:
-      return read_request(in.request());
+      return read_request(*in.mutable_request());
     case wire::Frame::kCohort:
-      return read_cohort(in.cohort());
+      return read_cohort(*in.mutable_cohort());
     case wire::Frame::kReply:
-      return read_reply(in.reply());
+      return read_reply(*in.mutable_reply());
     case wire::Frame::kAccept:
       return Frame(AcceptFrame{in.accept().number(), static_cast<std::size_t>(in.accept().slot())});
     case wire::Frame::kCancel:
@@ -222,6 +236,9 @@ Result<Frame> decode_frame(std::string_view bytes) {
       return Frame(EndSessionFrame{in.end_session().session()});
     case wire::Frame::kSync:
       return Frame(SyncFrame{in.sync().number()});
+    case wire::Frame::kControl:
+      return Frame(
+          ControlFrame{in.control().topic(), in.control().text(), std::move(*in.mutable_control()->mutable_data())});
     case wire::Frame::WHAT_NOT_SET:
       break;
   }

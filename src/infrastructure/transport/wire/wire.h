@@ -12,7 +12,7 @@
 namespace chorus::inline transport_wire {
 
 /// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 
 /// Who a client process hosts.
 struct HelloFrame {
@@ -50,8 +50,14 @@ struct SyncFrame {
 struct EndSessionFrame {
   std::uint64_t session = 0;
 };
+/// What is not about requests, either way; the topics are the business of those who send them.
+struct ControlFrame {
+  std::string topic;
+  std::string text = {};
+  std::string data = {};
+};
 using Frame = std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, AcceptFrame, CancelFrame, EndSessionFrame,
-                           SyncFrame>;
+                           SyncFrame, ControlFrame>;
 
 /// WorldError when it is over 2 GiB.
 std::string encode_frame(const Frame& frame);

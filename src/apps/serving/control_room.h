@@ -1,0 +1,68 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/ports/federation.h"
+#include "infrastructure/control/http_server.h"
+
+namespace chorus::inline serving {
+
+/// What a server is doing, for those who ask.
+struct ServerStatus {
+  std::string run;                 ///< its folder
+  std::string state = "starting";  ///< starting, waiting, training, paused, stopping, finished
+  std::string waiting_for = {};    ///< for people
+  std::int64_t round = 0;          ///< the last one that is done
+  std::int64_t rounds = 0;         ///< of the whole run
+  std::size_t needed = 0;          ///< clients that a round needs
+  std::string metric = {};         ///< the score that decides
+  double score = 0, loss = 0;      ///< of the last round; NaN: not known yet
+  double round_seconds = 0;        ///< the last one took
+  Traffic traffic = {};            ///< of this process
+  std::uint64_t retries = 0;       ///< rounds that had too few replies
+  std::vector<RosterEntry> clients = {};
+  std::map<std::string, std::string> refusals = {};  ///< why a client does not take part
+};
+
+/// Where operators watch a server and steer it: `chorus status`, `pause` and `stop` through a socket in the fleet's
+/// folder, and /metrics (Prometheus) and /healthz on a port. Thread-safe.
+class ControlRoom {
+ public:
+  /// `metrics`: IP:PORT; empty: no port. WorldError when another server of the fleet is running.
+  ControlRoom(const std::filesystem::path& socket, const std::string& metrics);
+
+  /// Changes the status under its lock.
+  template <typename Change>
+  void update(Change change) {
+    const std::lock_guard lock(mutex_);
+    change(status_);
+    alive_ = std::chrono::steady_clock::now();
+  }
+  bool paused() const { return paused_; }
+  /// How often somebody asked to stop: once ends after the round, twice at once.
+  int stops() const { return stops_; }
+
+  HttpResponse answer(const HttpRequest& request);
+
+ private:
+  HttpResponse page(const HttpRequest& request);
+  std::string status_json() const;
+  std::string metrics_text() const;
+
+  mutable std::mutex mutex_;
+  ServerStatus status_;
+  std::chrono::steady_clock::time_point alive_ = std::chrono::steady_clock::now();
+  std::atomic<bool> paused_ = false;
+  std::atomic<int> stops_ = 0;
+  std::unique_ptr<HttpServer> commands_, pages_;  // last: their threads use the rest
+};
+
+}  // namespace chorus::inline serving

@@ -1,0 +1,94 @@
+#include "apps/serving/hosted_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/fingerprint.h"
+#include "core/config/config.h"
+#include "core/console/log.h"
+
+namespace chorus::inline serving {
+namespace {
+
+constexpr std::uint64_t kReplyOverhead = 4096;  // bytes besides the update
+constexpr std::size_t kFewestStates = 4;
+
+std::size_t states_to_keep(const ExperimentConfig& config) {
+  return std::max(kFewestStates, static_cast<std::size_t>(config.checkpoint.every) + 2);
+}
+
+}  // namespace
+
+std::filesystem::path job_folder(const std::filesystem::path& identity, const Job& job) {
+  Fingerprint all{};
+  for (const JobFile& file : job.files) all = fingerprint(file.place + "/" + file.name + "/" + file.digest, all);
+  return identity / "models" / all.hex();
+}
+
+ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
+  auto config = ConfigDocument::parse(input.job.config, "the server's configuration").load<ExperimentConfig>();
+  const auto folder = job_folder(input.folder, input.job);
+  if (!config.model.from.empty()) config.model.from = (folder / "model").string();
+  if (!config.model.tokenizer.empty()) config.model.tokenizer = (folder / "tokenizer").string();
+  config.device = input.device;
+  config.data.train = input.data;
+  config.data.test = input.test;
+  ConfigDocument::parse("", "--data-set", input.data_settings).fill([&](ConfigVisitor& visitor) {
+    config.data.describe(visitor);
+  });
+  // The server has no say in where this machine writes, and how much of it is used.
+  config.data.cache = "none";
+  config.encoding.cache = "none";
+  config.federation.cohort_batch = "1";
+  config.federation.workers = 1;
+  config.federation.threads = input.policy.threads;
+  return config;
+}
+
+HostedClient::HostedClient(HostedClientInput input)
+    : input_(std::move(input)),
+      config_(config_for(input_)),
+      model_(config_, parse_task_facts(input_.job.facts)),
+      data_(open_client_data(config_.data, model_.facts())),
+      states_(input_.folder / "runs" / fmt::format("{:016x}", input_.job.run), states_to_keep(config_)),
+      cache_(config_.trainer.cache, input_.folder / "activations") {
+  states_.rewind(input_.job.done);
+  half_ = std::make_unique<ClientHalf>(ClientHalfInput{.model = model_,
+                                                       .examples = own_examples(model_, data_, input_.job.client),
+                                                       .rounds = static_cast<std::uint64_t>(input_.job.rounds),
+                                                       .states = states_.shelf(),
+                                                       .cache = &cache_,
+                                                       .stop = input_.stop});
+}
+
+std::string HostedClient::refusal(const Request& request) const {
+  if (request.run != input_.job.run) return "it takes part in another run";
+  PolicyMoment moment;
+  moment.task = config_.task.name();
+  moment.procedure = request.procedure;
+  moment.now = std::time(nullptr);
+  moment.bytes_today = input_.egress.bytes_on_day_of(moment.now);
+  const auto elements = static_cast<std::uint64_t>(model_.model().layout().trainable_size());
+  moment.bytes_next = elements * sizeof(float) + kReplyOverhead;
+  return refusal_of_request(input_.policy, moment);
+}
+
+Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
+  round_ = request.round;
+  const std::string why = refusal(request);
+  if (why.empty()) return half_->clients().ask(cohort, std::move(request));
+  Log("client").warning("refuses {} of round {}: {}", request.procedure, request.round, why);
+  std::vector<ClientId> clients(cohort.begin(), cohort.end());
+  return Replies([clients, why, slot = std::size_t{0}]() mutable -> std::optional<Reply> {
+    if (slot == clients.size()) return std::nullopt;
+    Reply reply;
+    reply.client = clients[slot];
+    reply.slot = slot++;
+    reply.failure = "it refuses: " + why;
+    return reply;
+  });
+}
+
+}  // namespace chorus::inline serving

@@ -1,0 +1,158 @@
+#include "apps/serving/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/config/registry.h"
+
+namespace chorus::inline serving {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMegabyte = 1e6;
+constexpr int kDayMinutes = 24 * 60;
+
+/// "20:00-06:00" in minutes of the day; nothing when it is not that.
+std::optional<std::pair<int, int>> parse_hours(const std::string& text) {
+  int from_hour = 0, from_minute = 0, to_hour = 0, to_minute = 0, used = 0;
+  const int found =
+      std::sscanf(text.c_str(), "%2d:%2d-%2d:%2d%n", &from_hour, &from_minute, &to_hour, &to_minute, &used);  // NOLINT
+  const auto fine = [](int hour, int minute) { return hour >= 0 && hour <= 24 && minute >= 0 && minute < 60; };
+  if (found != 4 || static_cast<std::size_t>(used) != text.size() || !fine(from_hour, from_minute) ||
+      !fine(to_hour, to_minute)) {
+    return std::nullopt;
+  }
+  return std::pair(from_hour * 60 + from_minute, to_hour * 60 + to_minute);
+}
+
+bool within(const std::string& hours, std::time_t now) {
+  const auto range = parse_hours(hours);
+  if (!range) return true;
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  const int minute = (local.tm_hour * 60 + local.tm_min) % kDayMinutes;
+  return range->first <= range->second ? minute >= range->first && minute < range->second
+                                       : minute >= range->first || minute < range->second;
+}
+
+/// Whether `file` is `allowed` or below it.
+bool covers(const std::string& allowed, const std::string& file) {
+  std::error_code ignored;
+  const fs::path top = fs::weakly_canonical(fs::absolute(allowed), ignored);
+  const fs::path path = fs::weakly_canonical(fs::absolute(file), ignored);
+  const auto [end, rest] = std::mismatch(top.begin(), top.end(), path.begin(), path.end());
+  return end == top.end();
+}
+
+bool lists(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A setting of the aggregation that may not exist.
+double setting(Choice<Aggregations> aggregation, std::string_view name) {
+  ConfigVisitor visitor;
+  aggregation.describe(visitor);
+  const ConfigField* field = visitor.find(name);
+  if (field == nullptr || field->type != ConfigField::Type::kDouble || field->get().empty()) return 0;
+  return std::get<double>(field->get().front().second);
+}
+
+bool is_secure(const std::string& name) { return name.starts_with("secure") || name.starts_with("light"); }
+
+const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
+                                                   "what the owner of a client's data agrees to (chorus join)"};
+
+}  // namespace
+
+void PolicyUse::describe(ConfigVisitor& visitor) {
+  visitor.field("task", task, "a task's name (chorus list task); empty: any");
+  visitor.field("files", files, "files, or folders of files, that may be used for it; empty: any").path();
+  visitor.field("procedures", procedures, "what a server may ask for (chorus list procedure); empty: any");
+}
+
+void Policy::describe(ConfigVisitor& visitor) {
+  visitor.field("allow", allow, "uses that this client agrees to; empty: every use");
+  visitor
+      .field("secure_aggregation", secure_aggregation,
+             "others whose updates must be summed with this client's before anybody sees them; 0: not required")
+      .at_least(0);
+  visitor.field("epsilon", epsilon, "largest epsilon of differential privacy; a run that promises none is refused")
+      .above(0);
+  visitor.field("hours", hours, "HH:MM-HH:MM of this machine's clock; empty: always");
+  visitor.field("threads", threads, "for training; 0: one").at_least(0);
+  visitor.field("megabytes_per_day", megabytes_per_day, "that may leave this machine per day (UTC); 0: any number")
+      .at_least(0);
+  visitor.check([this]() -> std::string {
+    if (hours.empty() || parse_hours(hours)) return "";
+    return fmt::format("hours is \"{}\"; it must be HH:MM-HH:MM, such as 20:00-06:00", hours);
+  });
+}
+
+std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, const std::vector<std::string>& files) {
+  const std::string& task = job.task.name();
+  if (!policy.allow.empty()) {
+    bool known = false;
+    for (const PolicyUse& use : policy.allow) known = known || use.task.empty() || use.task == task;
+    if (!known) return fmt::format("its policy does not allow the task {}", task);
+    const auto allowed = [&](const std::string& file) {
+      return std::any_of(policy.allow.begin(), policy.allow.end(), [&](const PolicyUse& use) {
+        return (use.task.empty() || use.task == task) &&
+               (use.files.empty() || std::any_of(use.files.begin(), use.files.end(),
+                                                 [&](const std::string& top) { return covers(top, file); }));
+      });
+    };
+    if (!std::all_of(files.begin(), files.end(), allowed)) {
+      return fmt::format("its policy does not allow its files for the task {}", task);
+    }
+  }
+  if (policy.secure_aggregation > 0) {
+    const std::string& name = job.aggregation.name();
+    if (!is_secure(name)) {
+      return fmt::format("its policy requires secure aggregation, and the run uses aggregation: {}", name);
+    }
+    const std::size_t together = std::max<std::size_t>(job.aggregation.make()->least_updates(), 1);
+    if (together < static_cast<std::size_t>(policy.secure_aggregation) + 1) {
+      return fmt::format("its policy requires sums with at least {} others, and the run's may have {}",
+                         policy.secure_aggregation, together - 1);
+    }
+  }
+  if (policy.epsilon) {
+    const double promised = setting(job.aggregation, "epsilon");
+    if (promised <= 0) {
+      return fmt::format(
+          "its policy requires differential privacy with an epsilon of at most {:g}, and the run "
+          "promises none",
+          *policy.epsilon);
+    }
+    if (promised > *policy.epsilon) {
+      return fmt::format("its policy allows an epsilon of at most {:g}, and the run spends {:g}", *policy.epsilon,
+                         promised);
+    }
+  }
+  return "";
+}
+
+std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment) {
+  const auto allows = [&](const PolicyUse& use) {
+    return (use.task.empty() || use.task == moment.task) && lists(use.procedures, moment.procedure);
+  };
+  if (!policy.allow.empty() && std::none_of(policy.allow.begin(), policy.allow.end(), allows)) {
+    return fmt::format("its policy does not allow the procedure {}", moment.procedure);
+  }
+  if (policy.secure_aggregation > 0 && !is_secure(moment.procedure)) {
+    return fmt::format("its policy requires secure aggregation, and {} is not part of it", moment.procedure);
+  }
+  if (!policy.hours.empty() && !within(policy.hours, moment.now)) {
+    return fmt::format("its policy allows work from {} only", policy.hours);
+  }
+  const double limit = policy.megabytes_per_day * kMegabyte;
+  if (limit > 0 && static_cast<double>(moment.bytes_today + moment.bytes_next) > limit) {
+    return fmt::format("its policy allows {:g} MB per day, and they are spent", policy.megabytes_per_day);
+  }
+  return "";
+}
+
+}  // namespace chorus::inline serving

@@ -1,0 +1,360 @@
+#include "apps/serving/serve.h"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "apps/experiment/machine.h"
+#include "apps/experiment/own_data.h"
+#include "apps/experiment/run_checkpoints.h"
+#include "apps/experiment/run_journal.h"
+#include "apps/serving/control_room.h"
+#include "apps/serving/served_clients.h"
+#include "apps/serving/transport_end.h"
+#include "core/base/error.h"
+#include "core/base/fingerprint.h"
+#include "core/config/config.h"
+#include "core/console/log.h"
+#include "core/device/torch_runtime.h"
+#include "core/files/files.h"
+#include "core/ports/fleet.h"
+
+namespace chorus::inline serving {
+namespace {
+
+namespace fs = std::filesystem;
+using ServeClock = std::chrono::steady_clock;
+
+constexpr double kPumpSeconds = 0.5;   // between looks at pause, stop and the roster
+constexpr double kRemindSeconds = 30;  // between two log lines about waiting
+constexpr int kMostAttempts = 5;       // at one round
+constexpr double kAttemptPause = 2;    // seconds before a round is repeated
+
+double seconds_since(ServeClock::time_point begin) {
+  return std::chrono::duration<double>(ServeClock::now() - begin).count();
+}
+
+/// What a simulation has and a fleet has not.
+void check_servable(const ExperimentConfig& config) {
+  const auto refuse = [](const std::string& what) {
+    throw ConfigError(
+        fmt::format("{}, which `chorus run` simulates and `chorus serve` cannot have; leave it out", what));
+  };
+  if (config.emulation) refuse("emulation: devices are emulated");
+  if (config.attacks) refuse("attacks: some clients are malicious");
+  if (config.continual) refuse("continual: data is cut into segments of time");
+  if (config.publics) refuse("public: there is a set of examples that everybody knows");
+  if (config.algorithm.traits().pooled) {
+    refuse(fmt::format("algorithm: {} trains on everybody's data in one place", config.algorithm.name()));
+  }
+}
+
+/// The run that a fleet is in the middle of.
+struct Unfinished {
+  fs::path folder;
+  std::string config;
+};
+
+fs::path unfinished_path(const fs::path& fleet) { return fleet / "serving.json"; }
+
+std::optional<Unfinished> read_unfinished(const fs::path& fleet) {
+  const fs::path path = unfinished_path(fleet);
+  if (!fs::exists(path)) return std::nullopt;
+  const auto json = nlohmann::json::parse(read_file(path, 1U << 24U), nullptr, false);
+  if (!json.is_object() || !json.contains("run") || !json["run"].is_string()) return std::nullopt;
+  const fs::path folder = json["run"].get<std::string>();
+  if (!fs::exists(folder / "config.yaml") || fs::exists(folder / "summary.json")) return std::nullopt;
+  return Unfinished{folder, read_file(folder / "config.yaml", 1U << 24U)};
+}
+
+/// Continues the unfinished run of the same configuration, or makes a new one.
+RunFolder open_run(const ExperimentConfig& config, const ServeRequest& request) {
+  const std::string yaml = config_to_yaml(config, "experiment");
+  const auto unfinished = request.fresh ? std::nullopt : read_unfinished(request.fleet);
+  if (unfinished && (request.run.folder.empty() || fs::absolute(request.run.folder) == unfinished->folder)) {
+    if (unfinished->config != yaml) {
+      throw ConfigError(fmt::format(
+          "the fleet {} is in the middle of {}, whose configuration is another one (see its config.yaml); go on with "
+          "that, or begin anew with --new",
+          request.fleet.string(), unfinished->folder.string()));
+    }
+    return RunFolder::open(unfinished->folder);
+  }
+  NewRun run;
+  run.folder = request.run.folder;
+  run.parent = request.run.parent;
+  run.experiment = config.name;
+  run.config_yaml = yaml;
+  run.info.command = request.run.command;
+  run.info.chorus_version = request.run.version;
+  run.info.torch_version = TORCH_VERSION;
+  run.info.seed = static_cast<std::uint64_t>(config.seed);
+  RunFolder folder = RunFolder::create(run);
+  write_file(unfinished_path(request.fleet),
+             nlohmann::json{{"format", 1}, {"run", fs::absolute(folder.path()).string()}}.dump(1) + "\n");
+  return folder;
+}
+
+/// Lets invited clients enrol, on a thread of its own.
+class Admission {
+ public:
+  explicit Admission(const fs::path& fleet) {
+    thread_ = std::thread([this, fleet] {
+      try {
+        FleetOffices::make("x509")->admit(
+            fleet, [this] { return closing_.load(); },
+            [](const std::string& name) { Log("serve").info("{} has joined the fleet", name); });
+      } catch (const std::exception& error) {
+        Log("serve").error("nobody can join the fleet: {}", error.what());
+      }
+    });
+  }
+  ~Admission() {
+    closing_ = true;
+    thread_.join();
+  }
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+
+ private:
+  std::atomic<bool> closing_ = false;
+  std::thread thread_;
+};
+
+class ServedRun {
+ public:
+  ServedRun(const ServerHalf& server, std::string data, RunFolder folder, const ServeRequest& request)
+      : server_(server),
+        config_(with_checkpoints(server.config())),
+        data_(std::move(data)),
+        request_(request),
+        folder_(std::move(folder)),
+        names_(folder_.path() / "fleet.json"),
+        room_(control_socket(request.fleet), request.metrics),
+        rounds_(config_.rounds) {
+    const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);
+    transport_ = listen_at(config_.serving.transport, end, config_.serving.grace);
+    for (const FleetMember& member : FleetOffices::make("x509")->members(request.fleet)) {
+      if (member.state != FleetMember::State::kRevoked) (void)names_.id_of(member.name);
+    }
+    clients_ = std::make_unique<ServedClients>(clients_input());
+    if (request.admit) admission_.emplace(request.fleet);
+    Log("serve").info("{}: {} for the fleet {} at {}", folder_.path().string(), config_.algorithm.name(),
+                      request.fleet.string(), end.address);
+  }
+
+  RunReport run(ServeClock::time_point begun) {
+    const TorchThreads one(1);
+    use_kernels_of(config_.federation);
+    std::int64_t failed_round = -1;
+    for (int attempt = 1;; ++attempt) {
+      checkpoints_.reset();
+      checkpoints_.emplace(folder_, config_);
+      checkpoints_->begin(server_, data_);
+      began_ = false;
+      journal_.emplace(folder_, server_);
+      try {
+        gather();
+        journal_->begin(state(), rounds_, clients_->roster().size());
+        began_ = true;
+        state().setup_seconds += seconds_since(begun);
+        const RoundLoopEnd end = server_.run(*clients_, rounds(), state());
+        if (end == RoundLoopEnd::kStopped) interrupted();
+        return finish(end);
+      } catch (const TooFewReplies& error) {
+        checkpoints_->wait(journal_->tracker());
+        const std::int64_t round = state().loop.round + 1;
+        if (round != failed_round) attempt = 1;
+        failed_round = round;
+        room_.update([](ServerStatus& status) { ++status.retries; });
+        if (attempt >= kMostAttempts) {
+          throw WorldError(
+              fmt::format("{}, {} times in a row; the same command continues the run", error.what(), kMostAttempts));
+        }
+        Log("serve").warning("{}; the round is repeated", error.what());
+        begun = ServeClock::now();
+        (void)clients_->wait_for(clients_->roster().size() + 1, kAttemptPause);
+      } catch (const Interrupted&) {
+        interrupted();
+      }
+    }
+  }
+
+ private:
+  // What a client forgets when its server is killed should be a round at most.
+  static ExperimentConfig with_checkpoints(ExperimentConfig config) {
+    if (config.checkpoint.every == 0) config.checkpoint.every = 1;
+    return config;
+  }
+
+  std::size_t per_round() const { return static_cast<std::size_t>(config_.clients_per_round); }
+  std::size_t least() const {
+    return config_.serving.min_clients > 0 ? static_cast<std::size_t>(config_.serving.min_clients)
+                                           : (per_round() + 1) / 2;
+  }
+  int stops() const { return std::max(room_.stops(), request_.run.interrupts ? request_.run.interrupts() : 0); }
+  RunState& state() { return checkpoints_->state(); }
+
+  ServedClientsInput clients_input() {
+    Job job;
+    const Fingerprint run = fingerprint(read_file(folder_.path() / "run.json", 1U << 20U));
+    job.run = run.low == 0 ? 1 : run.low;
+    job.rounds = rounds_;
+    job.config = config_for_clients(config_);
+    job.facts = to_json(server_.model().facts());
+    ModelFiles files = model_files(config_);
+    job.files = files.files;
+    ServedClientsInput input{*transport_, names_, std::move(job), std::move(files)};
+    input.layout = server_.model().layout();
+    input.least = least();
+    input.deadline = config_.serving.deadline;
+    input.stop = [this] { return stops() >= 2; };
+    input.refused = [this](const std::string& name, const std::string& why) {
+      room_.update([&](ServerStatus& status) { status.refusals[name] = why; });
+    };
+    return input;
+  }
+
+  /// Until the clients are there that the run begins or continues with.
+  void gather() {
+    const bool resumed = state().loop.round > 0;
+    const auto wanted = std::max(
+        least(), config_.serving.clients > 0 ? static_cast<std::size_t>(config_.serving.clients) : per_round());
+    clients_->rewind(state().loop.round);
+    room_.update([&](ServerStatus& status) {
+      status.run = folder_.path().string();
+      status.round = state().loop.round;
+      status.rounds = rounds_;
+      status.needed = least();
+      status.metric = server_.metric();
+    });
+    if (resumed) Log("serve").info("continues after round {} of {}", state().loop.round, rounds_);
+    const auto begin = ServeClock::now();
+    wait_until(wanted, [&] {
+      return resumed && seconds_since(begin) > config_.serving.return_seconds &&
+             clients_->roster().trainable() >= least();
+    });
+  }
+
+  /// Until so many clients can be asked and nobody has paused the server, or `enough` says so.
+  void wait_until(std::size_t wanted, const std::function<bool()>& enough) {
+    auto reminded = ServeClock::time_point{};
+    for (;;) {
+      clients_->poll();
+      show_clients();
+      const std::size_t there = clients_->roster().trainable();
+      const bool paused = room_.paused();
+      if (!paused && (there >= wanted || (enough && enough()))) break;
+      if (stops() >= 1) throw Interrupted();
+      const std::string what =
+          paused ? "somebody to continue it" : fmt::format("clients: {} of {} are connected", there, wanted);
+      room_.update([&](ServerStatus& status) {
+        status.state = "waiting";
+        status.waiting_for = what;
+      });
+      if (seconds_since(reminded) > kRemindSeconds) {
+        Log("serve").info("waits for {}", what);
+        reminded = ServeClock::now();
+      }
+      (void)clients_->wait_for(paused ? static_cast<std::size_t>(-1) : wanted, kPumpSeconds);
+    }
+    room_.update([](ServerStatus& status) {
+      status.state = "training";
+      status.waiting_for.clear();
+    });
+  }
+
+  void show_clients() {
+    const auto members = clients_->roster().members();
+    room_.update([&](ServerStatus& status) {
+      status.clients.assign(members.begin(), members.end());
+      status.traffic = clients_->traffic();
+      for (const RosterEntry& member : members) status.refusals.erase(member.name);
+    });
+  }
+
+  ServerRounds rounds() {
+    ServerRounds rounds{.first = 1, .last = rounds_, .total = rounds_, .tracker = journal_->tracker()};
+    rounds.folder = folder_.path();
+    rounds.shrink = true;
+    rounds.stop = [this] { return stops() >= 1; };
+    rounds.before = [this](std::int64_t) {
+      wait_until(least(), {});
+      round_begin_ = ServeClock::now();
+    };
+    rounds.show = [this](const RoundLoopState& loop, const RoundResult& result) {
+      journal_->show(loop, result);
+      clients_->set_done(loop.round);
+      show_clients();
+      room_.update([&](ServerStatus& status) {
+        status.round = loop.round;
+        status.loss = result.loss;
+        status.round_seconds = seconds_since(round_begin_);
+        if (const auto found = loop.last.find(server_.metric()); found != loop.last.end()) status.score = found->second;
+      });
+    };
+    rounds.save = [this](const ServerMemory& memory, bool last) {
+      checkpoints_->save(memory, last, journal_->tracker());
+    };
+    return rounds;
+  }
+
+  RunReport finish(RoundLoopEnd end) {
+    journal_->end_rounds();
+    const auto begin = ServeClock::now();
+    const RoundLoopState& loop = state().loop;
+    if (loop.best_model.defined() && loop.best_round != loop.round) {
+      server_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
+    }
+    server_.save_model(folder_.model(), loop.model, state().variant);
+    const double saving = seconds_since(begin);
+    checkpoints_->wait(journal_->tracker());
+    RunReport report{folder_.path(), journal_->finish(state(), end, saving)};
+    clients_->finish();
+    room_.update([](ServerStatus& status) { status.state = "finished"; });
+    std::error_code ignored;
+    fs::remove(unfinished_path(request_.fleet), ignored);
+    return report;
+  }
+
+  [[noreturn]] void interrupted() {
+    if (began_) checkpoints_->wait(journal_->tracker());
+    throw Interrupted(fmt::format("stopped after round {} of {}; the same command continues it",
+                                  checkpoints_->newest_round(), rounds_));
+  }
+
+  const ServerHalf& server_;
+  const ExperimentConfig config_;
+  const std::string data_;
+  const ServeRequest& request_;
+  RunFolder folder_;
+  ClientNames names_;
+  ControlRoom room_;
+  const std::int64_t rounds_;
+  std::unique_ptr<ServerTransport> transport_;
+  std::unique_ptr<ServedClients> clients_;
+  std::optional<Admission> admission_;
+  std::optional<RunCheckpoints> checkpoints_;
+  std::optional<RunJournal> journal_;
+  bool began_ = false;  // the journal
+  ServeClock::time_point round_begin_ = ServeClock::now();
+};
+
+}  // namespace
+
+RunReport serve_experiment(const ExperimentConfig& config, const ServeRequest& request) {
+  const auto begun = ServeClock::now();
+  check_servable(config);
+  (void)FleetOffices::make("x509")->server_end(request.fleet);  // a mistake in the folder is told first
+  const Dataset data = open_server_data(config.data);
+  const TaskModel model(config, TaskFacts::of(data));
+  const ServerHalf server(model, own_test_set(model, data));
+  return ServedRun(server, data.fingerprint().hex(), open_run(config, request), request).run(begun);
+}
+
+}  // namespace chorus::inline serving

@@ -1,0 +1,153 @@
+#include "apps/serving/served_clients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "core/console/log.h"
+#include "core/console/terminal.h"
+#include "core/files/files.h"
+
+namespace chorus::inline serving {
+namespace {
+
+constexpr std::size_t kMostReason = 300;  // characters of what a client says
+
+/// Procedures that measure and change nothing; a missing reply spoils nothing.
+bool only_measures(const std::string& procedure) {
+  return procedure == "evaluate" || procedure == "loss" || procedure.ends_with("/evaluate");
+}
+
+/// Counts usable replies, and lets clients keep their new state only when there are enough.
+struct Quorum {
+  Replies inner;
+  std::size_t least, asked;
+  std::uint64_t round;
+  std::size_t usable = 0;
+  std::string last_failure = {};
+  std::vector<std::function<void()>> accepted = {};  // that wait for the others
+
+  void accept(const std::function<void()>& keep) {
+    if (usable >= least) {
+      keep();
+    } else {
+      accepted.push_back(keep);
+    }
+  }
+};
+
+}  // namespace
+
+ClientNames::ClientNames(std::filesystem::path path) : path_(std::move(path)) {
+  if (!std::filesystem::exists(path_)) return;
+  const auto json = nlohmann::json::parse(read_file(path_, 1U << 30U), nullptr, false);
+  const auto list = json.is_object() ? json.find("clients") : json.end();
+  if (!json.is_object() || list == json.end() || !list->is_array()) {
+    throw DataError(fmt::format("{} is damaged; put it back from a backup, or start a new run", path_.string()));
+  }
+  for (const auto& name : *list) names_.push_back(name.is_string() ? name.get<std::string>() : "");
+}
+
+ClientId ClientNames::id_of(const std::string& name) {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found != names_.end()) return static_cast<ClientId>(found - names_.begin());
+  names_.push_back(name);
+  write_file(path_, nlohmann::json{{"format", 1}, {"clients", names_}}.dump(1) + "\n");
+  return static_cast<ClientId>(names_.size() - 1);
+}
+
+ServedClients::ServedClients(ServedClientsInput input) : input_(std::move(input)), remote_(remote_input()) {}
+
+RemoteFederationInput ServedClients::remote_input() {
+  RemoteFederationInput remote{input_.transport, input_.job.run, input_.layout, input_.stop};
+  remote.joined = [this](PeerId peer, const std::string& name) { welcome(peer, name); };
+  remote.control = [this](PeerId peer, const std::string& name, const ControlFrame& frame) { hear(peer, name, frame); };
+  remote.id_of = [this](const std::string& name) -> std::optional<ClientId> {
+    if (name.empty()) return std::nullopt;
+    return input_.names.id_of(name);
+  };
+  return remote;
+}
+
+void ServedClients::welcome(PeerId peer, const std::string& name) {
+  if (name.empty()) {
+    Log("serve").warning("a peer without a certificate is ignored");
+    return;
+  }
+  Log("serve").info("{} is connected", name);
+  Job job = input_.job;
+  job.client = input_.names.id_of(name);
+  input_.transport.send(peer,
+                        std::make_shared<const std::string>(encode_frame(ControlFrame{kJobTopic, to_json(job), ""})));
+}
+
+void ServedClients::hear(PeerId peer, const std::string& name, const ControlFrame& frame) {
+  if (frame.topic == kRefuseTopic) {
+    const std::string why = shortened(frame.text, kMostReason);
+    Log("serve").warning("{} does not take part: {}", name, why);
+    if (input_.refused) input_.refused(name, why);
+    return;
+  }
+  const auto list = frame.topic == kWantTopic ? nlohmann::json::parse(frame.text, nullptr, false) : nlohmann::json();
+  if (!list.is_array() || list.size() > input_.files.files.size()) {
+    Log("serve").warning("{} said what this server does not understand; it is ignored", name);
+    return;
+  }
+  for (const auto& digest : list) {
+    if (digest.is_string()) send_file(peer, digest.get<std::string>());
+  }
+}
+
+void ServedClients::send_file(PeerId peer, const std::string& digest) {
+  const auto path = input_.files.paths.find(digest);
+  if (path == input_.files.paths.end() || !sent_.emplace(peer, digest).second) return;
+  auto frame = frames_[digest].lock();
+  if (!frame) {
+    frame =
+        std::make_shared<const std::string>(encode_frame(ControlFrame{kFileTopic, digest, read_file(path->second)}));
+    frames_[digest] = frame;
+  }
+  input_.transport.send(peer, frame);
+}
+
+void ServedClients::rewind(std::int64_t round) {
+  set_done(round);
+  remote_.tell_all({kRewindTopic, std::to_string(round), ""});
+}
+
+void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }
+
+Replies ServedClients::ask(std::span<const ClientId> cohort, Request request) {
+  if (input_.deadline > 0 && !request.deadline) request.deadline = input_.deadline;
+  if (only_measures(request.procedure)) return remote_.ask(cohort, std::move(request));
+  std::size_t least = std::min(input_.least, cohort.size());
+  if (request.enough > 0) least = std::min(least, request.enough);
+  const std::uint64_t round = request.round;
+  const auto quorum =
+      std::make_shared<Quorum>(Quorum{remote_.ask(cohort, std::move(request)), least, cohort.size(), round});
+  return Replies([quorum]() -> std::optional<Reply> {
+    auto reply = quorum->inner.next();
+    if (!reply) {
+      if (quorum->usable >= quorum->least) return std::nullopt;
+      throw TooFewReplies(fmt::format("round {}: only {} of {} clients replied, and {} are needed{}", quorum->round,
+                                      quorum->usable, quorum->asked, quorum->least,
+                                      quorum->last_failure.empty() ? "" : "; the last: " + quorum->last_failure));
+    }
+    if (!reply->ok()) {
+      quorum->last_failure = reply->failure;
+      return reply;
+    }
+    if (++quorum->usable == quorum->least) {
+      for (const auto& keep : quorum->accepted) keep();
+      quorum->accepted.clear();
+    }
+    if (reply->on_accept) {
+      reply->on_accept = [quorum, keep = std::move(reply->on_accept)] { quorum->accept(keep); };
+    }
+    return reply;
+  });
+}
+
+}  // namespace chorus::inline serving

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/serving/job.h"
+#include "core/base/error.h"
+#include "core/ports/federation.h"
+#include "core/ports/transport.h"
+#include "infrastructure/remote/remote_federation.h"
+
+namespace chorus::inline serving {
+
+/// A round had fewer replies than it needs, so nothing of it may count.
+class TooFewReplies : public WorldError {
+ public:
+  using WorldError::WorldError;
+};
+
+/// Names and ids of a run's clients: the file `fleet.json` of its run folder. Ids are given once and never change: to
+/// the members of the fleet in the order they were invited, then to those who come later.
+class ClientNames {
+ public:
+  explicit ClientNames(std::filesystem::path path);
+  /// Gives an id to a name that has none.
+  ClientId id_of(const std::string& name);
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::filesystem::path path_;
+  std::vector<std::string> names_;  // by id
+};
+
+struct ServedClientsInput {
+  ServerTransport& transport;  ///< borrowed, as are the names
+  ClientNames& names;
+  Job job;                          ///< without a client
+  ModelFiles files;                 ///< that it names
+  std::uint64_t layout = 0;         ///< fingerprint of what trains
+  std::size_t least = 1;            ///< replies that a request needs; of a smaller cohort all
+  double deadline = 0;              ///< seconds for a reply; 0: no limit
+  std::function<bool()> stop = {};  ///< true: give up
+  /// A client refuses the job, for a log: its name and why.
+  std::function<void(const std::string& name, const std::string& why)> refused = {};
+};
+
+/// The clients of a fleet as a server reaches them. A client that connects gets the job and the files it lacks; it is
+/// on the roster once it is ready. A request that changes the model needs `least` replies within the deadline; with
+/// fewer it throws TooFewReplies, and no client keeps what it learnt.
+class ServedClients : public Federation {
+ public:
+  explicit ServedClients(ServedClientsInput input);
+
+  /// The last round that counts, for clients that connect from now on.
+  void set_done(std::int64_t round) { input_.job.done = round; }
+  /// Handles what arrives until so many clients can be asked. False: not within so many seconds.
+  bool wait_for(std::size_t clients, double seconds) { return remote_.wait_for(clients, seconds); }
+  /// Handles what has arrived.
+  void poll() { remote_.poll(); }
+  /// Tells all clients that rounds after this one do not count.
+  void rewind(std::int64_t round);
+  /// Tells all clients that the run has ended.
+  void finish();
+
+  const Roster& roster() const override { return remote_.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { remote_.end_session(session); }
+  Traffic traffic() const override { return remote_.traffic(); }
+
+ private:
+  RemoteFederationInput remote_input();
+  void welcome(PeerId peer, const std::string& name);
+  void hear(PeerId peer, const std::string& name, const ControlFrame& frame);
+  void send_file(PeerId peer, const std::string& digest);
+
+  ServedClientsInput input_;
+  std::map<std::string, std::weak_ptr<const std::string>> frames_;  // of files under way, by digest
+  std::set<std::pair<PeerId, std::string>> sent_;                   // no file twice over one connection
+  RemoteFederation remote_;
+};
+
+}  // namespace chorus::inline serving

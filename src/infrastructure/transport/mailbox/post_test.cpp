@@ -1,0 +1,59 @@
+#include "infrastructure/transport/mailbox/post.h"
+
+#include <gtest/gtest.h>
+
+namespace chorus::inline transport_mailbox {
+namespace {
+
+Post chunk(std::uint64_t sequence, std::uint64_t size, std::uint64_t offset) {
+  return {Post::Kind::kChunk, 7, sequence, size, offset};
+}
+
+TEST(Post, ComesBackAsItWas) {
+  std::string_view data;
+  const std::string bytes = encode_post({Post::Kind::kChunk, 1, ~0ULL, 3, 1ULL << 40U}, "abc");
+  const auto post = decode_post(bytes, data);
+  ASSERT_TRUE(post.ok());
+  EXPECT_EQ(post.value().kind, Post::Kind::kChunk);
+  EXPECT_EQ(post.value().sequence, ~0ULL);
+  EXPECT_EQ(post.value().offset, 1ULL << 40U);
+  EXPECT_EQ(data, "abc");
+  for (std::size_t size = 0; size < kPostBytes; ++size) {
+    EXPECT_FALSE(decode_post(std::string_view(bytes).substr(0, size), data).ok()) << size;
+  }
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_FALSE(decode_post(damaged, data).ok()) << at;
+  }
+  std::string other = bytes;
+  other[0] = 2;
+  EXPECT_FALSE(decode_post(other, data).ok());
+  other = bytes;
+  other[4] = 9;
+  EXPECT_FALSE(decode_post(other, data).ok());
+}
+
+TEST(FrameGatherer, DeliversEachFrameOnceThoughLettersComeTwice) {
+  FrameGatherer gatherer(10);
+  EXPECT_FALSE(gatherer.add(chunk(1, 4, 0), "ab").value());
+  EXPECT_FALSE(gatherer.add(chunk(1, 4, 0), "ab").value());
+  EXPECT_EQ(gatherer.add(chunk(1, 4, 2), "cd").value(), "abcd");
+  EXPECT_FALSE(gatherer.add(chunk(1, 4, 2), "cd").value());
+  EXPECT_EQ(gatherer.add(chunk(2, 0, 0), "").value(), "");
+}
+
+TEST(FrameGatherer, RefusesGapsOverlapsAndSizes) {
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(2, 4, 0), "abcd").ok());
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(1, 11, 0), "abcd").ok());
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(1, 4, 2), "cd").ok());
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(1, 2, 0), "abcd").ok());
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(1, 2, 0), "").ok());
+  EXPECT_FALSE(FrameGatherer(10).add(chunk(1, ~0ULL, 0), "abcd").ok());
+  FrameGatherer changed(10);
+  EXPECT_TRUE(changed.add(chunk(1, 4, 0), "ab").ok());
+  EXPECT_FALSE(changed.add(chunk(1, 5, 2), "cde").ok());
+}
+
+}  // namespace
+}  // namespace chorus::inline transport_mailbox

@@ -1,0 +1,149 @@
+#include "infrastructure/transport/mpi/mpi_world.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+
+#include "core/base/error.h"
+
+namespace chorus::inline transport_mpi {
+namespace {
+
+constexpr int kTag = 7733;
+constexpr std::size_t kKeysBytes = 16;
+constexpr std::size_t kMostUnderWay = 64U << 20U;
+constexpr auto kShortNap = std::chrono::microseconds(20), kLongNap = std::chrono::microseconds(1000);
+constexpr int kRestlessTurns = 200;  // short naps before long ones
+
+void append_key(std::string& bytes, std::uint64_t key) {
+  char raw[sizeof key];
+  std::memcpy(raw, &key, sizeof key);
+  bytes.append(raw, sizeof key);
+}
+
+std::uint64_t key_at(const std::string& bytes, std::size_t offset) {
+  std::uint64_t key = 0;
+  std::memcpy(&key, bytes.data() + offset, sizeof key);
+  return key;
+}
+
+}  // namespace
+
+MpiWorld& MpiWorld::instance() {
+  static MpiWorld world;
+  return world;
+}
+
+MpiWorld::MpiWorld() : thread_([this] { run(); }) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return started_; });
+}
+
+MpiWorld::~MpiWorld() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void MpiWorld::enlist(std::uint64_t key, Mailbox::Receive receive) {
+  const std::lock_guard lock(delivering_);
+  check(receivers_.emplace(key, std::move(receive)).second, "an MPI transport has one server per process");
+}
+
+void MpiWorld::dismiss(std::uint64_t key) {
+  const std::lock_guard lock(delivering_);
+  receivers_.erase(key);
+}
+
+void MpiWorld::post(int rank, std::uint64_t to, std::uint64_t from, std::string letter) {
+  std::string bytes;
+  bytes.reserve(kKeysBytes + letter.size());
+  append_key(bytes, to);
+  append_key(bytes, from);
+  bytes += letter;
+  std::unique_lock lock(mutex_);
+  if (std::this_thread::get_id() != thread_.get_id()) {
+    changed_.wait(lock, [this] { return under_way_ < kMostUnderWay; });
+  }
+  under_way_ += bytes.size();
+  outgoing_.push_back({rank, std::move(bytes)});
+  changed_.notify_all();
+}
+
+void MpiWorld::deliver(int rank, const std::string& bytes) {
+  if (bytes.size() < kKeysBytes) return;
+  const std::lock_guard lock(delivering_);
+  const auto found = receivers_.find(key_at(bytes, 0));
+  if (found == receivers_.end()) return;  // it has left
+  found->second({fmt::format("{}/{}", rank, key_at(bytes, sizeof(std::uint64_t))), "", bytes.substr(kKeysBytes)});
+}
+
+void MpiWorld::run() {
+  // Without mpirun there is no daemon to talk to, and none must be started.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  MPI_Comm machine = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  MPI_Comm_size(machine, &beside_);
+  MPI_Comm_free(&machine);
+  std::list<std::pair<MPI_Request, std::string>> sending;
+  int idle = 0;
+  for (;;) {
+    bool busy = false;
+    {
+      std::unique_lock lock(mutex_);
+      if (!std::exchange(started_, true)) changed_.notify_all();
+      if (idle > 0 && outgoing_.empty() && !(closing_ && sending.empty())) {
+        changed_.wait_for(lock, idle < kRestlessTurns ? kShortNap : kLongNap);
+      }
+      if (closing_ && outgoing_.empty() && sending.empty()) break;
+      for (; !outgoing_.empty(); outgoing_.pop_front()) {
+        Parcel& parcel = outgoing_.front();
+        auto& sent = sending.emplace_back(MPI_REQUEST_NULL, std::move(parcel.bytes));
+        MPI_Isend(sent.second.data(), static_cast<int>(sent.second.size()), MPI_BYTE, parcel.rank, kTag, MPI_COMM_WORLD,
+                  &sent.first);
+        busy = true;
+      }
+    }
+    for (auto sent = sending.begin(); sent != sending.end();) {
+      int done = 0;
+      MPI_Test(&sent->first, &done, MPI_STATUS_IGNORE);
+      if (done == 0) {
+        ++sent;
+        continue;
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        under_way_ -= sent->second.size();
+        changed_.notify_all();
+      }
+      sent = sending.erase(sent);
+      busy = true;
+    }
+    int waiting = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, kTag, MPI_COMM_WORLD, &waiting, &status);
+    if (waiting != 0) {
+      int size = 0;
+      MPI_Get_count(&status, MPI_BYTE, &size);
+      std::string bytes(static_cast<std::size_t>(size), '\0');
+      MPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      deliver(status.MPI_SOURCE, bytes);
+      busy = true;
+    }
+    idle = busy ? 0 : idle + 1;
+  }
+  MPI_Finalize();
+}
+
+}  // namespace chorus::inline transport_mpi

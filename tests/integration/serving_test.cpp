@@ -1,0 +1,116 @@
+// `chorus serve` and `chorus join` as processes of their own: the same bits as one `chorus run` on everybody's data,
+// whatever is killed in between.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/serving_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTrainer = "trainer: {batch_size: 4, learning_rate: 5.0e-3}\n";
+constexpr const char* kScaffold =
+    "algorithm: scaffold\nrounds: 12\nclients_per_round: 3\n"
+    "trainer: {batch_size: 4, optimizer: sgd, learning_rate: 0.2, clip: 0}\nserving: {clients: 4, min_clients: 3}\n";
+
+TEST_F(ServingTest, KillsOfServerAndClientsChangeNoBit) {
+  write_config("run.yaml", kScaffold, false);
+  write_config("served.yaml", kScaffold, true);
+  ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
+  make_fleet({"a", "b", "c", "d"});
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  for (const int round : {2, 5, 8}) {
+    ASSERT_TRUE(eventually([round](const json& now) { return now["round"] >= round; })) << server->output();
+    server->send(SIGKILL);
+    EXPECT_EQ(server->wait(), 128 + SIGKILL);
+    if (round == 5) {
+      clients["b"]->send(SIGKILL);
+      EXPECT_EQ(clients["b"]->wait(), 128 + SIGKILL);
+      clients["b"] = join("b");
+    }
+    server = serve("served");
+  }
+  ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 9; })) << server->output();
+  clients["c"]->send(SIGKILL);
+  EXPECT_EQ(clients["c"]->wait(), 128 + SIGKILL);
+  clients["c"] = join("c");
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  EXPECT_FALSE(weights("pooled").empty());
+  EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+TEST_F(ServingTest, AClientThatDiesIsLeftOutAndANewOneTakesPart) {
+  write_config(
+      "served.yaml",
+      std::string(kTrainer) +
+          "rounds: 30\nclients_per_round: 3\nserving: {clients: 3, min_clients: 2, deadline: 20, grace: 0.5}\n",
+      true);
+  make_fleet({"a", "b", "c"});
+  auto server = serve("served");
+  const auto a = join("a"), b = join("b"), c = join("c");
+  ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 2; })) << server->output();
+  c->send(SIGKILL);
+  (void)c->wait();
+  ASSERT_EQ(chorus({"fleet", "invite", "-q", "--fleet", path("fleet"), "d"}), 0);
+  tokens_["d"] = output_.substr(output_.rfind(' ') + 1, output_.find('\n') - output_.rfind(' ') - 1);
+  const auto d = join("d");
+  ASSERT_TRUE(eventually([](const json& now) {
+    return now["state"] == "finished" ||
+           std::any_of(now["clients"].begin(), now["clients"].end(),
+                       [](const json& client) { return client["name"] == "d" && client["connected"] == true; });
+  })) << server->output();
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  EXPECT_EQ(a->wait() + b->wait(), 0) << a->output() << b->output();
+  d->send(SIGTERM);
+  (void)d->wait();
+  EXPECT_EQ(json::parse(read(folder_ / "served" / "summary.json"))["rounds"], 30);
+}
+
+TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
+  write_config("served.yaml", std::string(kTrainer) + "rounds: 2000\nclients_per_round: 2\nserving: {min_clients: 1}\n",
+               true);
+  make_fleet({"a", "b", "c"});
+  std::ofstream(folder_ / "policy.yaml") << "kind: policy\nallow: [{task: seq_tagging}]\n";
+  std::ofstream(folder_ / "hours.yaml") << "kind: policy\nallow: [{procedures: [evaluate]}]\nthreads: 1\n";
+  EXPECT_EQ(chorus({"status", "--fleet", path("fleet")}), 1);
+  EXPECT_THAT(output_, HasSubstr("no server is running"));
+  auto server = serve("served");
+  const auto c = join("c", {"--policy", path("policy.yaml")});
+  const auto a = join("a"), b = join("b", {"--policy", path("hours.yaml")});
+  ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 3 && now["refusals"].contains("c"); }))
+      << server->output();
+  EXPECT_EQ(status()["refusals"]["c"], "its policy does not allow the task text_classification");
+  EXPECT_THAT(server->output(), HasSubstr("it refuses: its policy does not allow the procedure train"));
+  EXPECT_EQ(chorus({"pause", "--fleet", path("fleet")}), 0);
+  ASSERT_TRUE(eventually([](const json& now) { return now["state"] == "paused"; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const json before = status();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  EXPECT_EQ(status()["round"], before["round"]);
+  EXPECT_EQ(chorus({"pause", "--end", "--fleet", path("fleet")}), 0);
+  ASSERT_TRUE(eventually([&](const json& now) { return now["round"] > before["round"]; }));
+  EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
+  EXPECT_EQ(server->wait(), 130);
+  EXPECT_THAT(server->output(), HasSubstr("the same command continues it"));
+  for (const auto* client : {&a, &b, &c}) {
+    (*client)->send(SIGTERM);
+    EXPECT_EQ((*client)->wait(), 0) << (*client)->output();
+  }
+  EXPECT_EQ(chorus({"egress", "verify", "--identity", path("identity_a")}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("nothing was changed"));
+  EXPECT_EQ(chorus({"egress", "list", "--identity", path("identity_a")}), 0);
+  EXPECT_THAT(output_, HasSubstr("update ("));
+  std::string log = read(folder_ / "identity_a" / "egress.jsonl");
+  log.replace(log.find("\"bytes\":") + 8, 1, "9");
+  std::ofstream(folder_ / "identity_a" / "egress.jsonl") << log;
+  EXPECT_EQ(chorus({"egress", "verify", "--identity", path("identity_a")}), 1);
+  EXPECT_THAT(output_, HasSubstr("line 1 was changed"));
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
