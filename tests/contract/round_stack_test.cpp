@@ -124,8 +124,7 @@ class EveryAlgorithm : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const AlgorithmTraits traits = Choice<Algorithms>(GetParam()).traits();
-    if (traits.variants || traits.sub_networks || traits.clock || traits.pooled || traits.personal ||
-        traits.distills) {
+    if (traits.variants || traits.sub_networks || traits.clock || traits.pooled || traits.personal || traits.distills) {
       GTEST_SKIP() << "needs variants, a clock, data or a public set";
     }
   }

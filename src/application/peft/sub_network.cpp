@@ -31,8 +31,9 @@ const SizeKeys* keys_of(const ModelConfig& config) {
 std::optional<NetworkSizes> network_sizes(const ModelConfig& config) {
   const SizeKeys* keys = keys_of(config);
   if (keys == nullptr) return std::nullopt;
-  const std::int64_t inner =
-      config.model_type() == "gpt2" ? config.integer("n_inner", 4 * config.integer("n_embd", 768)) : config.integer(keys->inner, 3072);
+  const std::int64_t inner = config.model_type() == "gpt2"
+                                 ? config.integer("n_inner", 4 * config.integer("n_embd", 768))
+                                 : config.integer(keys->inner, 3072);
   return NetworkSizes{static_cast<int>(config.integer(keys->layers, keys->default_layers, 0)), static_cast<int>(inner)};
 }
 

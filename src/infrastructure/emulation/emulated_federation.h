@@ -23,7 +23,8 @@ struct EmulatedFederationInput {
 ///   vanished         (`dropout`) is not asked at all; it has spent its share of the time when it goes. The server
 ///                    waits for it until the deadline, or, without one, until it goes.
 ///   late             after the deadline: its reply is dropped, its work and traffic are counted.
-///   too small        the device has not the memory (`fleet.memory`) for what is asked, all of the network or the share of
+///   too small        the device has not the memory (`fleet.memory`) for what is asked, all of the network or the share
+///   of
 ///                    it in the request's number "share": it is not asked.
 ///   over-selection   of those asked, the first Request::enough replies are used; the round ends with the last of them.
 ///                    At most these are held in memory.

@@ -58,9 +58,9 @@ std::optional<double> Fleet::capacity(ClientId client, EmulatedWork work) const 
   work.scale_depth = config_.scale_depth;
   const auto needed = profiles_[part].at(work.way, work.depth, work.layers, work.scale_depth).memory;
   if (!needed || *needed <= 0) {
-    throw ConfigError(fmt::format(
-        "emulation.fleet: the profile {} does not say how much memory training takes; leave out `memory`",
-        profiles_[part].name));
+    throw ConfigError(
+        fmt::format("emulation.fleet: the profile {} does not say how much memory training takes; leave out `memory`",
+                    profiles_[part].name));
   }
   return std::min(1.0, *config_.fleet[part].memory * 1e9 / *needed);
 }
