@@ -29,20 +29,26 @@ std::vector<ClientId> ids_of(const Roster& roster) {
 
 void AttacksConfig::describe(ConfigVisitor& visitor) {
   visitor.field("share", share, "of all clients that attack, drawn once").above(0).below(1);
+  visitor.field("spared", spared, "clients that never attack, such as the one with the server's data").at_least(0);
   visitor.field("attack", attack, "what they send");
 }
 
-std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed) {
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, const AttacksConfig& config, std::uint64_t seed) {
   RandomStream stream({.seed = seed, .purpose = "attackers"});
   stream.shuffle(std::span(clients));
-  const auto count = static_cast<std::ptrdiff_t>(std::floor(share * static_cast<double>(clients.size()) + 1e-9));
-  return {clients.begin(), clients.begin() + count};
+  const auto count = static_cast<std::size_t>(std::floor(config.share * static_cast<double>(clients.size()) + 1e-9));
+  std::erase_if(clients, [&](ClientId client) {
+    return std::find(config.spared.begin(), config.spared.end(), static_cast<std::int64_t>(client)) !=
+           config.spared.end();
+  });
+  clients.resize(std::min(count, clients.size()));
+  return {clients.begin(), clients.end()};
 }
 
 AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
     : inner_(input.inner),
       seed_(input.seed),
-      attackers_(draw_attackers(ids_of(input.inner.roster()), input.config.share, input.seed)),
+      attackers_(draw_attackers(ids_of(input.inner.roster()), input.config, input.seed)),
       attack_(input.config.attack.make()),
       sees_(input.config.attack.traits().sees) {}
 

@@ -13,14 +13,15 @@ namespace chorus::inline attacks {
 
 /// Who attacks, and how.
 struct AttacksConfig {
-  double share = 0.2;  ///< of all clients; drawn once from the seed
+  double share = 0.2;                     ///< of all clients; drawn once from the seed
+  std::vector<std::int64_t> spared = {};  ///< clients that never attack, such as the one with the server's data
   Choice<Attacks> attack{"sign_flip"};
 
   void describe(ConfigVisitor& visitor);
 };
 
 /// The attackers among these clients: the whole part of share * clients, drawn from the seed.
-std::set<ClientId> draw_attackers(std::vector<ClientId> clients, double share, std::uint64_t seed);
+std::set<ClientId> draw_attackers(std::vector<ClientId> clients, const AttacksConfig& config, std::uint64_t seed);
 
 struct AttackedFederationInput {
   Federation& inner;  ///< borrowed

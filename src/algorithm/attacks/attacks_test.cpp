@@ -58,10 +58,19 @@ Round attack(const std::string& yaml, bool reversed = false, std::uint64_t round
 TEST(Attacks, TheShareOfClientsIsDrawnFromTheSeed) {
   std::vector<ClientId> clients(20);
   std::iota(clients.begin(), clients.end(), 0U);
-  EXPECT_EQ(draw_attackers(clients, 0.25, 1).size(), 5U);
-  EXPECT_EQ(draw_attackers(clients, 0.29, 1).size(), 5U);
-  EXPECT_EQ(draw_attackers(clients, 0.25, 1), draw_attackers(clients, 0.25, 1));
-  EXPECT_NE(draw_attackers(clients, 0.25, 1), draw_attackers(clients, 0.25, 2));
+  const auto draw = [&](double share, std::uint64_t seed, std::vector<std::int64_t> spared = {}) {
+    AttacksConfig config;
+    config.share = share;
+    config.spared = std::move(spared);
+    return draw_attackers(clients, config, seed);
+  };
+  EXPECT_EQ(draw(0.25, 1).size(), 5U);
+  EXPECT_EQ(draw(0.29, 1).size(), 5U);
+  EXPECT_EQ(draw(0.25, 1), draw(0.25, 1));
+  EXPECT_NE(draw(0.25, 1), draw(0.25, 2));
+  const ClientId first = *draw(0.25, 1).begin();
+  EXPECT_FALSE(draw(0.25, 1, {first}).contains(first));
+  EXPECT_EQ(draw(0.25, 1, {first}).size(), 5U);
   EXPECT_EQ(attack("sign_flip").numbers.at("attackers"), 2);
 }
 

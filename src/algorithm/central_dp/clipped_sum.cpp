@@ -6,21 +6,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithm/noise/integer_noise.h"
+#include "algorithm/noise/wide_gaussian.h"
 #include "core/base/error.h"
 
 namespace chorus::inline central_dp {
-namespace {
-
-constexpr std::uint64_t kDeviation = std::uint64_t{1} << 24;
-
-}  // namespace
-
 ClippedSum::ClippedSum(std::int64_t size, at::Device device, Bound bound)
     : sum_(at::zeros({size}, at::TensorOptions(at::kLong).device(device))), bound_(bound) {
   check(bound.clip > 0 && std::isfinite(bound.clip), "a clipping norm is positive");
   check(bound.noise >= 1e-3 && bound.noise <= 1e5, "noise is out of range");
-  units_ = static_cast<double>(kDeviation) / bound.noise;
+  units_ = units_of(bound.noise);
 }
 
 double ClippedSum::add(const at::Tensor& x) {
@@ -33,16 +27,27 @@ double ClippedSum::add(const at::Tensor& x) {
   return norm;
 }
 
-at::Tensor ClippedSum::release() {
+at::Tensor ClippedSum::draw(std::int64_t size) {
+  at::Tensor noise = at::empty({size}, at::kLong);
+  auto* values = noise.data_ptr<std::int64_t>();
+  at::parallel_for(0, size, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+    SecretStream stream;  // a key of its own
+    wide_gaussian(stream, std::span(values + begin, static_cast<std::size_t>(end - begin)));
+  });
+  return noise;
+}
+
+double ClippedSum::units_of(double noise) { return static_cast<double>(kWideDeviation) / noise; }
+
+at::Tensor ClippedSum::take() {
   check(!released_, "a sum is released once");
   released_ = true;
-  at::Tensor noise = at::empty({sum_.size(0)}, at::kLong);
-  auto* values = noise.data_ptr<std::int64_t>();
-  at::parallel_for(0, noise.numel(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-    SecretStream stream;  // a key of its own
-    for (std::int64_t i = begin; i < end; ++i) values[i] = discrete_gaussian(stream, kDeviation);
-  });
-  return sum_.add_(noise.to(sum_.device())).to(at::kDouble).mul_(bound_.clip / units_).to(at::kFloat);
+  return sum_;
+}
+
+at::Tensor ClippedSum::release() {
+  const at::Tensor sum = take();
+  return sum.add(draw(sum.size(0)).to(sum.device())).to(at::kDouble).mul_(bound_.clip / units_).to(at::kFloat);
 }
 
 }  // namespace chorus::inline central_dp

@@ -54,8 +54,9 @@ TrainedCohort train_from_model(const Request& request, Workbench& bench, TrainWi
     answer.finite = "update";
     answer.body.numbers = {
         {"examples", result.examples[i]}, {"batches", result.batches[i]}, {"steps", result.steps[i]},
-        {"reach", result.normalizer[i]},  {"seconds", seconds},           {"rate_sum", result.rate_sum[i]},
-        {"loss", result.loss[i]}};
+        {"reach", result.normalizer[i]},  {"seconds", seconds},           {"rate_sum", result.rate_sum[i]}};
+    // Not a number where it is not released.
+    if (!std::isnan(result.loss[i])) answer.body.numbers["loss"] = result.loss[i];
     local.answers.push_back(std::move(answer));
   }
   return local;

@@ -92,7 +92,7 @@ std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateRead
     reply.accept();
     report.examples = reply.body.number("examples");
     report.steps = reported(reply, "steps", 1);
-    report.loss = reply.body.number("loss", 0);
+    report.loss = reply.body.number("loss", std::nan(""));  // a client may keep it to itself
     report.seconds = reported(reply, "seconds", 0);
   }
   return reports;

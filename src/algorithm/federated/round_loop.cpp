@@ -213,6 +213,7 @@ class RoundLoop {
       record("clients", pooled);
       state_.deciles = parts_.scorer.deciles(totals);
       for (const ClientGroupScores& decile : state_.deciles) record(decile.name, decile.scores);
+      record_clients(parts_.scorer.by_client(totals));
       if (parts_.traits.own_models && !own) record("own models", parts_.scorer.pooled(ask_clients(About::kOwn)));
     }
     const double seconds = seconds_since(begin);
@@ -233,6 +234,20 @@ class RoundLoop {
 
   void record(const std::string& split, const Scores& scores) {
     parts_.tracker.record({"evaluation", state_.round, overall(scores), {{"split", split}}});
+  }
+
+  // The main score of every client, or of some of many clients, evenly drawn from their list.
+  void record_clients(const std::vector<ClientGroupScores>& clients) {
+    constexpr std::size_t kMost = 500;
+    Event event{"client_scores", state_.round};
+    const std::size_t shown = std::min(clients.size(), kMost);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const ClientGroupScores& client = clients[i * clients.size() / shown];
+      if (const auto found = client.scores.find(config_.metric); found != client.scores.end()) {
+        event.numbers["client/" + client.name] = found->second;
+      }
+    }
+    if (!event.numbers.empty()) parts_.tracker.record(event);
   }
 
   // The global model or each client's own one on its test examples, or the own one on the shared ones.

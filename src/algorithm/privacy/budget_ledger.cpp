@@ -75,16 +75,19 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-ordered_json entry_of(const Mechanism& m, std::string_view what) {
-  return {{"what", what},
-          {"mechanism", name_of(m.kind)},
-          {"noise", m.noise},
-          {"sampling_rate", m.sampling_rate},
-          {"steps", m.steps},
-          {"buckets", m.buckets},
-          {"sensitivity", m.sensitivity},
-          {"l1_sensitivity", m.l1_sensitivity},
-          {"group", m.group}};
+ordered_json entry_of(const BudgetLedger::Charge& charge) {
+  const Mechanism& m = charge.mechanism;
+  ordered_json entry{{"what", charge.what},
+                     {"mechanism", name_of(m.kind)},
+                     {"noise", m.noise},
+                     {"sampling_rate", m.sampling_rate},
+                     {"steps", m.steps},
+                     {"buckets", m.buckets},
+                     {"sensitivity", m.sensitivity},
+                     {"l1_sensitivity", m.l1_sensitivity},
+                     {"group", m.group}};
+  if (charge.client) entry["client"] = *charge.client;
+  return entry;
 }
 
 Mechanism mechanism_in(const ordered_json& line) {
@@ -149,7 +152,8 @@ BudgetLedger::~BudgetLedger() { ::close(lock_); }
 
 void BudgetLedger::adopt(const std::string& text, const fs::path& where) {
   std::string before;
-  charges_.clear();
+  charges_ = 0;
+  sums_.clear();
   std::istringstream lines(text);
   std::size_t number = 0;
   for (std::string raw; std::getline(lines, raw);) {
@@ -167,8 +171,11 @@ void BudgetLedger::adopt(const std::string& text, const fs::path& where) {
         if (adjacency_named(line.at("adjacency").get<std::string>()) != adjacency_)
           throw DataError("it is for another adjacency");
       } else {
-        charges_.push_back(mechanism_in(line));
-        validate(charges_.back(), adjacency_);
+        const Mechanism mechanism = mechanism_in(line);
+        validate(mechanism, adjacency_);
+        std::optional<std::uint64_t> client;
+        if (line.contains("client")) client = line.at("client").get<std::uint64_t>();
+        count(client, mechanism);
       }
     } catch (const std::exception& error) {
       throw DataError(fmt::format("{}:{}: this privacy ledger cannot be trusted ({}); restore it from its copy in {}",
@@ -181,18 +188,43 @@ void BudgetLedger::adopt(const std::string& text, const fs::path& where) {
   last_check_ = before;
 }
 
-void BudgetLedger::charge(const Mechanism& mechanism, std::string_view what) {
-  validate(mechanism, adjacency_);
-  const std::string line = checked_line(entry_of(mechanism, what), last_check_);
-  for (const fs::path& file : files_) write_durably(file, text_.size(), line);
-  text_ += line;
-  last_check_ = chained(last_check_, line);
-  charges_.push_back(mechanism);
+void BudgetLedger::count(std::optional<std::uint64_t> client, const Mechanism& mechanism) {
+  add(sums_[client], mechanism);
+  ++charges_;
 }
 
-Releases BudgetLedger::releases(double delta) const {
-  Releases result{.mechanisms = {}, .adjacency = adjacency_, .delta = delta};
-  for (const Mechanism& charge : charges_) add(result, charge);
+void BudgetLedger::charge(const Mechanism& mechanism, std::string_view what) {
+  const Charge one{mechanism, std::string(what), {}};
+  charge(std::span(&one, 1));
+}
+
+void BudgetLedger::charge(std::span<const Charge> charges) {
+  std::string lines, check = last_check_;
+  for (const Charge& each : charges) {
+    validate(each.mechanism, adjacency_);
+    const std::string line = checked_line(entry_of(each), check);
+    check = chained(check, line);
+    lines += line;
+  }
+  for (const fs::path& file : files_) write_durably(file, text_.size(), lines);
+  text_ += lines;
+  last_check_ = check;
+  for (const Charge& each : charges) count(each.client, each.mechanism);
+}
+
+Releases BudgetLedger::releases(double delta, std::optional<std::uint64_t> client) const {
+  const auto found = sums_.find(client);
+  Releases result = found == sums_.end() ? Releases{} : found->second;
+  result.adjacency = adjacency_;
+  result.delta = delta;
+  return result;
+}
+
+std::vector<std::uint64_t> BudgetLedger::clients() const {
+  std::vector<std::uint64_t> result;
+  for (const auto& entry : sums_) {
+    if (entry.first) result.push_back(*entry.first);
+  }
   return result;
 }
 

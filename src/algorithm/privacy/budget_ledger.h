@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,24 +42,38 @@ class BudgetLedger {
   BudgetLedger(const BudgetLedger&) = delete;
   BudgetLedger& operator=(const BudgetLedger&) = delete;
 
+  /// One release. Records of one client are not those of another: with a client, the charge is its alone.
+  struct Charge {
+    Mechanism mechanism = {};
+    std::string what = {};
+    std::optional<std::uint64_t> client = {};  ///< empty: of everybody's records
+  };
   /// WorldError when it cannot be made durable; then nothing may be released.
   void charge(const Mechanism& mechanism, std::string_view what);
+  /// All of them with one sync.
+  void charge(std::span<const Charge> charges);
 
-  std::size_t charges() const { return charges_.size(); }
-  /// Everything charged so far, equal mechanisms joined.
-  Releases releases(double delta) const;
+  std::size_t charges() const { return charges_; }
+  /// Everything charged so far that has no client, equal mechanisms joined.
+  Releases releases(double delta) const { return releases(delta, std::nullopt); }
+  /// The same of one client.
+  Releases releases(double delta, std::optional<std::uint64_t> client) const;
+  /// Those with a charge of their own.
+  std::vector<std::uint64_t> clients() const;
   const std::string& id() const { return id_; }
 
  private:
   void adopt(const std::string& text, const std::filesystem::path& where);
+  void count(std::optional<std::uint64_t> client, const Mechanism& mechanism);
 
   Place place_;
   Adjacency adjacency_;
   std::string id_;
-  std::vector<Mechanism> charges_;
-  std::string text_;                          // the whole ledger
-  std::string last_check_;                    // stands for all of it in the next checksum
-  std::vector<std::filesystem::path> files_;  // the run's and its copy
+  std::size_t charges_ = 0;
+  std::map<std::optional<std::uint64_t>, Releases> sums_;  // by client, of any delta
+  std::string text_;                                       // the whole ledger
+  std::string last_check_;                                 // stands for all of it in the next checksum
+  std::vector<std::filesystem::path> files_;               // the run's and its copy
   int lock_ = -1;
 };
 

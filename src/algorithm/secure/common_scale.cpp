@@ -3,25 +3,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "core/base/error.h"
 
 namespace chorus::inline secure {
 namespace {
 
-/// Bits of a ring that holds any sum, sign included.
-double bits_needed(const ScaleSettings& settings) {
+constexpr std::size_t kBlock = 2048;  // elements whose random words are drawn at once
+
+/// r_0, r_1, ... of the checksum, block by block.
+class Factors {
+ public:
+  explicit Factors(std::uint64_t seed) : stream_({.seed = seed, .purpose = "checksum of a secure sum"}) {}
+  std::span<const std::uint32_t> next(std::size_t count) {
+    stream_.fill(std::span(block_.data(), 2 * count));
+    return {block_.data(), 2 * count};
+  }
+
+ private:
+  RandomStream stream_;
+  std::array<std::uint32_t, 2 * kBlock> block_{};
+};
+
+}  // namespace
+
+double CommonScale::bits_needed(const ScaleSettings& settings) {
   const double most = std::exp2(settings.bits - 1) - 1;
   return std::log2(static_cast<double>(settings.clients)) + std::log2(static_cast<double>(settings.most_weight)) +
          std::log2(std::max(most, 1.0)) + 1;
 }
-
-std::int64_t as_signed(std::uint64_t word, unsigned bits) {
-  return bits == 32 ? static_cast<std::int32_t>(static_cast<std::uint32_t>(word)) : static_cast<std::int64_t>(word);
-}
-
-}  // namespace
 
 unsigned CommonScale::ring_bits_for(const ScaleSettings& settings) {
   for (const unsigned bits : {32U, 64U}) {
@@ -51,18 +64,29 @@ CommonScale::CommonScale(const ScaleSettings& settings, unsigned ring_bits, std:
   if (settings.clients == 0 || settings.most_weight == 0) {
     throw ConfigError("secure sum: the number of clients and the largest weight must be positive");
   }
-  if (bits_needed(settings) >= ring_bits) {
+  const unsigned capacity = settings.capacity > 0 ? settings.capacity : ring_bits;
+  if (bits_needed(settings) >= capacity) {
     throw ConfigError(fmt::format(
         "secure sum: a sum over {} clients with weights up to {} and {} bits per element overflows a ring of {} bits; "
         "use ring_bits: 64, fewer bits or smaller weights",
-        settings.clients, settings.most_weight, settings.bits, ring_bits));
+        settings.clients, settings.most_weight, settings.bits, capacity));
   }
 }
 
 std::uint64_t CommonScale::checksum(const RingVector& vector) const {
-  RandomStream stream({.seed = seed_, .purpose = "checksum of a secure sum"});
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i <= values_; ++i) sum += (stream.next_u64() | 1) * vector.at(i);
+  const auto sum = vector.words([&](auto words) -> std::uint64_t {
+    Factors factors(seed_);
+    std::uint64_t total = 0;
+    for (std::size_t begin = 0; begin <= values_; begin += kBlock) {
+      const std::size_t count = std::min(kBlock, values_ + 1 - begin);
+      const auto drawn = factors.next(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t factor = drawn[2 * i] | 1 | (static_cast<std::uint64_t>(drawn[2 * i + 1]) << 32);
+        total += factor * words[begin + i];
+      }
+    }
+    return total;
+  });
   return ring_bits_ == 32 ? static_cast<std::uint32_t>(sum) : sum;
 }
 
@@ -78,33 +102,50 @@ Result<RingVector> CommonScale::encode(std::span<const float> values, std::uint6
   const double shrink =
       settings_.norm > 0 && squares > settings_.norm * settings_.norm ? settings_.norm / std::sqrt(squares) : 1;
   RingVector encoded(ring_bits_, length());
-  RandomStream stream(key);
-  for (std::size_t i = 0; i < values_; ++i) {
-    const double cut = std::clamp(shrink * static_cast<double>(values[i]), -settings_.clip, settings_.clip);
-    const double rounded = std::clamp(std::floor(cut / scale_ + stream.uniform()), -most_, most_);
-    const auto whole = static_cast<std::int64_t>(rounded) * static_cast<std::int64_t>(weight);
-    encoded.set(i, static_cast<std::uint64_t>(whole));
-  }
+  encoded.words([&](auto words) {
+    using Word = typename decltype(words)::value_type;
+    RandomStream stream(key);
+    std::array<std::uint32_t, kBlock> drawn;
+    const auto factor = static_cast<std::int64_t>(weight);
+    for (std::size_t begin = 0; begin < values_; begin += kBlock) {
+      const std::size_t count = std::min(kBlock, values_ - begin);
+      stream.fill(std::span(drawn.data(), count));
+      for (std::size_t i = 0; i < count; ++i) {
+        const double cut = std::clamp(shrink * static_cast<double>(values[begin + i]), -settings_.clip, settings_.clip);
+        const double up = static_cast<double>(drawn[i]) * 0x1.0p-32;
+        const double rounded = std::clamp(std::floor(cut / scale_ + up), -most_, most_);
+        words[begin + i] = static_cast<Word>(static_cast<std::int64_t>(rounded) * factor);
+      }
+    }
+  });
   encoded.set(values_, weight);
-  encoded.set(values_ + 1, checksum(encoded));
+  if (settings_.checksum) encoded.set(values_ + 1, checksum(encoded));
   return encoded;
 }
 
 Result<std::vector<float>> CommonScale::decode(const RingVector& sum, std::size_t clients) const {
   const auto malformed = [](const char* why) { return Failure{Failure::Kind::kMalformed, why}; };
   check(sum.size() == length() && sum.bits() == ring_bits_, "a sum of another length or ring");
-  if (checksum(sum) != sum.at(values_ + 1)) return malformed("the checksum of the secure sum is wrong");
+  if (settings_.checksum && checksum(sum) != sum.at(values_ + 1)) {
+    return malformed("the checksum of the secure sum is wrong");
+  }
   const std::uint64_t weight = sum.at(values_);
   if (clients == 0 || clients > settings_.clients || weight < clients || weight > clients * settings_.most_weight) {
     return malformed("the weights of the secure sum are not possible");
   }
-  const double most = most_ * static_cast<double>(weight);
+  const double most = most_ * static_cast<double>(weight), unit = scale_ / static_cast<double>(weight);
   std::vector<float> mean(values_);
-  for (std::size_t i = 0; i < values_; ++i) {
-    const auto total = static_cast<double>(as_signed(sum.at(i), ring_bits_));
-    if (std::abs(total) > most) return malformed("an element of the secure sum is out of range");
-    mean[i] = static_cast<float>(total * scale_ / static_cast<double>(weight));
-  }
+  const bool possible = sum.words([&](auto words) {
+    using Word = typename decltype(words)::value_type;
+    double largest = 0;
+    for (std::size_t i = 0; i < values_; ++i) {
+      const auto total = static_cast<double>(static_cast<std::make_signed_t<Word>>(words[i]));
+      largest = std::max(largest, std::abs(total));
+      mean[i] = static_cast<float>(total * unit);
+    }
+    return largest <= most;
+  });
+  if (!possible) return malformed("an element of the secure sum is out of range");
   return mean;
 }
 

@@ -17,12 +17,14 @@ struct ScaleSettings {
   unsigned bits = 16;             ///< of a quantised element, sign included
   std::uint64_t most_weight = 1;  ///< largest weight of a client; 1: all count the same
   std::size_t clients = 0;        ///< that may be summed
+  bool checksum = true;           ///< a last element that shows whether a sum was damaged
+  unsigned capacity = 0;          ///< bits that a sum may have, sign included; 0: those of the ring
 };
 
 /// A weighted mean through a ring sum: element i of a client is w q_i with q_i = round(x_i / scale), rounded up or down
 /// at random so that it is right on average, scale = clip / (2^(bits - 1) - 1). Two elements follow: the weight w, and
-/// a checksum sum_i r_i y_i with public odd r_i, which is linear and thus also holds for the sum. A negative value is
-/// its two's complement.
+/// (on request) a checksum sum_i r_i y_i with public odd r_i, which is linear and thus also holds for the sum. A
+/// negative value is its two's complement.
 ///
 ///     CommonScale scale(settings, 32, 100'000, seed);      // ConfigError when a sum could overflow
 ///     Result<RingVector> input = scale.encode(update, 1, key);
@@ -33,14 +35,18 @@ class CommonScale {
 
   /// Bits of the smaller ring that is wide enough: 32 or 64. ConfigError when neither is.
   static unsigned ring_bits_for(const ScaleSettings& settings);
+  /// Bits of any sum, sign included.
+  static double bits_needed(const ScaleSettings& settings);
   /// Elements of an encoded vector.
-  std::size_t length() const { return values_ + 2; }
+  std::size_t length() const { return values_ + (settings_.checksum ? 2 : 1); }
 
   /// Failure for values that are not finite or a weight out of range.
   Result<RingVector> encode(std::span<const float> values, std::uint64_t weight, const StreamKey& key) const;
   /// The weighted mean over `clients` inputs. Failure when the checksum is wrong, or an element or the weight is not
   /// possible for that many.
   Result<std::vector<float>> decode(const RingVector& sum, std::size_t clients) const;
+  /// The sum of the weights, after it was decoded.
+  std::uint64_t weight_of(const RingVector& sum) const { return sum.at(values_); }
 
  private:
   std::uint64_t checksum(const RingVector& vector) const;

@@ -87,6 +87,19 @@ ByteView RingVector::bytes() const {
   return std::visit([](const auto& words) { return std::as_bytes(std::span(words)); }, words_);
 }
 
+RingVector RingVector::part(std::size_t begin, std::size_t count) const {
+  check(begin <= size() && count <= size() - begin, "a part of a vector lies within it");
+  RingVector result(bits(), count);
+  const std::size_t width = bits() / 8;
+  result.words([&](auto words) { std::memcpy(words.data(), bytes().data() + begin * width, count * width); });
+  return result;
+}
+
+void RingVector::place(std::size_t begin, const RingVector& part) {
+  check(part.bits() == bits() && begin <= size() && part.size() <= size() - begin, "a part of a vector lies within it");
+  words([&](auto words) { std::memcpy(words.data() + begin, part.bytes().data(), part.bytes().size()); });
+}
+
 void RingVector::add(ByteView bytes) {
   check(bytes.size() == this->bytes().size(), "vectors of two rings or lengths cannot be added");
   std::visit([&](auto& words) { add_words(words.data(), bytes.data(), words.size(), false); }, words_);

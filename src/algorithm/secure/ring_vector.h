@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <variant>
 
 #include "algorithm/secure/primitives.h"
@@ -22,6 +23,19 @@ class RingVector {
   void set(std::size_t i, std::uint64_t value);  ///< modulo 2^bits
 
   ByteView bytes() const;
+  /// Calls f with the words as a span of std::uint32_t or std::uint64_t.
+  template <typename F>
+  decltype(auto) words(F&& f) {
+    return std::visit([&](auto& all) { return f(std::span(all.data(), all.size())); }, words_);
+  }
+  template <typename F>
+  decltype(auto) words(F&& f) const {
+    return std::visit([&](const auto& all) { return f(std::span(all.data(), all.size())); }, words_);
+  }
+  /// The elements [begin, begin + count).
+  RingVector part(std::size_t begin, std::size_t count) const;
+  /// Overwrites those from `begin` on with a vector of the same ring.
+  void place(std::size_t begin, const RingVector& part);
   /// Adds a vector in its wire form, which must have exactly as many bytes as this one.
   void add(ByteView bytes);
   void add(const RingVector& other) { add(other.bytes()); }

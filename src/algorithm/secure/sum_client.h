@@ -8,7 +8,7 @@
 #include "algorithm/secure/pair_keys.h"
 #include "algorithm/secure/ring_vector.h"
 #include "algorithm/secure/session.h"
-#include "core/base/result.h"
+#include "algorithm/secure/sum_party.h"
 
 namespace chorus::inline secure {
 
@@ -29,7 +29,7 @@ namespace chorus::inline secure {
 /// is refused and changes nothing. One that is read and is wrong (an unknown survivor, a second list of survivors, a
 /// bad signature) aborts: all secrets are wiped and nothing is answered any more. The same bytes once more get the same
 /// reply. Shares that cannot be unsealed are missing, and nothing says why.
-class SumClient {
+class SumClient : public SumParty {
  public:
   enum class State { kAdvertised, kShared, kMasked, kSigned, kDone, kAborted };
 
@@ -37,9 +37,8 @@ class SumClient {
   /// and the length of the parameters.
   SumClient(SumSession session, ClientId self, const Secret<64>* identity, RingVector input);
 
-  /// The first message; the same bytes each time.
-  const Bytes& advertise() const { return last_reply_; }
-  Result<Bytes> receive(ByteView message);
+  const Bytes& advertise() const override { return last_reply_; }
+  Result<Bytes> receive(ByteView message) override;
 
   State state() const { return state_; }
   const std::string& abort_reason() const { return abort_reason_; }

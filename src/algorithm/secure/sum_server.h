@@ -10,13 +10,11 @@
 #include "algorithm/secure/pair_keys.h"
 #include "algorithm/secure/ring_vector.h"
 #include "algorithm/secure/session.h"
-#include "core/base/result.h"
+#include "algorithm/secure/sum_party.h"
 
 namespace chorus::inline secure {
 
-/// The server of SecAgg and SecAgg+: a state machine over messages. A caller delivers what clients send, closes each
-/// phase when it has waited long enough, and sends what `close` returns; clients that did not reply in time have
-/// vanished.
+/// The server of SecAgg and SecAgg+: a state machine over messages.
 ///
 ///     SumServer server(session);
 ///     for (Phase after Phase) { deliver(server); Result<Outgoing> next = server.close(); if (!next) abort;
@@ -26,26 +24,20 @@ namespace chorus::inline secure {
 /// second, different message of a phase is refused; the same bytes again change nothing. When fewer than t neighbours
 /// of somebody reply to the last request, or a reconstructed key is not the one that was committed to, the sum is
 /// abandoned: no part of it is ever returned.
-class SumServer {
+class SumServer : public SumHost {
  public:
   enum class Phase { kAdvertise, kShare, kMask, kConsistency, kUnmask, kDone, kAborted };
-  enum class Accepted { kNew, kAgain };
-  /// Messages by who receives them; one that everybody receives is held once.
-  using Outgoing = std::map<ClientId, std::shared_ptr<const Bytes>>;
 
   /// ConfigError for unsafe parameters. `threads`: of the last step.
   explicit SumServer(SumSession session, unsigned threads = 1);
 
-  /// A message from `from`, whom the transport has authenticated.
-  Result<Accepted> receive(ClientId from, ByteView message);
-  /// Ends the phase: what to send to whom in the next one; nothing to send after the last. A failure aborts.
-  Result<Outgoing> close();
+  Result<Accepted> receive(ClientId from, ByteView message) override;
+  Result<Outgoing> close() override;
 
   Phase phase() const { return phase_; }
-  /// Whose inputs the sum has; known when the phase kMask has ended.
-  const std::vector<ClientId>& survivors() const { return survivors_; }
-  /// InternalError before kDone.
-  const RingVector& sum() const;
+  bool done() const override { return phase_ == Phase::kDone; }
+  const std::vector<ClientId>& survivors() const override { return survivors_; }
+  const RingVector& sum() const override;
   const SumSession& session() const { return session_; }
 
  private:

@@ -62,15 +62,15 @@ void expect_inclusion(const Selector& selector, SelectionContext context, const 
 
 TEST(Selectors, AreAllRegistered) {
   EXPECT_THAT(Selectors::names(), ElementsAre("available", "fednlp", "heavy", "light", "poisson", "power_of_choice",
-                                              "stratified", "uniform", "weighted"));
+                                              "separated", "stratified", "uniform", "weighted"));
   EXPECT_THAT([] { Selectors::make("wieghted"); }, ThrowsMessage<ConfigError>(HasSubstr("did you mean 'weighted'?")));
 }
 
 class EverySelector : public testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<Selector> selector() const {
-    const std::map<std::string, std::vector<std::string>> settings{{"available", {"share=1"}},
-                                                                   {"poisson", {"secret=false"}}};
+    const std::map<std::string, std::vector<std::string>> settings{
+        {"available", {"share=1"}}, {"poisson", {"secret=false"}}, {"separated", {"separation=1"}}};
     const auto found = settings.find(GetParam());
     return configured(GetParam(), found == settings.end() ? std::vector<std::string>{} : found->second);
   }

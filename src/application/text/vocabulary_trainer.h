@@ -37,6 +37,10 @@ class VocabularyTrainer {
 
   /// Counts the words of a text.
   void add(std::string_view text);
+  /// Words counted elsewhere, spelled as in `counts` of another trainer with the same options.
+  void add_counts(const std::string& word, std::uint64_t count) { counts_[word] += count; }
+  /// The words of all texts so far.
+  const std::unordered_map<std::string, std::uint64_t>& counts() const { return counts_; }
   /// The tokenizer. DataError when no word was added.
   TokenizerSpec train() const;
 

@@ -207,6 +207,11 @@ ClientPool::ClientPool(const ClientPoolInput& input)
       for (const std::int64_t count : counts) public_offsets_.push_back(public_offsets_.back() + count);
     }
   }
+  if (input.config.privacy && input.trainer.task.client_data(input.train, {}).data != input.train) {
+    throw ConfigError(
+        "trainer.privacy: this task trains on blocks of text that mix examples, so no single example can be protected; "
+        "turn blocks off (task.block_length: 0), or protect whole clients (aggregation: private_mean)");
+  }
   check(input.ids.empty() || input.ids.size() == input.train_lists->clients(), "one id per client");
 }
 
@@ -243,12 +248,12 @@ std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, s
   }
   const TrainerInput& whole = input_.trainer;
   if (input_.network == nullptr) {
-    const TrainerInput version{whole.task, whole.model, whole.base, whole.cache, recorders_.get()};
+    const TrainerInput version{whole.task, whole.model, whole.base, whole.cache, recorders_.get(), whole.guard};
     return std::make_unique<PoolBench>(input_, version, std::move(opened), round,
                                        PublicRows{public_set_, public_offsets_});
   }
   const TunedNetwork::Part part = input_.network->part(variant);
-  const TrainerInput version{whole.task, part.model, part.params, whole.cache, recorders_.get()};
+  const TrainerInput version{whole.task, part.model, part.params, whole.cache, recorders_.get(), whole.guard};
   return std::make_unique<PoolBench>(input_, version, std::move(opened), round,
                                      PublicRows{public_set_, public_offsets_});
 }

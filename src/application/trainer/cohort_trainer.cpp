@@ -1,5 +1,6 @@
 #include "application/trainer/cohort_trainer.h"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include "application/trainer/cohort_learner.h"
 #include "application/trainer/local_training.h"
 #include "application/trainer/losses.h"
+#include "application/trainer/optimizer_state.h"
+#include "application/trainer/private_training.h"
 #include "core/base/error.h"
 #include "core/device/backend.h"
 #include "core/device/gpu_lanes.h"
@@ -20,8 +23,6 @@
 
 namespace chorus::inline trainer {
 namespace {
-
-constexpr std::string_view kStatePrefix = "optimizer.";
 
 // Clients whose texts encode to nothing have the least work, so they come last.
 std::size_t with_rows(std::span<const TrainClient> clients) {
@@ -56,24 +57,6 @@ void add_untrained(TrainResult& result, std::span<const TrainClient> clients, st
     if (updates) result.finite.push_back(true);
     for (auto* numbers : {&result.batches, &result.steps, &result.rate_sum, &result.normalizer, &result.loss}) {
       numbers->push_back(0);
-    }
-  }
-}
-
-void restore_optimizer(Optimizer& optimizer, std::span<ClientState* const> states) {
-  for (std::size_t c = 0; c < states.size(); ++c) {
-    std::map<std::string, at::Tensor> kept;
-    for (const auto& [name, tensor] : *states[c]) {
-      if (name.starts_with(kStatePrefix)) kept[name.substr(kStatePrefix.size())] = tensor;
-    }
-    optimizer.restore(static_cast<std::int64_t>(c), kept);
-  }
-}
-
-void store_optimizer(Optimizer& optimizer, std::span<ClientState* const> states) {
-  for (std::size_t c = 0; c < states.size(); ++c) {
-    for (auto& [name, tensor] : optimizer.state(static_cast<std::int64_t>(c))) {
-      (*states[c])[std::string(kStatePrefix) + name] = tensor;
     }
   }
 }
@@ -150,6 +133,7 @@ TrainResult CohortTrainer::train(std::span<const TrainClient> clients, const at:
 TrainResult CohortTrainer::train_rows(std::span<const TrainClient> clients, const at::Tensor& start,
                                       const TrainMoment& moment, const TrainWish& wish,
                                       std::span<ClientState* const> states) const {
+  if (config_.privacy) return private_rows(clients, start, moment, wish, states);
   const auto cohort = static_cast<std::int64_t>(clients.size());
   const Memory memory = memory_for(wish, cohort);
   std::optional<GpuLanes> lanes;
@@ -192,9 +176,30 @@ TrainResult CohortTrainer::train_rows(std::span<const TrainClient> clients, cons
   return result;
 }
 
+TrainResult CohortTrainer::private_rows(std::span<const TrainClient> clients, const at::Tensor& start,
+                                        const TrainMoment& moment, const TrainWish& wish,
+                                        std::span<ClientState* const> states) const {
+  if (input_.guard == nullptr) throw ConfigError("trainer.privacy: nobody keeps a budget for these clients");
+  std::size_t longest = 1;
+  for (const TrainClient& client : clients) {
+    for (const std::uint32_t row : client.data.rows) longest = std::max(longest, client.data.data->length(row));
+  }
+  return train_privately({input_, config_, *input_.guard, moment, wish, client_bytes(static_cast<double>(longest))},
+                         clients, start, states);
+}
+
+void CohortTrainer::refuse_private(const char* what) const {
+  if (!config_.privacy) return;
+  throw ConfigError(fmt::format(
+      "trainer.privacy protects training as a whole, and this algorithm or selection asks clients for {}, which would "
+      "be released without noise; use fedavg, fedprox or fedopt with selection: uniform",
+      what));
+}
+
 std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> clients, const at::Tensor& start,
                                                 const TrainMoment& moment, const LearnerWish& wish,
                                                 std::shared_ptr<const ClientData> public_set) const {
+  refuse_private("single steps");
   check(!wish.train.keep_optimizer && !wish.train.updates, "a learner keeps its optimizer and has values, not updates");
   const auto cohort = static_cast<std::int64_t>(clients.size());
   LocalTrainingInput input{input_, config_, {clients.begin(), clients.end()}, moment, wish.train};
@@ -212,6 +217,7 @@ std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> cli
 
 GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,
                                        const TrainMoment& moment, bool want_gradients) const {
+  refuse_private(want_gradients ? "a gradient" : "their loss");
   const std::size_t trained = with_rows(clients);
   GradientResult result;
   if (trained > 0)

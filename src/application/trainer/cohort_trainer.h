@@ -56,6 +56,10 @@ class CohortTrainer {
   std::int64_t batches(std::size_t rows) const;
   TrainResult train_rows(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
                          const TrainWish& wish, std::span<ClientState* const> states) const;
+  TrainResult private_rows(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,
+                           const TrainWish& wish, std::span<ClientState* const> states) const;
+  /// ConfigError under trainer.privacy.
+  void refuse_private(const char* what) const;
   GradientResult gradient_of_rows(std::span<const TrainClient> clients, const at::Tensor& start,
                                   const TrainMoment& moment, bool want_gradients) const;
 

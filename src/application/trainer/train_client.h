@@ -5,6 +5,7 @@
 #include "application/models/activation_cache.h"
 #include "application/tasks/task.h"
 #include "core/base/client_id.h"
+#include "core/ports/example_guard.h"
 
 namespace chorus::inline trainer {
 
@@ -17,6 +18,7 @@ struct TrainerInput {
   const Params& base;                  ///< C = 1; its frozen vector is used, its device is where the work is done
   ActivationCache* cache = nullptr;    ///< of what frozen bottom layers compute
   StepRecorders* recorders = nullptr;  ///< recorded GPU passes, kept between rounds; null: no recording
+  ExampleGuard* guard = nullptr;       ///< of trainer.privacy; null: without it
 };
 
 /// The data of one client.

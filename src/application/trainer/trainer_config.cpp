@@ -19,6 +19,10 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
       {{"float32", Precision::kFloat32}, {"tf32", Precision::kTf32}, {"bfloat16", Precision::kBFloat16}},
       "of matmuls' factors; bfloat16: fastest on a GPU or a CPU that has it; tf32: GPU only, closer to float32");
   visitor.field("cache", cache, "cache the activations of frozen bottom layers (Cai et al. 2023, section 4)");
+  visitor.field(
+      "privacy", privacy,
+      "differential privacy for every single example: clipped gradients and noise on the client (DP-SGD, Abadi "
+      "et al. 2016)");
 }
 
 }  // namespace chorus::inline trainer

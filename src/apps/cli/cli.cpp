@@ -60,23 +60,32 @@ void add_commands(CLI::App& app) {
   add_list(app);
   add_describe(app);
   add_validate(app);
+  add_doctor(app);
+  add_completion(app);
+  add_manual(app);
   add_data(app);
   add_data_make(app);
+  add_data_export(app);
   add_data_shares(app);
   add_partition(app);
   add_data_encode(app);
   add_model(app);
+  add_model_get(app);
   add_generate(app);
   add_embed(app);
   add_fill(app);
   add_tokenize(app);
   add_tokenizer(app);
+  add_tokenizer_private(app);
+  add_init(app);
   add_plan(app);
   add_run(app);
   add_predict(app);
   add_score(app);
   add_sweep(app);
   add_compare(app);
+  add_report(app);
+  add_dashboard(app);
   add_privacy(app);
   add_profile(app);
   add_fleet(app);
@@ -85,6 +94,8 @@ void add_commands(CLI::App& app) {
   add_join(app);
   add_egress(app);
   add_privacy_graph(app);
+  add_privacy_audit(app);
+  add_unlearn(app);
 }
 
 /// The deepest command that the arguments name, and the unknown word after it where a command was expected.

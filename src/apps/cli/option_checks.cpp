@@ -22,8 +22,10 @@ void refuse_negative_numbers(CLI::App& app) {
     if (!option->get_type_name().starts_with("UINT")) continue;
     option->check(CLI::Validator(
         [](std::string& text) {
-          return text.starts_with('-') ? fmt::format("{} is negative; give 0 or a positive number", text)
-                                       : std::string();
+          if (text.starts_with('-')) return fmt::format("{} is negative; give 0 or a positive number", text);
+          std::uint64_t number = 0;
+          const auto error = std::from_chars(text.data(), text.data() + text.size(), number).ec;
+          return error == std::errc::result_out_of_range ? text + " is too large" : std::string();
         },
         ""));
   }

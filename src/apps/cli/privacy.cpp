@@ -11,12 +11,13 @@
 #include "algorithm/privacy/shuffling.h"
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
+#include "infrastructure/tracking/run_summary.h"
 
 namespace chorus::inline cli {
 namespace {
 
 struct PrivacyOptions {
-  std::string mechanism = "gaussian", accountant = "pld", adjacency, sampling = "poisson";
+  std::string mechanism = "gaussian", accountant = "pld", adjacency, sampling = "poisson", run;
   double noise = 0, sampling_rate = 1, steps = 1, delta = 1e-5, group = 1, buckets = 2;
   double l2 = 1, l1 = 0, epsilon = 0, participations = 1, separation = 1, bands = 1, users = 1;
   std::vector<std::string> also;
@@ -167,7 +168,30 @@ void calibrate_command(const PrivacyOptions& options) {
   }
 }
 
+/// What a run promises, from its summary.
+void explain_run(const std::string& folder) {
+  const auto summary = read_run_summary(folder);
+  if (!summary) throw DataError(fmt::format("{}: not a finished run (there is no summary.json)", folder));
+  if (!summary->privacy) {
+    fmt::print(
+        "{}: nothing is promised. This run has no differential privacy: whoever has the model or sees updates may "
+        "learn what any example says (chorus privacy audit {} measures it).\n",
+        folder, folder);
+    return;
+  }
+  const PrivacyReport& p = *summary->privacy;
+  fmt::print("{}\n", p.statement);
+  fmt::print(
+      "In numbers: whatever can be observed is at most {:.4g} times as likely with the protected data as without "
+      "it, plus a probability of {:g}. {} releases were charged",
+      std::exp(std::min(p.epsilon, 700.0)), p.delta, p.charges);
+  fmt::print(", each with noise {:.4g} and a sampling rate of {:.4g}{}.\n", p.noise, p.sampling_rate,
+             p.charges == 1 ? "" : " (or more noise, or a smaller rate)");
+}
+
 void explain_command(const PrivacyOptions& options) {
+  if (!options.run.empty()) return explain_run(options.run);
+  if (options.noise <= 0) throw ConfigError("give a run folder, or --noise and what else was done");
   const Releases releases = releases_of(options);
   fmt::print("{}", explain(releases, account(releases, accountant_named(options.accountant))));
 }
@@ -227,7 +251,11 @@ void add_privacy(CLI::App& app) {
 
   auto words = std::make_shared<PrivacyOptions>();
   CLI::App* explain = add_common(*privacy, "explain", "What epsilon means here, in words", *words);
-  explain->add_option("--noise", words->noise, noise)->required();
+  explain->add_option("run", words->run, "A run folder: what this run promises; else the options describe it");
+  explain->add_option("--noise", words->noise, noise);
+  explain->footer(
+      "Examples:\n  chorus privacy explain runs/demo_private-001\n  chorus privacy explain --noise 1 "
+      "--sampling-rate 0.1 --steps 100");
   explain->callback([words] { explain_command(*words); });
 }
 

@@ -111,6 +111,7 @@ void print_report(const RunReport& report) {
   if (!summary.spreads.empty()) {
     fmt::print("{} on each client's own test examples:\n{}", summary.metric, spread_text(summary.spreads));
   }
+  if (summary.privacy) fmt::print("privacy: {}\n", summary.privacy->statement);
   const std::string folder = report.folder.string();
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
 }

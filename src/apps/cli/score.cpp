@@ -1,14 +1,19 @@
 #include "application/metrics/score.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "application/data/example_text.h"
 #include "apps/cli/cli.h"
+#include "apps/cli/data_options.h"
 #include "apps/cli/option_checks.h"
 #include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus::inline cli {
 namespace {
@@ -23,6 +28,7 @@ Files (plain or gzipped UTF-8; JSON lines or the format named; the first line te
   generation      one text per line, or {"text": ...}; references may say "target" or "references": [...]
   lm              predictions only: one summed loss a line, in nats, then a TAB and the number of tokens
                   (1 without), or {"loss": ..., "tokens": ...}
+References may also be a data file that chorus reads: CSV, TSV, HDF5 or a folder; --column names columns.
 JSON lines are paired by "id" when both files have it, otherwise by order. References may also
 have "client" (--by client, --by decile) and "group" or "source" (--by group; SQuAD JSON: the title).
 
@@ -40,6 +46,39 @@ struct ScoreArguments {
   BootstrapOptions bootstrap;
   bool json = false;
   ScoreOptions options;
+  std::vector<std::string> columns;  ///< of references in a data file
+};
+
+/// References in a data file as JSON lines, in a file that goes with this object.
+class ReferenceLines {
+ public:
+  ReferenceLines(const std::string& path, const std::vector<std::string>& columns)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("chorus_references_{}.jsonl", ::getpid())) {
+    DataOptions options;
+    options.paths = {path};
+    options.columns = columns;
+    const Dataset data = load_data(options);
+    std::string lines;
+    for (std::size_t i = 0; i < data.size(); ++i) lines += example_json(data, i) + "\n";
+    write_file(path_, lines);
+  }
+  ReferenceLines(const ReferenceLines&) = delete;
+  ReferenceLines& operator=(const ReferenceLines&) = delete;
+  ~ReferenceLines() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
+  static bool needed_for(const std::filesystem::path& path) {
+    std::filesystem::path name = path.filename();
+    if (name.extension() == ".gz") name = name.stem();
+    return std::filesystem::is_directory(path) || name.extension() == ".csv" || name.extension() == ".tsv" ||
+           name.extension() == ".h5";
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
 };
 
 void score(ScoreArguments& arguments) {
@@ -58,6 +97,11 @@ void score(ScoreArguments& arguments) {
     arguments.bootstrap.resamples = arguments.resamples;
     options.bootstrap = arguments.bootstrap;
   }
+  std::optional<ReferenceLines> references;
+  if (!options.references.empty() && ReferenceLines::needed_for(options.references)) {
+    references.emplace(options.references, arguments.columns);
+    options.references = references->path();
+  }
   const ScoreReport report = score_files(options);
   fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
 }
@@ -74,6 +118,8 @@ void add_score(CLI::App& app) {
       ->required();
   command->add_option("--predictions", options.predictions, "Predictions of the model")->required();
   command->add_option("--references", options.references, "References (all tasks except lm)");
+  command->add_option("--column", arguments->columns, "References in a data file: column of a role, as label=class")
+      ->allow_extra_args(false);
   command->add_option("--clients", options.clients, "Client names, one per line, in the order of the references");
   command->add_option("--by", arguments->by, "Also score each client, decile of activity or group; may be repeated")
       ->check(CLI::IsMember({"client", "decile", "group"}));

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal.h"
 #include "core/console/text_table.h"
-#include "infrastructure/control/http_server.h"
+#include "infrastructure/http/http_ask.h"
 
 namespace chorus::inline cli {
 namespace {

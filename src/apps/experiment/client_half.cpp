@@ -2,17 +2,43 @@
 
 #include <algorithm>
 
+#include "application/trainer/private_training.h"
 #include "apps/experiment/machine.h"
+#include "core/base/error.h"
 
 namespace chorus::inline experiment {
 
 ClientHalf::ClientHalf(ClientHalfInput input)
-    : input_(std::move(input)), gate_(input_.model.filters(), FilterEnd::Side::kClient), local_(federation_input()) {}
+    : input_(std::move(input)),
+      guard_(make_guard()),
+      gate_(input_.model.filters(), FilterEnd::Side::kClient),
+      local_(federation_input()) {
+  const CompressionConfig& compression = input_.model.config().compression;
+  if (const auto release = release_of(compression.up)) {
+    if (input_.folder.empty()) throw ConfigError("compression.up: there is no folder for the ledger of local noise");
+    charges_.emplace(LocalCharges::Input{local_, *release, 1e-5, {input_.folder / "local.ledger", {}}});
+  }
+}
+
+std::unique_ptr<ExampleGuard> ClientHalf::make_guard() const {
+  const TrainerConfig& trainer = input_.model.config().trainer;
+  if (!trainer.privacy) return nullptr;
+  if (input_.folder.empty()) throw ConfigError("trainer.privacy: there is no folder for the ledger of the budget");
+  ExampleGuardInput guard{.config = *trainer.privacy, .folder = input_.folder};
+  guard.rounds = static_cast<std::int64_t>(input_.rounds);
+  const ClientExamples& examples = input_.examples;
+  for (std::size_t c = 0; c < examples.train_lists.clients(); ++c) {
+    const std::size_t count = examples.train_lists.size_of(c);
+    const ClientId id = examples.ids.empty() ? static_cast<ClientId>(c) : examples.ids[c];
+    if (count > 0) guard.work.push_back(private_work(trainer, id, count));
+  }
+  return ExampleGuards::make("secret", guard);
+}
 
 ClientPoolInput ClientHalf::pool_input(const ClientNetwork* network) const {
   const TaskModel& model = network == nullptr ? input_.model : *network->model;
   const ClientExamples& examples = input_.examples;
-  ClientPoolInput pool{.trainer = {model.task(), model.model(), model.params(), input_.cache},
+  ClientPoolInput pool{.trainer = {model.task(), model.model(), model.params(), input_.cache, nullptr, guard_.get()},
                        .data = examples.data,
                        .train = network == nullptr ? examples.train : network->train};
   pool.config = model.config().trainer;
@@ -45,11 +71,14 @@ LocalFederationInput ClientHalf::federation_input() {
   const MachineShare share = machine_share(model.config(), model.device().is_cuda(), client_bytes);
   LocalFederationInput federation;
   federation.roster = pools_[0]->roster();
-  if (!input_.network_of.empty()) {
+  const auto& names = input_.examples.names;
+  const bool named = names.size() == federation.roster.size();
+  if (named || !input_.network_of.empty()) {
     std::vector<RosterEntry> members(federation.roster.members().begin(), federation.roster.members().end());
-    for (RosterEntry& member : members) {
-      const int network = input_.network_of[member.id];
-      if (network >= 0) member.model = input_.networks[static_cast<std::size_t>(network)].key;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (named) members[i].name = names[i];
+      const int network = input_.network_of.empty() ? -1 : input_.network_of[members[i].id];
+      if (network >= 0) members[i].model = input_.networks[static_cast<std::size_t>(network)].key;
     }
     federation.roster = Roster(std::move(members));
   }

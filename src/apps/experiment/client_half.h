@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "algorithm/compression/filter_end.h"
+#include "algorithm/local_budget/local_charges.h"
 #include "application/trainer/client_pool.h"
 #include "apps/experiment/client_networks.h"
 #include "apps/experiment/task_model.h"
@@ -20,6 +24,7 @@ struct ClientExamples {
   std::shared_ptr<const EncodedDataset> train, test = {};
   ClientLists train_lists = {}, test_lists = {};  ///< by client
   std::vector<ClientId> ids = {};                 ///< of these clients, rising; empty: 0, 1, 2, ...
+  std::vector<std::string> names = {};            ///< of these clients, for people; empty: none
   std::vector<std::uint32_t> shared_test = {};    ///< simulation only: the server's test examples
   PublicSet public_set = {};                      ///< what everybody knows; for distillation
 };
@@ -27,10 +32,11 @@ struct ClientExamples {
 struct ClientHalfInput {
   const TaskModel& model;  ///< borrowed
   ClientExamples examples;
-  std::uint64_t rounds = 1;          ///< of the whole run, for schedules
-  StateShelf states = {};            ///< where client states are kept between rounds; empty: they are not
-  ActivationCache* cache = nullptr;  ///< borrowed
-  std::function<bool()> stop = {};   ///< true: give up (Ctrl-C)
+  std::uint64_t rounds = 1;           ///< of the whole run, for schedules
+  StateShelf states = {};             ///< where client states are kept between rounds; empty: they are not
+  ActivationCache* cache = nullptr;   ///< borrowed
+  std::function<bool()> stop = {};    ///< true: give up (Ctrl-C)
+  std::filesystem::path folder = {};  ///< for the ledgers of trainer.privacy and of local noise
   /// Networks other than `model`, and which each client has: an index in `networks`, -1 for `model`. Empty: all have
   /// `model`. Borrowed.
   std::span<const ClientNetwork> networks = {};
@@ -49,7 +55,11 @@ class ClientHalf {
   ClientHalf(const ClientHalf&) = delete;
   ClientHalf& operator=(const ClientHalf&) = delete;
 
-  Federation& clients() { return local_; }
+  Federation& clients() { return charges_ ? static_cast<Federation&>(*charges_) : local_; }
+  /// Of trainer.privacy; null without it.
+  const ExampleGuard* guard() const { return guard_.get(); }
+  /// Of filters with local noise; null without them.
+  const LocalCharges* local_charges() const { return charges_ ? &*charges_ : nullptr; }
   /// A workbench for one client, for what never leaves this process.
   std::unique_ptr<Workbench> open(ClientId client, std::uint64_t round) const {
     return pool_of(client).open({&client, 1}, round);
@@ -60,10 +70,14 @@ class ClientHalf {
   const ClientPool& pool_of(ClientId client) const;
   LocalFederationInput federation_input();
 
+  std::unique_ptr<ExampleGuard> make_guard() const;
+
   ClientHalfInput input_;
+  std::unique_ptr<ExampleGuard> guard_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // of `model`, then of each network
   FilterEnd gate_;
   LocalFederation local_;  // made last: it fills the pools
+  std::optional<LocalCharges> charges_;
 };
 
 }  // namespace chorus::inline experiment

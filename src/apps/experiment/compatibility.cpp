@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "algorithm/local_budget/local_charges.h"
+
 namespace chorus::inline experiment {
 namespace {
 
@@ -37,7 +39,67 @@ double number_of(Choice<Aggregations> aggregation, std::string_view name) {
   ConfigVisitor visitor;
   aggregation.describe(visitor);
   const ConfigField* field = visitor.find(name);
-  return field == nullptr ? 0 : std::get<double>(field->get().front().second);
+  if (field == nullptr) return 0;
+  const ConfigScalar value = field->get().front().second;
+  const auto* whole = std::get_if<std::int64_t>(&value);
+  return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
+}
+
+double separation_of(Choice<Selectors> selection) {
+  ConfigVisitor visitor;
+  selection.describe(visitor);
+  const ConfigField* field = visitor.find("separation");
+  return field == nullptr ? 0 : static_cast<double>(std::get<std::int64_t>(field->get().front().second));
+}
+
+bool draws_twice(Choice<Selectors> selection) {
+  ConfigVisitor visitor;
+  selection.describe(visitor);
+  const ConfigField* field = visitor.find("replacement");
+  return field != nullptr && std::get<bool>(field->get().front().second);
+}
+
+// What would change masked updates on their way, or tell in the clear what the masks hide.
+std::string unmasked(const ExperimentConfig& config) {
+  const std::string& name = config.aggregation.name();
+  if (!config.compression.up.empty()) {
+    return fmt::format(
+        "compression.up: filters of their own scale or support (top-k, QSGD) make sums of masked updates impossible; "
+        "leave them out, aggregation: {} quantises at a common scale itself (aggregation.bits)",
+        name);
+  }
+  if (!config.compression.down.empty()) {
+    return fmt::format(
+        "compression.down: under aggregation: {} all clients prove that they were given the same model, which filters "
+        "change; leave them out",
+        name);
+  }
+  if (config.algorithm.traits().distills) {
+    return fmt::format("aggregation: {} hides updates, but algorithm: {} exchanges predictions in the clear", name,
+                       config.algorithm.name());
+  }
+  if (config.selection.name() == "power_of_choice") {
+    return fmt::format(
+        "selection: power_of_choice asks every candidate for its loss, which aggregation: {} is to hide; choose "
+        "another "
+        "selection",
+        name);
+  }
+  if (draws_twice(config.selection)) {
+    return fmt::format("selection: under aggregation: {} a client counts once; set selection.replacement: false", name);
+  }
+  if (config.evaluation.per_client) {
+    return fmt::format(
+        "evaluation.per_client: it shows the scores of single clients, which aggregation: {} is to hide; leave it out",
+        name);
+  }
+  if (config.attacks && config.aggregation.make()->masks()) {
+    return fmt::format(
+        "attacks: the simulation changes updates on their way to the server, which the masks of aggregation: {} hide; "
+        "use its mode: cost, which gives the same sums",
+        name);
+  }
+  return "";
 }
 
 std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name) {
@@ -103,7 +165,15 @@ std::string unprotected(const ExperimentConfig& config) {
         "equal",
         name);
   }
-  if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+  if (config.aggregation.traits().separated) {
+    const double wanted = number_of(config.aggregation, "separation");
+    if (config.selection.name() != "separated" || separation_of(config.selection) < wanted) {
+      return fmt::format(
+          "selection: aggregation: {} is accounted for with clients that wait {} rounds; set selection: {{name: "
+          "separated, separation: {}}}",
+          name, wanted, wanted);
+    }
+  } else if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
@@ -122,6 +192,41 @@ std::string unprotected(const ExperimentConfig& config) {
         "emulation.over_selection: under aggregation: {} a client must not push another one out of a round; leave it "
         "out",
         name);
+  }
+  return "";
+}
+
+// What would release more about single examples than noisy gradients.
+std::string unprotected_examples(const ExperimentConfig& config) {
+  const ExamplePrivacyConfig& privacy = *config.trainer.privacy;
+  if (privacy.noise <= 0 && privacy.epsilon <= 0) {
+    return "trainer.privacy: give noise, or epsilon to compute it from; without noise nothing is private";
+  }
+  if (config.selection.name() == "power_of_choice") {
+    return "selection: power_of_choice asks clients for their losses, which trainer.privacy does not protect; use "
+           "selection: uniform";
+  }
+  if (config.algorithm.name() == "fedsgd") {
+    return "algorithm: fedsgd asks clients for one gradient without noise, which trainer.privacy does not protect; use "
+           "fedavg with trainer.steps: 1";
+  }
+  return "";
+}
+
+// What would let local noise be taken back, or releases more than one tensor per round.
+std::string unprotected_replies(const ExperimentConfig& config) {
+  if (!release_of(config.compression.up)) return "";
+  for (const Choice<Filters>& filter : config.compression.up) {
+    if (!filter.make()->feedback()) continue;
+    return fmt::format(
+        "compression.up: {} remembers what was lost, the noise included, and would take it back; leave one of them out",
+        filter.name());
+  }
+  if (!config.algorithm.traits().one_sum) {
+    return fmt::format(
+        "algorithm: {} sends more than one tensor per round, which local noise is not accounted for; use fedavg, "
+        "fedprox, fedopt or fedsgd",
+        config.algorithm.name());
   }
   return "";
 }
@@ -150,8 +255,8 @@ std::string incompatibility(const ExperimentConfig& config) {
   if (const std::size_t least = config.aggregation.make()->least_updates();
       least > static_cast<std::size_t>(config.clients_per_round)) {
     return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or "
-        "expect fewer attackers",
+        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or let "
+        "the aggregation need fewer",
         config.aggregation.name(), least, config.clients_per_round);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
@@ -190,6 +295,19 @@ std::string incompatibility(const ExperimentConfig& config) {
         "work (a synchronous method); set clients_per_round to algorithm.concurrency + algorithm.buffer, or a smaller "
         "buffer",
         name, config.clients_per_round, buffer_of(config.algorithm));
+  }
+  if (const std::string refusal =
+          config.aggregation.make()->refusal(static_cast<std::size_t>(config.clients_per_round), config.weighting);
+      !refusal.empty()) {
+    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(),
+                       config.clients_per_round, refusal);
+  }
+  if (aggregation.masked) {
+    if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;
+  }
+  if (const std::string fault = unprotected_replies(config); !fault.empty()) return fault;
+  if (config.trainer.privacy) {
+    if (const std::string fault = unprotected_examples(config); !fault.empty()) return fault;
   }
   return aggregation.noisy_sum ? unprotected(config) : "";
 }

@@ -78,6 +78,43 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_EQ(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 5"), "");
 }
 
+// The matrix of what can be combined with secure sums.
+TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
+  using testing::HasSubstr;
+  for (const std::string name : {"secagg", "secagg_plus", "light_secagg"}) {
+    const std::string secure = "aggregation: " + name + "\n";
+    for (const char* fits : {"", "algorithm: fedprox", "algorithm: fedopt", "weighting: equal", "weighting: batches",
+                             "tuning: lora", "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"}) {
+      EXPECT_EQ(mistake_in(secure + fits), "") << name << " " << fits;
+    }
+    for (const char* up : {"top_k", "qsgd", "sign"}) {
+      EXPECT_THAT(mistake_in(secure + "compression: {up: [" + up + "]}"), HasSubstr("compression.up"));
+    }
+    EXPECT_THAT(mistake_in(secure + "algorithm: fednova"), HasSubstr("looks at each client's update"));
+    EXPECT_THAT(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), HasSubstr("update"));
+    EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
+    EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));
+    EXPECT_THAT(mistake_in(secure + "evaluation: {per_client: true}"), HasSubstr("per_client"));
+    EXPECT_THAT(mistake_in(secure + "attacks: {share: 0.2}"), HasSubstr("mode: cost"));
+    EXPECT_EQ(mistake_in("aggregation: {name: " + name + ", mode: cost}\nattacks: {share: 0.2}"), "");
+    EXPECT_THAT(mistake_in(secure + "clients_per_round: 2"), HasSubstr("needs 3 updates"));
+  }
+  // 4c, case 14: a sum that could overflow is refused when the file is read.
+  EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1e9}\nclients_per_round: 100"),
+              HasSubstr("ring"));
+  EXPECT_THAT(mistake_in("aggregation: {name: light_secagg, bits: 31, most_examples: 1e9}\nclients_per_round: 100"),
+              HasSubstr("field"));
+  EXPECT_THAT(mistake_in("aggregation: {name: light_secagg, corrupt: 0.5, dropout: 0.5}"), HasSubstr("too many"));
+  EXPECT_EQ(mistake_in("aggregation: {name: secure_groups, groups: 3}\nclients_per_round: 9"), "");
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, groups: 4}\nclients_per_round: 10"),
+              HasSubstr("2 clients each"));
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, groups: 4, rule: {name: krum, attackers: 1}}\n"
+                         "clients_per_round: 20"),
+              HasSubstr("needs 5 groups"));
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, sum: median}\nclients_per_round: 20"),
+              HasSubstr("no secure sum"));
+}
+
 TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {
   using testing::HasSubstr;
   EXPECT_THAT(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer"), HasSubstr("give `emulation`"));

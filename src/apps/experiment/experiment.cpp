@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
@@ -57,12 +58,47 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
   if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
   make_partition();
+  plant();
+  leave_out();
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
   choose_test();
   make_networks();
   poison();
+}
+
+void Experiment::plant() {
+  if (!config_.audit) return;
+  if (config_.continual || config_.attacks) {
+    throw ConfigError("audit: canaries cannot be planted in a run with `continual` or `attacks`; leave one out");
+  }
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  const auto coins = static_cast<std::uint64_t>(config_.audit->seed.value_or(config_.seed));
+  PlantedData planted = plant_canaries(data_, partition_.train, *config_.audit, {seed, coins});
+  data_ = std::move(planted.data);
+  partition_.train = std::move(planted.train);
+  canaries_ = std::move(planted.canaries);
+  canary_references_ = std::move(planted.references);
+  const auto count = std::count_if(canaries_.begin(), canaries_.end(), [](const Canary& c) { return c.planted; });
+  Log("audit").info("{} of {} canaries were planted, {} times each", count, canaries_.size(), config_.audit->repeats);
+}
+
+void Experiment::leave_out() {
+  if (config_.clients.exclude.empty()) return;
+  const ClientLists all = std::move(partition_.train);
+  if (config_.continual) throw ConfigError("clients.exclude: not for a continual run, whose clients have segments");
+  const std::set<std::int64_t> without(config_.clients.exclude.begin(), config_.clients.exclude.end());
+  for (const std::int64_t client : without) {
+    if (client < 0 || client >= static_cast<std::int64_t>(all.clients())) {
+      throw ConfigError(
+          fmt::format("clients.exclude: there is no client {}; they are 0 to {}", client, all.clients() - 1));
+    }
+  }
+  partition_.train = ClientLists();
+  for (std::size_t c = 0; c < all.clients(); ++c) {
+    partition_.train.append(without.contains(static_cast<std::int64_t>(c)) ? std::span<const ExampleId>() : all[c]);
+  }
 }
 
 void Experiment::make_networks() {
@@ -94,7 +130,7 @@ void Experiment::poison() {
   std::vector<ClientId> clients(partition_.train.clients());
   std::iota(clients.begin(), clients.end(), 0U);
   std::vector<std::uint32_t> examples;
-  for (const ClientId attacker : draw_attackers(clients, config_.attacks->share, seed)) {
+  for (const ClientId attacker : draw_attackers(clients, *config_.attacks, seed)) {
     const auto own = partition_.train[attacker];
     examples.insert(examples.end(), own.begin(), own.end());
   }

@@ -59,6 +59,10 @@ class Experiment {
   /// Those of them that attackers want answered otherwise, as they want them; null without an attack on the data.
   const TestSet* attacked_test() const { return attacked_test_.get(); }
 
+  /// What was planted, and what is compared with it; empty without `audit`.
+  const std::vector<Canary>& canaries() const { return canaries_; }
+  const std::vector<std::uint32_t>& canary_references() const { return canary_references_; }
+
   /// One line about what was read, for a person.
   std::string description() const;
 
@@ -69,6 +73,8 @@ class Experiment {
   void make_phases();
   void choose_test();
   void poison();
+  void plant();
+  void leave_out();
 
   ExperimentConfig config_;
   std::unique_ptr<GpuWarmUp> warm_up_;  // beside everything below
@@ -83,6 +89,8 @@ class Experiment {
   std::vector<Phase> phases_;
   ClientLists client_tests_;
   std::vector<std::uint32_t> shared_test_;
+  std::vector<Canary> canaries_;
+  std::vector<std::uint32_t> canary_references_;
   std::unique_ptr<const Dataset> attacked_data_;
   std::unique_ptr<const TestSet> attacked_test_;
 };

@@ -32,6 +32,7 @@ void ClientsConfig::describe(ConfigVisitor& visitor) {
       .below(1);
   visitor.field("test_latest", test_latest, "these are the client's latest examples, not random ones");
   visitor.field("seed", seed, "of the partition; the experiment's by default").at_least(0);
+  visitor.field("exclude", exclude, "clients by number, whose training examples are left out (chorus unlearn)");
   visitor.field("models", models, "networks that some clients train instead of the server's (distillation)");
   visitor.field("model_order", model_order, {{"random", ModelOrder::kRandom}, {"size", ModelOrder::kSize}},
                 "how the shares of models are dealt out; size: the first network to the clients with the least data");
@@ -148,6 +149,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("algorithm", algorithm, "the federated method");
   visitor.field("aggregation", aggregation, "how the updates of a round become one");
   visitor.field("attacks", attacks, "some clients are malicious (docs/how-to/defend_against_attackers.md)");
+  visitor.field("audit", audit, "plant secrets, to measure what the model remembers (docs/how-to/audit_privacy.md)");
   visitor.field("weighting", weighting,
                 {{"examples", Weighting::kExamples}, {"batches", Weighting::kBatches}, {"equal", Weighting::kEqual}},
                 "what a client counts for in an average");

@@ -15,6 +15,7 @@
 #include "application/peft/tuning.h"
 #include "application/tasks/encode_split.h"
 #include "application/trainer/trainer_config.h"
+#include "apps/experiment/canaries.h"
 #include "core/ports/algorithm.h"
 #include "infrastructure/emulation/fleet.h"
 
@@ -55,6 +56,7 @@ struct ClientsConfig {
   std::optional<std::int64_t> seed = {};         ///< of the partition; the experiment's by default
   std::vector<ClientModelConfig> models = {};    ///< networks other than the server's
   ModelOrder model_order = ModelOrder::kRandom;  ///< how shares are dealt out: size: the first network to the smallest
+  std::vector<std::int64_t> exclude = {};        ///< clients whose training examples are left out (chorus unlearn)
 
   void describe(ConfigVisitor& visitor);
 };
@@ -160,6 +162,7 @@ struct ExperimentConfig {
   Choice<Algorithms> algorithm{"fedavg"};
   Choice<Aggregations> aggregation{"mean"};
   std::optional<AttacksConfig> attacks = {};  ///< without it every client is honest
+  std::optional<CanariesConfig> audit = {};   ///< without it no secrets are planted
   Weighting weighting = Weighting::kExamples;
   Choice<Selectors> selection{"uniform"};
   std::int64_t rounds = 30;  ///< of each segment, where there are several

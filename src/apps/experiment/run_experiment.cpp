@@ -11,19 +11,24 @@
 #include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "apps/experiment/canary_exposure.h"
+#include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/machine.h"
+#include "apps/experiment/model_card.h"
 #include "apps/experiment/run_checkpoints.h"
 #include "apps/experiment/run_journal.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/simulated_link.h"
+#include "apps/experiment/watched_federation.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "core/console/log.h"
 #include "core/device/tf32.h"
 #include "core/device/torch_runtime.h"
+#include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline experiment {
@@ -51,6 +56,7 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase,
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
   examples.shared_test = experiment.shared_test();
+  if (!experiment.config().algorithm.traits().pooled) examples.names = experiment.partition().client_names;
   if (const PublicData* shared = experiment.public_data()) {
     examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
   }
@@ -151,6 +157,7 @@ class ExperimentRun {
     checkpoints_.begin(server_, experiment_.data().fingerprint().hex());
     Log("run").info("{}: {}, {}", folder_.path().string(), config_.algorithm.name(), experiment_.description());
     journal_.begin(state(), rounds_, experiment_.phases().front().train.clients());
+    if (!request_.trial) write_client_file(folder_.path(), experiment_.partition(), experiment_.data());
     state().setup_seconds += seconds_since(begun);
     RoundLoopEnd end = RoundLoopEnd::kFinished;
     const auto phases = static_cast<std::int64_t>(experiment_.phases().size());
@@ -163,7 +170,13 @@ class ExperimentRun {
     journal_.end_rounds();
     const double saving_seconds = save_models();
     checkpoints_.wait(journal_.tracker());
-    return {folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const RunReport report{folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const std::string card = model_card(config_, report.summary);
+    for (const char* name : {"model", "model_best"}) {
+      if (const auto folder = folder_.path() / name; std::filesystem::exists(folder))
+        write_file(folder / "README.md", card);
+    }
+    return report;
   }
 
  private:
@@ -185,10 +198,13 @@ class ExperimentRun {
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
                      .stop = stop_at_once,
+                     .folder = folder_.path(),
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
+    WatchedFederation watched(half.clients(),
+                              [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
-                        .clients = half.clients(),
+                        .clients = watched,
                         .clock = [this] { return state().loop.emulated.seconds; },
                         .stop = stop_at_once,
                         .ranks = ranks_,
@@ -206,12 +222,23 @@ class ExperimentRun {
       checkpoints_.save(memory, last, journal_.tracker());
     };
     rounds.attacked = experiment_.attacked_test();
-    rounds.numbers = [&link] { return link.numbers(); };
+    rounds.numbers = [this, &link, guard = half.guard()] {
+      std::map<std::string, double> numbers = link.numbers();
+      if (guard != nullptr) numbers["example_epsilon"] = guard->epsilon();
+      if (const std::int64_t every = config_.audit ? config_.audit->every : 0;
+          every > 0 && (state().loop.round + 1) % every == 0) {
+        numbers["canary_exposure"] = median_exposure(experiment_, server_.start(), state().loop.model);
+      }
+      return numbers;
+    };
     if (experiment_.phases().size() > 1 && state().loop.round < rounds.first) {
       journal_.tracker().record({"phase_started", rounds.first, {}, {{"name", phase().name}}});
     }
     try {
-      return server_.run(link.clients(), rounds, state());
+      const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
+      if (half.guard() != nullptr) add_report(state(), half.guard()->report());
+      if (half.local_charges() != nullptr) add_report(state(), half.local_charges()->report());
+      return end;
     } catch (const Interrupted&) {
       interrupted();
     }

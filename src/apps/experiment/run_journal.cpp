@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 
 #include "apps/experiment/own_model.h"
+#include "core/base/error.h"
+#include "core/files/files.h"
 
 namespace chorus::inline experiment {
 
@@ -43,13 +47,35 @@ void RunJournal::record_start(std::int64_t rounds, std::size_t clients) {
 
 void RunJournal::show(const RoundLoopState& loop, const RoundResult& result) {
   const std::string& metric = server_.metric();
-  std::string note = fmt::format("loss {:.4f}", result.loss);
+  std::string note = std::isnan(result.loss) ? "loss not released" : fmt::format("loss {:.4f}", result.loss);
   if (const auto found = loop.last.find(metric); found != loop.last.end()) {
     note += fmt::format("  {} {:.4f}", metric, found->second);
   }
   note += fmt::format("  {:.0f} examples/s", loop.examples / std::max(loop.seconds, 1e-9));
+  note_ = note;
   progress_->note(note);
   progress_->advance();
+}
+
+void RunJournal::show_replies(std::size_t done, std::size_t asked) {
+  progress_->note(fmt::format("{} of {} clients{}{}", done, asked, note_.empty() ? "" : "  ", note_));
+  const auto now = std::chrono::steady_clock::now();
+  if (now - written_ < std::chrono::seconds(1)) return;
+  written_ = now;
+  try {
+    AtomicFile file(folder_.path() / "progress.json", Durability::kUnsynced);
+    file.write(fmt::format(R"({{"done": {}, "total": {}, "what": "clients"}})"
+                           "\n",
+                           done, asked));
+    file.commit();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a full disk is noticed where something is lost
+  }
+}
+
+void RunJournal::end_rounds() {
+  progress_->finish();
+  std::error_code ignored;
+  std::filesystem::remove(folder_.path() / "progress.json", ignored);
 }
 
 RunSummary RunJournal::finish(const RunState& state, RoundLoopEnd end, double saving_seconds) {

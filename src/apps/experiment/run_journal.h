@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,10 +24,12 @@ class RunJournal {
   /// Starts a run of so many rounds and clients, or goes on after `state.loop.round`.
   void begin(const RunState& state, std::int64_t rounds, std::size_t clients);
   Tracker& tracker() { return *tracker_; }
+  /// While clients answer: on the progress line, and in progress.json for who looks from outside.
+  void show_replies(std::size_t done, std::size_t asked);
   /// After every round.
   void show(const RoundLoopState& loop, const RoundResult& result);
   /// The rounds are over.
-  void end_rounds() { progress_->finish(); }
+  void end_rounds();
   /// Writes the last event and the summary. `saving_seconds`: of the models at the end.
   RunSummary finish(const RunState& state, RoundLoopEnd end, double saving_seconds);
 
@@ -37,6 +40,8 @@ class RunJournal {
   const ServerHalf& server_;
   std::unique_ptr<Tracker> tracker_;
   std::optional<Progress> progress_;
+  std::string note_;                                 // about the newest round
+  std::chrono::steady_clock::time_point written_{};  // progress.json
 };
 
 }  // namespace chorus::inline experiment

@@ -264,6 +264,14 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   return state;
 }
 
+void add_report(RunState& state, const PrivacyReport& examples) {
+  if (!state.privacy) {
+    state.privacy = examples;
+  } else {
+    state.privacy->statement += " Besides: " + examples.statement;
+  }
+}
+
 PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop) {
   return {name, first_round, loop.round - first_round + 1, loop.last, loop.best};
 }

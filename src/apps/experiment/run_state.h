@@ -27,6 +27,9 @@ struct RunState {
   std::vector<OwnScore> own_scores = {};      ///< not saved: computed at the end of the run
 };
 
+/// Adds what clients promise about their examples to what the server promises about clients.
+void add_report(RunState& state, const PrivacyReport& examples);
+
 /// What the server of a run works with that must outlive the process; borrowed.
 struct ServerMemory {
   const Algorithm& algorithm;

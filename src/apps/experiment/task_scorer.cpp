@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "application/trainer/client_pool.h"
 
 namespace chorus::inline experiment {
@@ -54,6 +56,18 @@ Breakdown TaskScorer::breakdown(const ClientTotals& totals) const {
 
 std::vector<ClientGroupScores> TaskScorer::deciles(const ClientTotals& totals) const {
   return reports(breakdown(totals).by_decile());
+}
+
+std::vector<ClientGroupScores> TaskScorer::by_client(const ClientTotals& totals) const {
+  std::map<std::string, std::string> names;
+  for (const auto& [client, message] : totals) {
+    const RosterEntry* entry = input_.clients.roster().find(client);
+    const bool named = entry != nullptr && !entry->name.empty();
+    names[client_name(client)] = named ? entry->name : fmt::format("client {}", client);
+  }
+  std::vector<ClientGroupScores> result = reports(breakdown(totals).by_client());
+  for (ClientGroupScores& client : result) client.name = names.at(client.name);
+  return result;
 }
 
 }  // namespace chorus::inline experiment

@@ -33,6 +33,7 @@ class TaskScorer : public Scorer {
   Scores score(const at::Tensor& model, const Variant& variant) override;
   Scores pooled(const ClientTotals& totals) const override;
   std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override;
+  std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const override;
 
  private:
   Breakdown breakdown(const ClientTotals& totals) const;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/ports/federation.h"
-#include "infrastructure/control/http_server.h"
+#include "infrastructure/http/http_server.h"
 
 namespace chorus::inline serving {
 

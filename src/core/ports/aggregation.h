@@ -86,6 +86,8 @@ class Aggregation {
     bool shows_updates = true;  ///< `look` is called; false: only sums leave it (secure aggregation)
     bool is_mean = true;        ///< the result is the weighted mean up to rounding
     bool noisy_sum = false;     ///< bounds what one client changes: equal weights, Poisson sampling, one sum per round
+    bool masked = false;        ///< updates travel under masks: nothing on the way may change or read them
+    bool separated = false;     ///< the same without sampling: selection: separated, with the same separation
   };
   virtual ~Aggregation() = default;
 
@@ -101,6 +103,10 @@ class Aggregation {
 
   /// Fewest usable updates it can combine, by its configuration; with fewer the model stays as it is.
   virtual std::size_t least_updates() const { return 1; }
+  /// Whether updates really travel under masks, so that a simulation cannot change them on their way.
+  virtual bool masks() const { return false; }
+  /// Why it cannot work with so many clients per round and these weights, or "". Asked when a configuration is read.
+  virtual std::string refusal(std::size_t /*clients_per_round*/, Weighting) const { return ""; }
 
   /// Everything remembered between rounds, for checkpoints.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }

@@ -35,6 +35,8 @@ class Scorer {
   using ClientTotals = std::vector<std::pair<ClientId, Message>>;
   virtual Scores pooled(const ClientTotals& totals) const = 0;
   virtual std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const = 0;
+  /// Each client alone, under its name; empty: not told.
+  virtual std::vector<ClientGroupScores> by_client(const ClientTotals& /*totals*/) const { return {}; }
 };
 
 }  // namespace chorus::inline ports

@@ -9,5 +9,11 @@ const NameRegistration kMissingPrivateMean{
      .summary = "a clipped mean with noise: differential privacy for every client",
      .unavailable = "it was built without libsodium (install libsodium-dev, and build again)"}};
 
+const NameRegistration kMissingDpFtrl{
+    {.kind = "aggregation",
+     .name = "dp_ftrl",
+     .summary = "a clipped mean with correlated noise: user-level privacy without sampling",
+     .unavailable = "it was built without libsodium (install libsodium-dev, and build again)"}};
+
 }  // namespace
 }  // namespace chorus::inline central_dp

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""DP-SGD on DistilBERT with LoRA: Chorus against Opacus, and each against its own training without privacy.
+
+    python3 bench/peers/opacus_dp_sgd.py --chorus build/chorus --device cuda
+
+One client, DistilBERT's size (6 layers of 768, random weights), LoRA of rank 8 on queries and values, texts of exactly
+--length tokens, batches of --batch examples (Chorus: Poisson samples of that size on average; Opacus: fixed, which favours
+it). Reports milliseconds per optimizer step, the median of --repeats rounds after a warm-up, for both programs on the same
+device in the same call, and the two ratios that matter: private / plain of Chorus, and Opacus private / Chorus private.
+Needs torch, transformers and opacus (pip install --no-deps opacus opt_einsum); --opacus FOLDER is where it was unpacked.
+"""
+import argparse
+import json
+import math
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+WIDTH, LAYERS, HEADS, RANK, LABELS = 768, 6, 12, 8, 4
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chorus", default="build/chorus")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--opacus", help="folder to import opacus from")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--precision", default="float32", choices=["float32", "tf32", "bfloat16"])
+    parser.add_argument("--only", choices=["chorus", "opacus"])
+    return parser.parse_args()
+
+
+def write_data(folder, examples, length):
+    """Texts that are longer than any row, so that all rows have the same length."""
+    words = [word.strip() for word in (pathlib.Path("models/chorus-mini") / "vocab.txt").read_text().splitlines()]
+    words = [word for word in words if word.isalpha() and len(word) > 2]
+    draw = random.Random(1)
+    path = folder / "train.jsonl"
+    with path.open("w") as out:
+        for i in range(examples):
+            text = " ".join(draw.choice(words) for _ in range(length + 8))
+            out.write(json.dumps({"text": text, "label": f"topic{i % LABELS}"}) + "\n")
+    return path
+
+
+def chorus(args, folder, private):
+    data = write_data(folder, args.batch * 16, args.length)
+    settings = {
+        "kind": "experiment", "name": "bench", "seed": 1, "device": args.device,
+        "data": {"train": [str(data)], "test": [str(data)]},
+        "task": {"name": "text_classification", "max_length": args.length},
+        "model": {"tokenizer": "models/chorus-mini",
+                  "fresh": {"model_type": "distilbert", "dim": str(WIDTH), "n_layers": str(LAYERS), "n_heads": str(HEADS),
+                            "hidden_dim": str(4 * WIDTH), "max_position_embeddings": "512"}},
+        "tuning": {"name": "lora", "rank": RANK},
+        "clients": {"count": 1, "partition": {"name": "iid"}},
+        "algorithm": "fedavg", "rounds": args.repeats + 1, "clients_per_round": 1,
+        "trainer": {"steps": args.steps, "batch_size": args.batch, "optimizer": "adamw", "learning_rate": 1e-3, "clip": 0,
+                    "precision": args.precision},
+        "evaluation": {"every": 0, "examples": 8},
+    }
+    if private:
+        settings["trainer"]["privacy"] = {"clip": 1, "noise": 1, "copy": "none"}
+    config = folder / ("private.yaml" if private else "plain.yaml")
+    config.write_text(json.dumps(settings))
+    run = folder / ("private" if private else "plain")
+    subprocess.run([args.chorus, "run", str(config), "--run-folder", str(run)], check=True, stdout=subprocess.DEVNULL)
+    seconds = []
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        if event["kind"] == "round":
+            seconds.append(event["training_seconds"] / event["steps"])
+    return 1000 * statistics.median(seconds[1:])
+
+
+def opacus(args, private):
+    if args.opacus:
+        sys.path.insert(0, args.opacus)
+    import torch
+    import transformers
+    from torch import nn
+    transformers.logging.set_verbosity_error()
+
+    class Lora(nn.Module):
+        def __init__(self, linear):
+            super().__init__()
+            self.linear, self.scale = linear, 16 / RANK
+            self.a, self.b = nn.Linear(linear.in_features, RANK, bias=False), nn.Linear(RANK, linear.out_features, bias=False)
+            nn.init.zeros_(self.b.weight)
+
+        def forward(self, x):
+            return self.linear(x) + self.b(self.a(x)) * self.scale
+
+    torch.manual_seed(1)
+    config = transformers.DistilBertConfig(vocab_size=8000, dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=4 * WIDTH,
+                                           num_labels=LABELS)
+    model = transformers.DistilBertForSequenceClassification(config)
+    model.requires_grad_(False)
+    model.classifier.requires_grad_(True)
+    for layer in model.distilbert.transformer.layer:
+        layer.attention.q_lin, layer.attention.v_lin = Lora(layer.attention.q_lin), Lora(layer.attention.v_lin)
+        for part in (layer.attention.q_lin, layer.attention.v_lin):
+            part.a.requires_grad_(True)
+            part.b.requires_grad_(True)
+    device = torch.device(args.device)
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+    model = model.to(device).train()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3)
+    if private:
+        from opacus import GradSampleModule
+        from opacus.optimizers import DPOptimizer
+        model = GradSampleModule(model)
+        optimizer = DPOptimizer(optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=args.batch)
+    ids = torch.randint(5, 8000, (args.batch, args.length), device=device)
+    labels = torch.randint(0, LABELS, (args.batch,), device=device)
+    mask = torch.ones_like(ids)
+
+    def step():
+        with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bfloat16"):
+            loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    times = []
+    for _ in range(args.repeats + 1):
+        if args.device == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(args.steps):
+            step()
+        if args.device == "cuda":
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) / args.steps)
+    return 1000 * statistics.median(times[1:])
+
+
+def main():
+    args = options()
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if args.only != "opacus":
+            rows["chorus plain"] = chorus(args, pathlib.Path(folder), False)
+            rows["chorus private"] = chorus(args, pathlib.Path(folder), True)
+    if args.only != "chorus":
+        rows["torch plain"] = opacus(args, False)
+        rows["opacus private"] = opacus(args, True)
+    for name, milliseconds in rows.items():
+        print(f"{name:16} {milliseconds:10.2f} ms per step of {args.batch} x {args.length} tokens ({args.device}, "
+              f"{args.precision})")
+    if "chorus private" in rows:
+        print(f"chorus private / chorus plain   {rows['chorus private'] / rows['chorus plain']:.2f} (wanted: at most 3)")
+    if len(rows) == 4:
+        print(f"opacus private / chorus private {rows['opacus private'] / rows['chorus private']:.2f} (wanted: at least 3)")
+    return 0 if all(math.isfinite(x) for x in rows.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "algorithm/privacy/budget_ledger.h"
+#include "core/base/privacy_report.h"
+#include "core/config/registry.h"
+#include "core/ports/federation.h"
+#include "core/ports/filter.h"
+
+namespace chorus::inline local_budget {
+
+/// What one reply costs through these filters (local_gaussian, local_laplace); empty without any of them.
+std::optional<Mechanism> release_of(std::span<const Choice<Filters>> filters);
+
+/// Charges the clients' budgets before they are asked for a reply that local noise protects: `local.ledger` in their
+/// folder. Everything else is the federation inside. Questions about test examples ("evaluate") have no noise and are
+/// not charged; they are about other examples.
+class LocalCharges : public Federation {
+ public:
+  struct Input {
+    Federation& clients;  ///< borrowed
+    Mechanism release;    ///< of one reply
+    double delta = 1e-5;
+    BudgetLedger::Place place;
+  };
+  explicit LocalCharges(const Input& input);
+
+  const Roster& roster() const override { return input_.clients.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { input_.clients.end_session(session); }
+  Traffic traffic() const override { return input_.clients.traffic(); }
+
+  /// Of the client that spent most.
+  PrivacyReport report() const;
+
+ private:
+  Input input_;
+  BudgetLedger ledger_;
+};
+
+}  // namespace chorus::inline local_budget

@@ -1,0 +1,86 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "algorithm/local_dp/local_noise.h"
+#include "algorithm/local_dp/randomized_response.h"
+#include "core/base/error.h"
+
+namespace chorus::inline local_dp {
+namespace {
+
+std::vector<float> ramp(std::size_t size, float scale) {
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) values[i] = scale * (static_cast<float>(i % 7) - 3);
+  return values;
+}
+
+struct Moments {
+  double mean = 0, variance = 0, fourth = 0;
+};
+
+// Of the noise of a filter, in units of clip * noise.
+Moments noise_of(const Filter& filter, std::span<const float> values, std::span<const float> clipped, double unit) {
+  const Numbers noisy = filter.transform(values, {});
+  Moments m;
+  const auto n = static_cast<double>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double z = (static_cast<double>(noisy[i]) - clipped[i]) / unit;
+    m.mean += z / n;
+    m.variance += z * z / n;
+    m.fourth += z * z * z * z / n;
+  }
+  return m;
+}
+
+TEST(LocalNoise, GaussianClipsAndAddsWhatItPromises) {
+  const auto values = ramp(200'000, 0.1F);
+  double norm = 0;
+  for (const float v : values) norm += static_cast<double>(v) * v;
+  norm = std::sqrt(norm);
+  std::vector<float> clipped = values;
+  for (float& v : clipped) v = static_cast<float>(v * 0.5 / norm);
+  const Moments m = noise_of(LocalGaussian({.clip = 0.5, .noise = 3}), values, clipped, 1.5);
+  EXPECT_NEAR(m.mean, 0, 5 / std::sqrt(200'000.0));
+  EXPECT_NEAR(m.variance, 1, 5 * std::sqrt(2 / 200'000.0));
+  EXPECT_NEAR(m.fourth, 3, 5 * std::sqrt(96 / 200'000.0));
+}
+
+TEST(LocalNoise, LaplaceClipsAndAddsWhatItPromises) {
+  const auto values = ramp(100'000, 0.1F);
+  double norm = 0;
+  for (const float v : values) norm += std::abs(v);
+  std::vector<float> clipped = values;
+  for (float& v : clipped) v = static_cast<float>(v * 2 / norm);
+  const Moments m = noise_of(LocalLaplace({.clip = 2, .noise = 0.5}), values, clipped, 1);
+  EXPECT_NEAR(m.variance, 2, 5 * std::sqrt(20 / 100'000.0));
+  EXPECT_NEAR(m.fourth, 24, 24 * 0.1);
+}
+
+TEST(LocalNoise, IsNeverTheSame) {
+  const auto values = ramp(100, 0.1F);
+  const LocalGaussian filter({});
+  EXPECT_NE(filter.transform(values, {}), filter.transform(values, {}));
+}
+
+TEST(RandomizedResponse, KeepsItsPromiseAndIsUnbiased) {
+  const RandomizedResponse response(1.5, 4);
+  SecretStream stream;
+  std::vector<double> answered(4, 0), truth{60'000, 30'000, 10'000, 0};
+  for (std::size_t own = 0; own < 4; ++own) {
+    for (int i = 0; i < static_cast<int>(truth[own]); ++i) ++answered[response.answer(stream, own)];
+  }
+  const auto estimate = response.estimate(answered);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(estimate[i], truth[i], 5 * response.deviation(100'000, truth[i] / 100'000)) << i;
+  }
+  // The worst ratio of two probabilities is e^epsilon, and not more.
+  const double others = (1 - response.keeps()) / 3;
+  EXPECT_LE(std::log(response.keeps() / others), 1.5);
+  EXPECT_GT(std::log(response.keeps() / others), 1.5 - 1e-9);
+  EXPECT_THROW(RandomizedResponse(0, 4), ConfigError);
+}
+
+}  // namespace
+}  // namespace chorus::inline local_dp

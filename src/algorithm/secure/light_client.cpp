@@ -1,0 +1,237 @@
+#include "algorithm/secure/light_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+#include "core/base/byte_reader.h"
+#include "core/base/error.h"
+
+namespace chorus::inline secure {
+namespace {
+
+/// A message that was read and shows that the server, or who speaks for it, lies.
+class LightHostile : public std::runtime_error {
+ public:
+  explicit LightHostile(const std::string& reason) : std::runtime_error(reason) {}
+};
+
+void insist(bool holds, const char* reason) {
+  if (!holds) throw LightHostile(reason);
+}
+
+void wipe_vector(RingVector& vector) {
+  vector.words([](auto words) { wipe(words.data(), words.size_bytes()); });
+  vector = RingVector(vector.bits(), 0);
+}
+
+}  // namespace
+
+std::string light_mistake(const SumParameters& parameters) {
+  if (parameters.trust != Trust::kSemiHonest) return "LightSecAgg is for a semi-honest server";
+  return parameters.mistake();
+}
+
+MaskCode code_of(const SumParameters& parameters) {
+  return {.clients = parameters.neighbours,
+          .privacy = parameters.colluding,
+          .enough = parameters.threshold,
+          .length = parameters.length + 1};
+}
+
+Digest light_context(const SumSession& session) { return Hash("chorus LightSecAgg 1").add(session.context()).digest(); }
+
+std::uint64_t checksum_seed(const Digest& context) {
+  std::uint64_t seed = 0;
+  const Digest drawn = Hash("chorus LightSecAgg checksum").add(context).digest();
+  std::memcpy(&seed, drawn.data(), sizeof(seed));
+  return seed;
+}
+
+SumParameters light_parameters(std::size_t clients, double corrupt, double dropout) {
+  const auto share = [&](double of) { return static_cast<std::size_t>(of * static_cast<double>(clients) + 1e-9); };
+  SumParameters parameters;
+  parameters.neighbours = clients;
+  parameters.colluding = std::max<std::size_t>(1, share(corrupt));
+  parameters.threshold = clients - std::min(clients, share(dropout));
+  parameters.least_cohort = std::max<std::size_t>(2, parameters.threshold);
+  return parameters;
+}
+
+Bytes write_coded(const MessageHead& head, const std::vector<SealedShare>& shares) {
+  Bytes bytes = write_survivors(head, {});
+  for (const SealedShare& entry : shares) {
+    const ByteView id = std::as_bytes(std::span(&entry.client, 1));
+    bytes.insert(bytes.end(), id.begin(), id.end());
+    bytes.insert(bytes.end(), entry.sealed.begin(), entry.sealed.end());
+  }
+  return bytes;
+}
+
+std::optional<std::vector<SealedShare>> read_coded(ByteView bytes, std::size_t words) {
+  const std::size_t size = words + kSealOverhead;
+  if (bytes.size() < kHeadBytes || (bytes.size() - kHeadBytes) % (4 + size) != 0) return std::nullopt;
+  ByteReader reader(bytes.subspan(kHeadBytes));
+  std::vector<SealedShare> shares;
+  while (reader.left() > 0) {
+    const auto client = reader.take<ClientId>();
+    if (!shares.empty() && client <= shares.back().client) return std::nullopt;
+    const ByteView sealed = reader.bytes(size);
+    shares.push_back({client, Bytes(sealed.begin(), sealed.end())});
+  }
+  return shares;
+}
+
+LightClient::LightClient(SumSession session, ClientId self, RingVector input)
+    : session_(std::move(session)),
+      self_(self),
+      context_(light_context(session_)),
+      code_(code_of(session_.parameters)),
+      input_(session_.parameters.ring_bits, session_.parameters.length + 1),
+      pieces_(session_.parameters.ring_bits, 0) {
+  if (const std::string mistake = light_mistake(session_.parameters); !mistake.empty()) {
+    throw ConfigError("secure sum: " + mistake);
+  }
+  check(session_.cohort.size() == code_.clients, "LightSecAgg's N is everybody invited");
+  check(input.bits() == input_.bits() && input.size() + 1 == input_.size(), "an input of another field or length");
+  to_field(input);
+  check(in_field(input), "an input outside the field");
+  input_.place(0, input);
+  input_.set(input.size(), field_checksum(input_, input.size(), checksum_seed(context_)));
+  sealing_ = new_agreement_keys();
+  last_reply_ = write_advertisement({MessageType::kAdvertise, self_, context_}, {self_, sealing_.open, {}, {}, {}});
+}
+
+const Advertisement& LightClient::keys_of(ClientId client) const {
+  return *std::lower_bound(keys_.begin(), keys_.end(), client,
+                           [](const Advertisement& a, ClientId b) { return a.client < b; });
+}
+
+std::size_t LightClient::place_of(ClientId client) const {
+  const auto& cohort = session_.cohort;
+  return static_cast<std::size_t>(std::lower_bound(cohort.begin(), cohort.end(), client) - cohort.begin());
+}
+
+Result<Bytes> LightClient::receive(ByteView message) {
+  const auto refused = [](const char* why) { return Failure{Failure::Kind::kRefused, why}; };
+  if (state_ == State::kAborted) return refused("the session was aborted");
+  const std::optional<MessageHead> got = read_head(message);
+  if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
+  if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
+  const Fingerprints::Value fingerprint = fingerprints_.of(message);
+  if (state_ != State::kAdvertised && fingerprint == last_message_) return Bytes(last_reply_);
+  if (got->tag != (got->type == MessageType::kKeys ? context_ : id_)) return refused("a message of another session");
+  try {
+    Bytes reply;
+    if (state_ == State::kAdvertised && got->type == MessageType::kKeys) {
+      reply = share_mask(message);
+      state_ = State::kShared;
+    } else if (state_ == State::kShared && got->type == MessageType::kForwarded) {
+      reply = mask_input(message);
+      state_ = State::kMasked;
+    } else if (state_ == State::kMasked && got->type == MessageType::kSurvivors) {
+      reply = meet_survivors(message);
+      state_ = State::kDone;
+      wipe_secrets();
+    } else {
+      insist(got->type != MessageType::kSurvivors || state_ != State::kDone, "a second list of survivors");
+      return refused("a message out of order");
+    }
+    last_message_ = fingerprint;
+    last_reply_ = std::move(reply);
+    return Bytes(last_reply_);
+  } catch (const LightHostile& reason) {
+    abort_reason_ = reason.what();
+    state_ = State::kAborted;
+    wipe_secrets();
+    last_reply_.clear();
+    return refused("the session was aborted");
+  }
+}
+
+Bytes LightClient::share_mask(ByteView message) {
+  auto keys = read_keys(message);
+  insist(keys.has_value(), "the list of keys could not be read");
+  keys_ = std::move(*keys);
+  std::set<PublicKey> seen;
+  bool own = false;
+  for (const Advertisement& entry : keys_) {
+    insist(std::binary_search(session_.cohort.begin(), session_.cohort.end(), entry.client), "keys of a stranger");
+    insist(seen.insert(entry.sealing).second, "a public key occurs twice");
+    if (entry.client == self_) own = entry.sealing == sealing_.open;
+  }
+  insist(own, "this client's own keys are missing or changed");
+  insist(keys_.size() >= std::max(session_.parameters.threshold, session_.parameters.least_cohort), "too few clients");
+  id_ = session_id(context_, keys_);
+  pieces_ = draw_mask(code_, session_.parameters.ring_bits);
+  std::vector<RingVector> shares = code_shares(code_, pieces_);
+  std::vector<SealedShare> sealed;
+  for (const Advertisement& entry : keys_) {
+    RingVector& share = shares[place_of(entry.client)];
+    if (entry.client == self_) {
+      held_.emplace(self_, std::move(share));
+      continue;
+    }
+    const std::optional<Key> shared = agree(sealing_.secret, entry.sealing);
+    insist(shared.has_value(), "an invalid public key");
+    sealed.push_back({entry.client, seal(sealing_key(*shared, id_, self_, entry.client),
+                                         sealing_bound(id_, self_, entry.client), share.bytes())});
+  }
+  for (RingVector& share : shares) wipe_vector(share);
+  return write_coded({MessageType::kShares, self_, id_}, sealed);
+}
+
+Bytes LightClient::mask_input(ByteView message) {
+  const unsigned bits = session_.parameters.ring_bits;
+  const std::size_t bytes = code_.piece() * (bits / 8);
+  const auto sealed = read_coded(message, bytes);
+  insist(sealed.has_value(), "the shares could not be read");
+  for (const SealedShare& entry : *sealed) {
+    const bool known = std::binary_search(keys_.begin(), keys_.end(), Advertisement{entry.client, {}, {}, {}, {}},
+                                          [](const auto& a, const auto& b) { return a.client < b.client; });
+    insist(known && entry.client != self_, "shares of a stranger");
+    const std::optional<Key> shared = agree(sealing_.secret, keys_of(entry.client).sealing);
+    const auto text =
+        unseal(sealing_key(*shared, id_, entry.client, self_), sealing_bound(id_, entry.client, self_), entry.sealed);
+    if (!text) continue;
+    RingVector share(bits, code_.piece());
+    share.add(text->view());
+    if (in_field(share)) held_.emplace(entry.client, std::move(share));
+  }
+  insist(held_.size() >= session_.parameters.threshold, "fewer readable shares than must stay");
+  add_in_field(input_, pieces_.part(0, code_.length));
+  Bytes reply = write_masked({MessageType::kMasked, self_, id_}, bits, input_.bytes());
+  // A second input under the same mask would reveal the difference.
+  wipe_vector(pieces_);
+  sealing_.secret.clear();
+  input_ = RingVector(bits, 0);
+  return reply;
+}
+
+Bytes LightClient::meet_survivors(ByteView message) {
+  const auto survivors = read_survivors(message);
+  insist(survivors.has_value(), "the list of survivors could not be read");
+  const SumParameters& parameters = session_.parameters;
+  insist(survivors->size() >= std::max(parameters.threshold, parameters.least_cohort), "too few survivors");
+  insist(std::binary_search(survivors->begin(), survivors->end(), self_), "this client is said to have vanished");
+  RingVector sum(parameters.ring_bits, code_.piece());
+  for (const ClientId client : *survivors) {
+    const auto found = held_.find(client);
+    insist(found != held_.end(), "a survivor whose share is not here");
+    add_in_field(sum, found->second);
+  }
+  return write_masked({MessageType::kUnmask, self_, id_}, parameters.ring_bits, sum.bytes());
+}
+
+void LightClient::wipe_secrets() {
+  for (auto& entry : held_) wipe_vector(entry.second);
+  held_.clear();
+  wipe_vector(pieces_);
+  wipe_vector(input_);
+  sealing_.secret.clear();
+}
+
+}  // namespace chorus::inline secure

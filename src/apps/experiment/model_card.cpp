@@ -1,0 +1,33 @@
+#include "apps/experiment/model_card.h"
+
+#include <fmt/format.h>
+
+namespace chorus::inline experiment {
+
+std::string model_card(const ExperimentConfig& config, const RunSummary& summary) {
+  std::string text = fmt::format("# {}\n\n", config.name);
+  text += fmt::format("Trained by federated learning (Chorus): task `{}`, algorithm `{}`, tuning `{}`, {} rounds.\n\n",
+                      config.task.name(), config.algorithm.name(), config.tuning.name(), summary.rounds);
+  text += "| score | last round | best round |\n|---|---|---|\n";
+  for (const auto& [name, value] : summary.last) {
+    const auto best = summary.best.find(name);
+    text += fmt::format("| {} | {:.4f} | {} |\n", name, value,
+                        best == summary.best.end() ? "-" : fmt::format("{:.4f}", best->second));
+  }
+  text += "\n## Privacy\n\n";
+  if (summary.privacy) {
+    text += summary.privacy->statement + "\n";
+  } else {
+    text +=
+        "No differential privacy: nothing is promised about the texts that this model was trained on. They were not "
+        "collected, but a model can remember what it was trained on.\n";
+  }
+  if (config.audit) {
+    text +=
+        "\nThe training data had planted canaries to measure memory (`chorus privacy audit`); do not publish this "
+        "model.\n";
+  }
+  return text;
+}
+
+}  // namespace chorus::inline experiment

@@ -1,0 +1,16 @@
+#include "apps/experiment/watched_federation.h"
+
+#include <memory>
+
+namespace chorus::inline experiment {
+
+Replies WatchedFederation::ask(std::span<const ClientId> cohort, Request request) {
+  auto replies = std::make_shared<Replies>(clients_.ask(cohort, std::move(request)));
+  return Replies([replies, watcher = watcher_, asked = cohort.size(), done = std::size_t{0}]() mutable {
+    std::optional<Reply> reply = replies->next();
+    if (reply) watcher(++done, asked);
+    return reply;
+  });
+}
+
+}  // namespace chorus::inline experiment

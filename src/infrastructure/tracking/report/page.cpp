@@ -1,0 +1,85 @@
+#include "infrastructure/tracking/report/page.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+#include "core/base/error.h"
+
+namespace chorus::inline report {
+namespace {
+
+std::uint32_t nibble(char digit) { return static_cast<std::uint32_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
+
+/// A hexadecimal checksum in base 64, as a content security policy wants it.
+std::string base64_of_hex(std::string_view hex) {
+  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char digit : hex) {
+    bits = (bits << 4) | nibble(digit);
+    held += 4;
+    while (held >= 6) {
+      held -= 6;
+      text += kDigits[(bits >> held) & 63];
+    }
+  }
+  if (held > 0) text += kDigits[(bits << (6 - held)) & 63];
+  while (text.size() % 4 != 0) text += '=';
+  return text;
+}
+
+/// JSON in which no character can begin a tag or a comment; the value stays the same.
+std::string harmless(std::string_view json) {
+  std::string text;
+  text.reserve(json.size() + json.size() / 64);
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else if (c == '>') {
+      text += "\\u003e";
+    } else if (c == '&') {
+      text += "\\u0026";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string page_policy(bool live) {
+  return fmt::format(
+      "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action "
+      "'none'{}",
+      base64_of_hex(kPage.script_sum), base64_of_hex(kPage.style_sum), live ? "; connect-src 'self'" : "");
+}
+
+std::string page_html(std::string_view data, bool live) {
+  if (kPage.page.empty()) {
+    throw ConfigError(
+        "this program was built without its page, because esbuild was missing; install it (apt-get install esbuild), "
+        "then build again with: make build");
+  }
+  std::string html;
+  std::string_view rest = kPage.page;
+  while (true) {
+    const std::size_t begin = rest.find("{{");
+    const std::size_t end = rest.find("}}");
+    if (begin == std::string_view::npos || end == std::string_view::npos) break;
+    html += rest.substr(0, begin);
+    const std::string_view place = rest.substr(begin + 2, end - begin - 2);
+    if (place == "csp") html += page_policy(live);
+    if (place == "style") html += kPage.style;
+    if (place == "script") html += kPage.script;
+    if (place == "data") html += harmless(data);
+    rest.remove_prefix(end + 2);
+  }
+  html += rest;
+  return html;
+}
+
+}  // namespace chorus::inline report

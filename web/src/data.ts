@@ -1,0 +1,198 @@
+// What `chorus report` and `chorus dashboard` put into the page (src/infrastructure/tracking/report/page_data.h).
+// Everything here comes from run folders, which may be anybody's: nothing is trusted to have its type.
+
+/** Columns of equal length; a value that is not finite is null. */
+export type Columns = Record<string, (number | null)[]>;
+
+export interface Client {
+  name: string;
+  train: number;
+  test: number;
+  labels?: number[];
+}
+
+export interface Milestone {
+  round: number;
+  seconds: number;
+  bytes: number;
+  emulated_seconds?: number;
+  client_joules?: number;
+}
+
+export interface Run {
+  id: string;
+  label: string;
+  folder: string;
+  algorithm: string;
+  metric: string;
+  higher: boolean;
+  target: number | null;
+  status: string;
+  rounds: number;
+  planned: number;
+  clients: number;
+  parameters: number;
+  trained: number;
+  started: string;
+  command: string;
+  version: string;
+  torch: string;
+  seed: number;
+  config: string;
+  round: Columns;
+  evaluation: Columns;
+  thinned: boolean;
+  failures: { reason: string; count: number; first: number; last: number }[];
+  failed: number;
+  partition: { method: string; labels: string[]; total: number; clients: Client[] } | null;
+  scores: { round: number; clients: Record<string, number | null> } | null;
+  deciles: { name: string; clients: number; score: number | null }[];
+  targets: { target: number; reached: Milestone | null }[];
+  totals: Record<string, number | null>;
+  privacy: Record<string, number | string> | null;
+  ledger: { what: string; mechanism: string; noise: number; sampling_rate: number; steps: number }[];
+  card: string;
+  progress: { done: number; total: number; what: string } | null;
+  peers: { name: string; state: string; since: number }[];
+  controllable: boolean;
+  paused: boolean;
+}
+
+export interface PageData {
+  version: string;
+  generated: string;
+  live: boolean;
+  title: string;
+  runs: Run[];
+  problems: string[];
+}
+
+function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function number(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+}
+
+function columns(value: unknown): Columns {
+  const result: Columns = Object.create(null) as Columns;
+  if (typeof value !== "object" || value === null) return result;
+  for (const [name, column] of Object.entries(value)) {
+    result[name] = list(column).map((v) => (typeof v === "number" ? v : null));
+  }
+  return result;
+}
+
+/** A run with every field there, whatever was read. */
+export function checkedRun(value: unknown): Run {
+  const raw = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  const some = raw as unknown as Run;
+  return {
+    ...some,
+    id: text(raw.id),
+    label: text(raw.label),
+    folder: text(raw.folder),
+    algorithm: text(raw.algorithm),
+    metric: text(raw.metric),
+    higher: raw.higher !== false,
+    target: typeof raw.target === "number" ? raw.target : null,
+    status: text(raw.status),
+    rounds: number(raw.rounds),
+    planned: number(raw.planned),
+    clients: number(raw.clients),
+    parameters: number(raw.parameters),
+    trained: number(raw.trained),
+    command: text(raw.command),
+    config: text(raw.config),
+    card: text(raw.card),
+    round: columns(raw.round),
+    evaluation: columns(raw.evaluation),
+    failures: list(raw.failures) as Run["failures"],
+    failed: number(raw.failed),
+    deciles: list(raw.deciles) as Run["deciles"],
+    targets: list(raw.targets) as Run["targets"],
+    totals: (raw.totals ?? {}) as Run["totals"],
+    ledger: list(raw.ledger) as Run["ledger"],
+    peers: list(raw.peers) as Run["peers"],
+    partition: (raw.partition ?? null) as Run["partition"],
+    scores: (raw.scores ?? null) as Run["scores"],
+    privacy: (raw.privacy ?? null) as Run["privacy"],
+    progress: (raw.progress ?? null) as Run["progress"],
+  };
+}
+
+export function readPage(): PageData {
+  const element = document.getElementById("data");
+  const raw = JSON.parse(element?.textContent ?? "{}") as Record<string, unknown>;
+  return {
+    version: text(raw.version),
+    generated: text(raw.generated),
+    live: raw.live === true,
+    title: text(raw.title),
+    runs: list(raw.runs).map(checkedRun),
+    problems: list(raw.problems).map(text),
+  };
+}
+
+/** Keys of a resolved configuration with their values: "trainer.learning_rate" -> "5e-4". */
+export function flatConfig(yaml: string): Map<string, string> {
+  const result = new Map<string, string>();
+  const above: { indent: number; key: string }[] = [];
+  for (const line of yaml.split("\n")) {
+    const match = /^( *)(- )?([^:\s][^:]*):(?: (.*))?$/.exec(line);
+    if (!match) {
+      const item = /^( *)- (.*)$/.exec(line);
+      const last = above[above.length - 1];
+      if (item && last) {
+        const path = above.map((a) => a.key).join(".");
+        result.set(path, [result.get(path), item[2]].filter((t) => t).join(", "));
+      }
+      continue;
+    }
+    const indent = match[1].length;
+    while (above.length > 0 && above[above.length - 1].indent >= indent) above.pop();
+    const path = [...above.map((a) => a.key), match[3]].join(".");
+    if (match[4] !== undefined && match[4] !== "") result.set(path, match[4]);
+    above.push({ indent, key: match[3] });
+  }
+  return result;
+}
+
+/** Runs that differ only in their seed and name have the same key. */
+export function seedGroup(run: Run): string {
+  const keys = flatConfig(run.config);
+  keys.delete("seed");
+  keys.delete("name");
+  return JSON.stringify([...keys]);
+}
+
+/** Runs that differ only in their seed, together. */
+export function seedGroups(runs: Run[]): Run[][] {
+  const groups = new Map<string, Run[]>();
+  for (const run of runs) {
+    const key = seedGroup(run);
+    const group = groups.get(key);
+    if (group) group.push(run);
+    else groups.set(key, [run]);
+  }
+  return [...groups.values()];
+}
+
+/** The keys in which runs differ, with one value per run. */
+export function differences(runs: Run[]): { key: string; values: string[] }[] {
+  const flat = runs.map((run) => flatConfig(run.config));
+  const names = new Set<string>();
+  for (const config of flat) for (const key of config.keys()) names.add(key);
+  const result: { key: string; values: string[] }[] = [];
+  for (const key of names) {
+    if (key === "name") continue;
+    const values = flat.map((config) => config.get(key) ?? "");
+    if (values.some((value) => value !== values[0])) result.push({ key, values });
+  }
+  return result;
+}
