@@ -88,7 +88,7 @@ function mix(clients: Client[], labels: string[]): HTMLElement {
     });
     context.fillStyle = css("--soft");
     context.textAlign = "left";
-    context.fillText(`client 1 to ${clients.length}, darker means a larger share`, left, row * labels.length + 12);
+    context.fillText(`client 1 to ${clients.length}, a stronger colour means a larger share`, left, row * labels.length + 12);
   });
 }
 

@@ -30,7 +30,7 @@ export function privacy(runs: Run[]): HTMLElement | null {
       );
     }
     if (run.ledger.length) {
-      element.append(table("What was charged to the privacy budget", [
+      element.append(table("What was charged to the privacy budget of " + plain(run.label), [
         { name: "what", cell: (c) => plain(String(c.what), 80) },
         { name: "mechanism", cell: (c) => plain(String(c.mechanism), 40) },
         { name: "noise", cell: (c) => digits(Number(c.noise), 4), key: (c) => c.noise },
@@ -72,7 +72,7 @@ export function about(run: Run): HTMLElement {
       ["Folder", run.folder],
     ];
     element.append(
-      table("Facts", [
+      table("Facts about " + plain(run.label), [
         { name: "what", cell: (f) => f[0] },
         { name: "value", cell: (f) => plain(f[1] ?? "", 200) },
       ], facts),

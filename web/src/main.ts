@@ -1,15 +1,15 @@
 import { Clients } from "./clients";
 import { Curves } from "./curves";
-import { Run, readPage } from "./data";
+import { PageData, readPage, Run } from "./data";
 import { about, comparison, failures, privacy } from "./details";
 import { clear, h, plain } from "./dom";
 import { follow, running } from "./live";
 import { Costs, overview } from "./overview";
 
-const page = readPage();
+let page: PageData;
 const app = document.getElementById("app") as HTMLElement;
 const hidden = new Set<string>();
-let runs = page.runs;
+let runs: Run[] = [];
 
 /** A part of the page with a heading, hidden while it has nothing to show. */
 function section(id: string, title: string): { element: HTMLElement; body: HTMLElement; link: HTMLElement } {
@@ -80,6 +80,9 @@ function title(): string {
 }
 
 function build(): void {
+  page = readPage();
+  runs = page.runs;
+  clear(app);
   document.title = title() + " – Chorus";
   const links = Object.values(parts).map((part) => part.link);
   app.append(
@@ -112,8 +115,9 @@ function replace(run: Run): void {
   soon(fresh);
 }
 
-build();
-if (page.live) {
+function start(): void {
+  build();
+  if (!page.live) return;
   follow({
     run: replace,
     gone: (id) => {
@@ -123,3 +127,6 @@ if (page.live) {
     state: (connected) => (connection.textContent = connected ? "live" : "connection lost, trying again"),
   });
 }
+
+// The heading is painted before much data is read.
+requestAnimationFrame(() => setTimeout(start));

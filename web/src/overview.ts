@@ -77,7 +77,7 @@ export function overview(runs: Run[], hidden: Set<string>, changed: () => void):
     const epsilon = (run: Run): number | null => (typeof run.privacy?.epsilon === "number" ? run.privacy.epsilon : null);
     columns.push({ name: "ε", cell: (run) => (epsilon(run) === null ? "–" : digits(epsilon(run) ?? 0, 3)), key: epsilon });
   }
-  return table("Runs", columns, runs);
+  return table("Table of the runs", columns, runs);
 }
 
 interface Reached {

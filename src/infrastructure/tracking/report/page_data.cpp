@@ -52,7 +52,7 @@ std::vector<fs::path> find_runs(const std::vector<fs::path>& folders, int depth)
 }
 
 std::size_t points_per_curve(std::size_t runs) {
-  return std::max<std::size_t>(500, 200000 / std::max<std::size_t>(runs, 1));
+  return std::max<std::size_t>(500, 100000 / std::max<std::size_t>(runs, 1));
 }
 
 void give_labels(const std::vector<RunView*>& runs) {

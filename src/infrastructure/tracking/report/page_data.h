@@ -12,7 +12,7 @@ namespace chorus::inline report {
 /// The run folders among and below these folders (at most `depth` levels), sorted and each once.
 std::vector<std::filesystem::path> find_runs(const std::vector<std::filesystem::path>& folders, int depth = 3);
 
-/// How many points per curve a page of that many runs can show and stay fluid: 200,000 together, at least 500 each.
+/// How many points per curve a page of that many runs can show and stay fluid: 100,000 together, at least 500 each.
 std::size_t points_per_curve(std::size_t runs);
 
 /// Names that tell runs apart: the folder's own, with the folders above it where several have the same.
