@@ -4,8 +4,8 @@
 
 namespace chorus::inline trainer {
 
-EarlyStep::EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& params, const Input& input)
-    : lanes_(lanes), optimizer_(optimizer), params_(params), last_(input.last) {
+EarlyStep::EarlyStep(const GpuStreams& streams, Optimizer& optimizer, const Params& params, const Input& input)
+    : streams_(streams), optimizer_(optimizer), params_(params), last_(input.last) {
   optimizer.begin_step(input.rates);
 }
 
@@ -13,8 +13,8 @@ GradientTaker EarlyStep::taker() {
   return [this](std::int64_t offset, const at::Tensor& gradient) {
     const std::int64_t count = gradient.numel() / gradient.size(0);
     taken_.emplace_back(offset, offset + count);
-    lanes_.beside([&] { part(offset, count, gradient.view({gradient.size(0), count})); });
-    lanes_.lend(gradient);
+    streams_.beside([&] { part(offset, count, gradient.view({gradient.size(0), count})); });
+    streams_.lend(gradient);
   };
 }
 
