@@ -213,9 +213,9 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
 
 // Whoever takes the gradients of products gets them all, once, and may change the values at once.
 TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
-  for (const bool halves : {false, true}) {
+  for (const bool bfloat16 : {false, true}) {
     TwoClients two(GetParam());
-    Params params = halves ? two.params.with_shadow() : two.params;
+    Params params = bfloat16 ? two.params.with_shadow() : two.params;
     const at::Tensor expected = two.gradients(params);
     at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
     params.grads().fill_(7);
@@ -225,7 +225,7 @@ TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
       times.narrow(0, offset, count).add_(1);
       for (std::int64_t c = 0; c < 2; ++c) {
         std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
-        if (halves) std::fill_n(params.shadow().values()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
+        if (bfloat16) std::fill_n(params.shadow().values()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
       }
     });
     two.pass(params);

@@ -42,7 +42,7 @@ TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
 }
 
 // Three clients, one of whom has no answer; the loss and its gradients, head and all.
-void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = false) {
+void check_table_loss(bool with_bias, bool frozen, bool written, bool bfloat16 = false) {
   Layout layout;
   constexpr std::int64_t kWords = 2503;
   const ParamId table = layout.add("table", {kWords, 24}, Init::normal(0.3));
@@ -54,7 +54,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
     params.initialise(3);
     torch::manual_seed(5);
     params.values().add_(torch::randn_like(params.values()) * 0.1);
-    if (halves && fused) params = params.with_shadow();
+    if (bfloat16 && fused) params = params.with_shadow();
     const at::Tensor x = torch::randn({3, 40, 24}).requires_grad_();
     at::Tensor labels = torch::randint(kWords, {3, 40}, at::kLong);
     labels.narrow(1, 5, 9).fill_(kIgnore);
@@ -79,7 +79,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
   at::Tensor dx, gradients, expected_dx, expected_gradients;
   const at::Tensor loss = run(true, dx, gradients), expected = run(false, expected_dx, expected_gradients);
   const auto expect_near = [&](const at::Tensor& a, const at::Tensor& b, double tolerance) {
-    EXPECT_LE((a - b).norm().item<double>(), (halves ? 5e-3 : tolerance) * b.norm().item<double>());
+    EXPECT_LE((a - b).norm().item<double>(), (bfloat16 ? 5e-3 : tolerance) * b.norm().item<double>());
   };
   expect_near(loss, expected, 1e-6);
   EXPECT_EQ(loss[2].item<double>(), 0);
@@ -95,7 +95,7 @@ TEST(TableLoss, EqualsTheHeadAndItsCrossEntropy) {
 }
 
 TEST(TableLoss, OfBfloat16IsCloseToThatOfFloat32) {
-  if (!MatrixProduct::halves_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
+  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
   for (const bool with_bias : {false, true}) {
     for (const bool frozen : {false, true}) check_table_loss(with_bias, frozen, true, true);
   }

@@ -10,8 +10,8 @@ struct AdamWArgs {
   const float* before;    ///< the values to step from; may be `values`
   const void* gradients;  ///< float32 or bfloat16
   float *first, *second;  ///< moments
-  u16* half;              ///< bfloat16 shadow copy of the values, or null
-  i64 values_stride, before_stride, gradients_stride, moments_stride, half_stride;
+  u16* shadow;            ///< bfloat16 shadow copy of the values, or null
+  i64 values_stride, before_stride, gradients_stride, moments_stride, shadow_stride;
   const float* decay_mask;  ///< per element, or null
   const float* scale;       ///< of the gradients, per client; or null
   /// Step size, 1 / sqrt(1 - beta2^t) and learning rate * weight decay: per client [3, C], or null where all clients

@@ -59,14 +59,14 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
   check(values.size(0) == count && gradients.size(0) == count, "one rate a client");
   begin_step(rates);
   if (fused(values)) {
-    update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.half, 0,
+    update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.shadow, 0,
             memory.last});
     return;
   }
   if (scale.defined()) gradients.mul_(scale);
   if (memory.before.defined()) values.copy_(memory.before);
   update({values, gradients, rates_, count, {}, values, {}});
-  if (memory.half.defined()) put_as_bfloat16(memory.half, values);
+  if (memory.shadow.defined()) put_as_bfloat16(memory.shadow, values);
 }
 
 void Optimizer::begin_step(std::span<const double> rates) {
@@ -87,7 +87,7 @@ void Optimizer::step_part(std::int64_t first, const at::Tensor& values, const at
           count,
           {},
           memory.before.defined() ? memory.before : values,
-          memory.half,
+          memory.shadow,
           first,
           memory.last});
 }

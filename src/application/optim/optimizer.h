@@ -28,7 +28,7 @@ struct OptimizerInput {
 /// What else a step reads and writes.
 struct StepMemory {
   at::Tensor before = {};  ///< [A, P] what the values were, if not what they are; is left as it is
-  at::Tensor half = {};    ///< [A, P] becomes a bfloat16 copy of the values
+  at::Tensor shadow = {};  ///< [A, P] becomes a bfloat16 copy of the values
   bool last = false;       ///< no step follows: neither the state nor the copy is asked for again
 };
 
@@ -78,7 +78,7 @@ class Optimizer {
     std::int64_t count = 0;
     at::Tensor scale = {};   // of the gradients, where fused() is true; undefined: 1
     at::Tensor before = {};  // what the values were, where fused() is true; else the values themselves
-    at::Tensor half = {};    // a copy to be made, where fused() is true; undefined: none
+    at::Tensor shadow = {};  // a copy to be made, where fused() is true; undefined: none
     std::int64_t first = 0;  // of a client's numbers; not 0 only where in_parts() is true
     bool last = false;       // the state is not asked for again
   };

@@ -31,7 +31,7 @@ void EarlyStep::finish(std::int64_t used) {
 void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
   const at::Tensor& shadow = params_.shadow().values();
   optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
-                       {.half = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
+                       {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
 }
 
 }  // namespace chorus::inline trainer

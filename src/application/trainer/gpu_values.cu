@@ -24,10 +24,10 @@ extern "C" __global__ void __launch_bounds__(256) begin_values(BeginValuesArgs a
   for (i64 i = 4 * (blockIdx.x * (i64)blockDim.x + threadIdx.x); i < count; i += step) {
     if (i + 4 <= others) {
       const float4 v = load_four(start + (i < begin ? i : i + size));
-      const uint2 half = make_uint2(pair(v.x, v.y), pair(v.z, v.w));
+      const uint2 rounded = make_uint2(pair(v.x, v.y), pair(v.z, v.w));
       for (i64 c = first; c < first + a.clients; ++c) {
         store_four(a.values + c * a.values_stride + i, v);
-        if (a.halves != 0) *(uint2*)(a.halves + c * a.halves_stride + i) = half;
+        if (a.shadow != 0) *(uint2*)(a.shadow + c * a.shadow_stride + i) = rounded;
       }
       continue;
     }
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) begin_values(BeginValuesArgs a
           from = begin + a.table.rows[c * used + at / (u32)width] * width + at % (u32)width;
         }
         a.values[c * a.values_stride + j] = start[from];
-        if (a.halves != 0) a.halves[c * a.halves_stride + j] = (u16)pair(start[from], 0);
+        if (a.shadow != 0) a.shadow[c * a.shadow_stride + j] = (u16)pair(start[from], 0);
       }
     }
   }

@@ -15,9 +15,9 @@ struct WordPlaces {
   at::Tensor names = {};                        ///< [C, V] the index of a row, or any index of another row
 };
 
-/// values [C, Pu] become those of `start`, [P] for all or [C, P]; `halves`, where defined, their
+/// values [C, Pu] become those of `start`, [P] for all or [C, P]; `shadow`, where defined, their
 /// bfloat16 shadow copy.
-void gpu_begin_values(const at::Tensor& values, const at::Tensor& halves, const at::Tensor& start,
+void gpu_begin_values(const at::Tensor& values, const at::Tensor& shadow, const at::Tensor& start,
                       const WordPlaces& words);
 
 /// values [C, Pu] - start: [C, P], 0 where a row was left out.

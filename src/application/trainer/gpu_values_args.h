@@ -12,13 +12,13 @@ struct TableArgs {
   i64 used;
 };
 
-/// values [C, count] become those of `start`, and `halves` their bfloat16 shadow copy, or null. A thread writes them
+/// values [C, count] become those of `start`, and `shadow` their bfloat16 shadow copy, or null. A thread writes them
 /// for `clients` clients that have the same start.
 struct BeginValuesArgs {
   float* values;
-  u16* halves;
+  u16* shadow;
   const float* start;
-  i64 values_stride, halves_stride, start_stride;
+  i64 values_stride, shadow_stride, start_stride;
   TableArgs table;
   i64 count;
   i32 clients;

@@ -45,7 +45,7 @@ class BorrowedStart final : public ValueStore {
     check(step.clients == params_.clients(), "all clients make the first step");
     const Params own = params_.with_own_values();
     optimizer.step(own.values(), own.grads(), step.rates, step.scale,
-                   {.before = params_.values(), .half = params_.shadow().values(), .last = step.last});
+                   {.before = params_.values(), .shadow = params_.shadow().values(), .last = step.last});
     params_ = own;
     forget_active();
     owned_ = true;
@@ -135,7 +135,7 @@ at::Tensor ValueStore::run(std::int64_t clients, PassInput& input, const Pass& p
 void ValueStore::step(Optimizer& optimizer, const Step& step) {
   const Params& now = active(step.clients);
   optimizer.step(first_elements(now.values(), step.used), first_elements(now.grads(), step.used), step.rates,
-                 step.scale, {.half = first_elements(now.shadow().values(), step.used), .last = step.last});
+                 step.scale, {.shadow = first_elements(now.shadow().values(), step.used), .last = step.last});
 }
 
 at::Tensor ValueStore::start() const { return as_rows(start_); }

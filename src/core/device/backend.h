@@ -22,7 +22,7 @@ Backend backend_for(const at::Tensor& x, Supported supported);
 
 /// float32; and float32 or bfloat16, which are the types our kernels know.
 bool is_float(const at::Tensor& x);
-bool is_float_or_half(const at::Tensor& x);
+bool is_float_or_bfloat16(const at::Tensor& x);
 
 /// Whether our GPU kernels run on tensors that lie where x does.
 inline bool uses_gpu_kernels(const at::Tensor& x) { return backend_for(x, {.gpu = true}) == Backend::kGpu; }

@@ -104,7 +104,7 @@ Weighted weigh(const Attending& in, const Call& call) {
   const Weighted result{torch::empty(in.q.sizes(), in.q.options()), torch::empty({shape.weights}, in.q.options())};
   for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
     float* p = result.weights.data_ptr<float>() + place.weights + head * place.queries * place.keys;
-    const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .transpose_b = true};
     scores(head_of(in.q, place.query, head, shape), head_of(in.k, place.key, head, shape), p, place.keys);
     for (std::int64_t i = 0; i < place.queries; ++i) {
       const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
@@ -135,9 +135,9 @@ void weigh_gradient(const at::Tensor& gradient, const Attending& in, const at::T
     const float* p = weights.data_ptr<float>() + place.weights + head * size;
     float *d_weights = scratch, *mask = scratch + size;
     const MatrixProduct::Rows up = head_of(d, place.query, head, shape);
-    const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .transpose_b = true};
     const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
-    MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
+    MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .transpose_a = true};
     if (masked) {
       fill_head(call.site, place, shape, head, mask);
       product_row(p, mask, d_weights, size);

@@ -87,7 +87,8 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
             add_row(gates, input + order.rows[static_cast<std::size_t>(at + i)] * 4 * hidden, 4 * hidden);
           }
           if (t > 0) {
-            const MatrixProduct from_state{.m = running, .n = 4 * hidden, .k = hidden, .turn_b = true, .add = true};
+            const MatrixProduct from_state{
+                .m = running, .n = 4 * hidden, .k = hidden, .transpose_b = true, .add = true};
             from_state({parts.h + before * hidden, hidden}, {w, hidden}, parts.gates + at * 4 * hidden, 4 * hidden);
           }
           for (std::int64_t i = 0; i < running; ++i) {
@@ -178,7 +179,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
       std::memcpy(states.data() + (order.begin(t) - first) * hidden, parts.h + order.begin(t - 1) * hidden,
                   sizeof(float) * static_cast<std::size_t>(order.running(t) * hidden));
     }
-    const MatrixProduct all{.m = 4 * hidden, .n = hidden, .k = count, .turn_a = true, .add = true};
+    const MatrixProduct all{.m = 4 * hidden, .n = hidden, .k = count, .transpose_a = true, .add = true};
     all({parts.gates + first * 4 * hidden, 4 * hidden}, {states.data(), hidden}, dw, hidden);
   }
 };

@@ -286,7 +286,7 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
 // Rows of few groups, many at a time: mask [rows, width], each row's last group whole before the next row overwrites
 // it.
 CHORUS_BEST_INSTRUCTIONS
-void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t apart, std::int64_t rows,
+void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t row_stride, std::int64_t rows,
                      std::int64_t groups, std::int64_t width, std::uint32_t threshold, float scale, float* mask) {
   std::uint64_t hashes[kTogether];
   std::uint16_t bits[4 * kTogether];
@@ -295,7 +295,7 @@ void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t apart
   for (std::int64_t begin = 0; begin < rows; begin += most) {
     const std::int64_t here = std::min(most, rows - begin), count = here * groups;
     for (std::int64_t r = 0; r < here; ++r) {
-      const std::uint64_t start = first + static_cast<std::uint64_t>(begin + r) * apart;
+      const std::uint64_t start = first + static_cast<std::uint64_t>(begin + r) * row_stride;
       for (std::int64_t g = 0; g < groups; ++g) hashes[r * groups + g] = start + static_cast<std::uint64_t>(g);
     }
     for (std::int64_t g = 0; g < count; ++g) hashes[g] = mask_hash(key, hashes[g]);
@@ -363,16 +363,16 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
   std::copy(last, last + width % 4, mask + groups * 4);
 }
 
-void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t apart, std::int64_t width, float* masks) {
+void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t row_stride, std::int64_t width, float* masks) {
   const std::int64_t groups = (width + 3) / 4;
   if (groups == 0) return;
   if (groups <= kTogether) {
-    fill_short_rows(first.key, first.start / 4, apart / 4, rows, groups, width,
+    fill_short_rows(first.key, first.start / 4, row_stride / 4, rows, groups, width,
                     static_cast<std::uint32_t>(first.threshold), first.scale, masks);
     return;
   }
   MaskRow row = first;
-  for (std::int64_t r = 0; r < rows; ++r, row.start += apart) fill_mask(row, width, masks + r * width);
+  for (std::int64_t r = 0; r < rows; ++r, row.start += row_stride) fill_mask(row, width, masks + r * width);
 }
 
 void add_row(float* y, const float* x, std::int64_t count) { add(y, x, count); }
@@ -444,17 +444,17 @@ CrossEntropy cross_entropy_row(float* x, std::int64_t count, std::int64_t label)
   return {std::log(sum) + (top - chosen), sum};
 }
 
-CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* halves) {
+CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* slopes) {
   constexpr std::int64_t kPiece = 1024;
   float piece[kPiece], sum = 0;
   const float top = greatest(x, count), chosen = x[label];
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t here = std::min(kPiece, count - begin);
     sum += sum_as_exponentials(x + begin, top, piece, here);
-    to_bfloat16({piece, static_cast<std::size_t>(here)}, halves + 2 * begin);
+    to_bfloat16({piece, static_cast<std::size_t>(here)}, slopes + 2 * begin);
   }
   piece[0] = exponential(chosen - top) - sum;
-  to_bfloat16({piece, 1}, halves + 2 * label);
+  to_bfloat16({piece, 1}, slopes + 2 * label);
   return {std::log(sum) + (top - chosen), sum};
 }
 

@@ -79,13 +79,13 @@ TEST(RowKernels, MasksDropTheirShareAndAgreeWithEachOther) {
 // An element's mask is a function of its number alone, wherever a row begins.
 TEST(RowKernels, MasksOfManyRowsAreThoseOfEachRow) {
   for (const std::int64_t width : {4, 7, 12, 33}) {
-    const std::uint64_t apart = 36;
+    const std::uint64_t row_stride = 36;
     const MaskRow first{.key = 5, .start = 40, .threshold = 32768, .scale = 2};
     Row masks(static_cast<std::size_t>(3 * width) + 3);
-    fill_masks(first, 3, apart, width, masks.data());
+    fill_masks(first, 3, row_stride, width, masks.data());
     for (std::int64_t r = 0; r < 3; ++r) {
       MaskRow row = first;
-      row.start += static_cast<std::uint64_t>(r) * apart;
+      row.start += static_cast<std::uint64_t>(r) * row_stride;
       Row alone(static_cast<std::size_t>(width));
       fill_mask(row, width, alone.data());
       for (std::int64_t j = 0; j < width; ++j) {
