@@ -12,7 +12,7 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-// At any byte.
+// May be unaligned.
 using Bits = std::uint16_t __attribute__((aligned(1), may_alias));
 
 CHORUS_BEST_INSTRUCTIONS
