@@ -40,7 +40,7 @@ at::Tensor mask_hidden_cpu(const at::Tensor& x, const Dropout::Site& site) {
   return to;
 }
 
-// The mask is computed again for the gradient, never kept.
+// The backward pass recomputes the mask instead of storing it.
 class MaskHidden : public torch::autograd::Function<MaskHidden> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const Dropout::Site& site) {

@@ -17,7 +17,7 @@
 #include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
-// Since 2.8 LibTorch has matmuls of bfloat16 that accumulate into float32 on a GPU.
+// Since 2.8, LibTorch has bfloat16 matmuls that accumulate in float32 on a GPU.
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
 
 namespace chorus::inline ops {

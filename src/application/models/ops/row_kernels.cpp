@@ -15,7 +15,7 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-// Partial sums: wide enough for the widest vectors, and a fixed order of additions whatever the machine has.
+// Partial sums: enough for the widest vectors, and the same order of additions on every machine.
 constexpr int kLanes = 32;
 
 [[gnu::always_inline]] inline float sum_of(const float* lanes) {
@@ -27,7 +27,7 @@ constexpr int kLanes = 32;
   return step[0];
 }
 
-// A row's end as a whole block; what is beyond it is `fill`.
+// The end of a row as a whole block, padded with `fill`.
 inline void take_end(float* block, const float* end, std::int64_t count, float fill) {
   for (int i = 0; i < kLanes; ++i) block[i] = fill;
   std::memcpy(block, end, static_cast<std::size_t>(count) * sizeof(float));
@@ -72,10 +72,10 @@ void subtract(float* __restrict a, float b, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) a[j] -= b;
 }
 
-// exp(x) for x between -87 and 88. The exponent's whole part goes into the float's own, the rest through a polynomial;
-// the relative error is below 2e-7.
+// exp(x) for x between -87 and 88. The integer part of the exponent goes into the float's exponent, the rest through a
+// polynomial; the relative error is below 2e-7.
 inline float exponential(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
   const float whole = (x * 1.44269504f + kRound) - kRound;
@@ -130,7 +130,7 @@ float sum_of_exponentials(const float* __restrict a, float top, std::int64_t n) 
   return sum_of(lanes);
 }
 
-// out = exp(a - top), which may take the place of a; their sum.
+// out = exp(a - top), possibly in place; returns their sum.
 CHORUS_BEST_INSTRUCTIONS
 float sum_as_exponentials(const float* a, float top, float* out, std::int64_t n) {
   float lanes[kLanes] = {};
@@ -178,7 +178,7 @@ void gelu_slope_by_tanh(const float* x, float* __restrict y, float* slope, std::
   }
 }
 
-// The normal distribution's share above |x|, by Abramowitz and Stegun 7.1.26 (error below 1e-7), and exp(-x^2 / 2).
+// 1 - Φ(|x|), by Abramowitz and Stegun 7.1.26 (error below 1e-7); bell = exp(-x^2 / 2).
 inline float share_above(float magnitude, float bell) {
   const float t = 1.0f / (1.0f + 0.3275911f * 0.70710678f * magnitude);
   float p = 1.061405429f;
@@ -267,7 +267,7 @@ void softmax_gradient_of(const float* __restrict p, float* __restrict d, std::in
   std::memcpy(d + whole, d_end, static_cast<std::size_t>(n - whole) * sizeof(float));
 }
 
-constexpr std::int64_t kTogether = 64;  // groups of a mask
+constexpr std::int64_t kTogether = 64;  // groups of a mask per batch
 
 CHORUS_BEST_INSTRUCTIONS
 void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint32_t threshold, float scale,
@@ -283,8 +283,8 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
   }
 }
 
-// Rows of few groups, many at a time: mask [rows, width], each row's last group whole before the next row overwrites
-// it.
+// Rows of few groups, many at a time: mask [rows, width]. Each row writes its last group whole, and the next row
+// overwrites the excess.
 CHORUS_BEST_INSTRUCTIONS
 void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t row_stride, std::int64_t rows,
                      std::int64_t groups, std::int64_t width, std::uint32_t threshold, float scale, float* mask) {

@@ -15,9 +15,9 @@
 namespace chorus::inline ops {
 namespace {
 
-// The rows whose labels count, client after client.
+// The rows with counted labels, client by client.
 struct CountedRows {
-  std::vector<std::int64_t> counts;  // of each client
+  std::vector<std::int64_t> counts;  // per client
 
   template <typename Work>
   void each_client(const Work& work) const {
@@ -28,7 +28,7 @@ struct CountedRows {
   }
 };
 
-// The offset of a client's part of a parameter, which has `dimensions` dimensions for one client.
+// The offset of a client's slice of a parameter that has `dimensions` dimensions per client.
 std::int64_t begin_of(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
   return parameter.dim() > dimensions ? client * parameter.stride(0) : 0;
 }
