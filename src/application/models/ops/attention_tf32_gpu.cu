@@ -125,8 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_tf32_forward(Atte
   Sequence at = sequence_of(args.shape, args.mask);
   u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16;
   if (begin >= at.q_count) return;
-  __shared__ __align__(16) u32 key_tile[KEYS][STRIDE],
-      value_tile[KEYS][D + 4];  // read by columns
+  __shared__ __align__(16) u32 key_tile[KEYS][STRIDE], value_tile[KEYS][D + 4];  // D + 4: read by columns
   u64 width = (u64)args.shape.heads * D;
   const float* q = (const float*)args.q + at.q_row * args.q_stride + at.head * D;
   const float* k = (const float*)args.k + at.k_row * args.k_stride + at.head * D;
