@@ -1,4 +1,4 @@
-// One forward and backward of three clients equals three of one client each, for every model.
+// One forward and backward pass of three clients equals three passes of one client each, for every model.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -174,7 +174,7 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
-/// Two clients with values of their own, and the gradients of a pass over their batch.
+/// Two clients with their own values, and the gradients of a pass over their batch.
 struct TwoClients {
   explicit TwoClients(const Case& of) : model(make_model(config_of(of))) {
     for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
@@ -198,7 +198,7 @@ struct TwoClients {
   Prepared all = prepare(*model, clients);
 };
 
-// What a step finds in the memory of its gradients is of no account: whoever comes first writes.
+// A step does not depend on the previous contents of the gradients: the first write overwrites them.
 TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
   TwoClients two(GetParam());
   const at::Tensor expected = two.gradients(two.params);
@@ -211,7 +211,7 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
   }
 }
 
-// Whoever takes the gradients of products gets them all, once, and may change the values at once.
+// A GradientTaker gets the gradient of each matmul weight once, and may change the values at once.
 TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
   for (const bool bfloat16 : {false, true}) {
     TwoClients two(GetParam());
@@ -236,7 +236,7 @@ TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
   }
 }
 
-// Mixed precision, in this machine's memory: products alone are rounded.
+// Mixed precision on a CPU: only matmuls are rounded.
 TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   auto model = make_model(config_of(GetParam()));
   const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};

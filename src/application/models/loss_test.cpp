@@ -14,7 +14,7 @@ void check_cross_entropy(at::Device device, std::int64_t classes) {
   const at::Tensor logits = (torch::randn({3, 40, classes}) * 4).to(device).requires_grad_();
   at::Tensor labels = torch::randint(classes, {3, 40}, at::kLong).to(device);
   labels.narrow(1, 5, 9).fill_(kIgnore);
-  labels[2].fill_(kIgnore);  // a client without an answer
+  labels[2].fill_(kIgnore);  // a client without labels
   const at::Tensor fast = cross_entropy(logits, labels), plain = cross_entropy_reference(logits, labels);
   EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-6));
   EXPECT_EQ(fast[2].item<double>(), 0);
@@ -41,7 +41,7 @@ TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
   EXPECT_NEAR(cross_entropy(far, torch::zeros({1, 1}, at::kLong)).item<double>(), std::log(4.0), 1e-6);
 }
 
-// Three clients, one of whom has no answer; the loss and its gradients, head and all.
+// Three clients, one without labels; the loss and its gradients, including the head.
 void check_table_loss(bool with_bias, bool frozen, bool written, bool bfloat16 = false) {
   Layout layout;
   constexpr std::int64_t kWords = 2503;
@@ -60,7 +60,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool bfloat16 =
     labels.narrow(1, 5, 9).fill_(kIgnore);
     labels[2].fill_(kIgnore);
     if (written) {
-      params.grads().fill_(7);  // what was there before the step
+      params.grads().fill_(7);  // contents before the step
       params.writes().begin();
     }
     at::Tensor loss;
@@ -105,7 +105,7 @@ TEST(Loss, SoftTargetsAreADivergenceAtATemperature) {
   // softmax([0, ln 3]) is [1/4, 3/4]: KL([1/2, 1/2] || it) = ln 2 - ln 3 / 2, and 0 of itself.
   const at::Tensor logits = torch::tensor({0.0F, std::log(3.0F)}).view({1, 1, 2}).repeat({2, 2, 1});
   const at::Tensor targets =
-      torch::tensor({0.5F, 0.5F, 0.0F, 0.0F, 0.25F, 0.75F, 0.5F, 0.5F}).view({2, 2, 2});  // a row does not count
+      torch::tensor({0.5F, 0.5F, 0.0F, 0.0F, 0.25F, 0.75F, 0.5F, 0.5F}).view({2, 2, 2});  // one row is not counted
   const at::Tensor loss = soft_cross_entropy(logits, targets, 1);
   const double divergence = std::log(2.0) - std::log(3.0) / 2;
   EXPECT_NEAR(loss[0].item<double>(), divergence, 1e-6);

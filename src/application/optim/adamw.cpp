@@ -27,7 +27,7 @@ constexpr std::int64_t kGrain = 1 << 16;
 const KernelFamily kAdamWKernels{kernels::adamw_gpu, {{"ELEMENT", {"float", "bf16"}}}};
 const GpuKernel<AdamWArgs> kAdamW{kAdamWKernels, "adamw"};
 
-// Whether four neighbours can be read at once.
+// Whether four neighbouring elements can be loaded at once.
 bool in_quads(const at::Tensor& rows) {
   if (!rows.defined()) return true;
   return reinterpret_cast<std::uintptr_t>(rows.data_ptr()) % (4 * rows.element_size()) == 0 && rows.stride(0) % 4 == 0;

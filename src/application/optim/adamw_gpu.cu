@@ -1,7 +1,7 @@
 #include "application/optim/adamw_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Options: ELEMENT of the gradients. A thread takes four neighbours.
+// Options: ELEMENT of the gradients. A thread takes four neighbouring elements.
 
 __device__ inline float step_of(float before, float g, float& m, float& v, float decay, float size, float root,
                                 const AdamWArgs& a) {

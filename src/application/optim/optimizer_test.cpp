@@ -108,7 +108,7 @@ TEST(ClipScales, BringEachClientToTheNorm) {
   const at::Tensor scales = clip_scales(gradients, 1.0);
   EXPECT_NEAR(scales[0].item<double>(), 0.2, 1e-6);
   EXPECT_EQ(scales[1].item<double>(), 1);
-  // Of many numbers, in rows that do not lie end to end.
+  // Many elements, in rows with a stride.
   torch::manual_seed(1);
   const at::Tensor rows = torch::randn({3, 100'005}).narrow(1, 0, 100'001);
   EXPECT_TRUE(torch::allclose(clip_scales(rows, 2.0), 2.0 / rows.norm(2, {1}, true), 1e-5));
@@ -159,7 +159,7 @@ TEST(AdamW, MakesAStepInParts) {
   }
 }
 
-// On a device. Of the numbers that have a gradient later the moments' memory is not written before.
+// On a device. Moments of elements that get a gradient later are not written before.
 void expect_numbers_may_come_later(at::Device device) {
   auto layout = std::make_shared<Layout>();
   layout->add("table", {40, 16}, Init::zeros());

@@ -10,9 +10,9 @@
 
 namespace chorus::inline trainer {
 
-/// An optimizer step during the backward pass: the weights of a matmul are updated as soon as their gradient is there,
-/// on a low-priority stream beside the matmuls of the layers below. An optimizer is bound by memory and matmuls by
-/// arithmetic, so together they take less time than one after the other; and such gradients need no buffer.
+/// An optimizer step during the backward pass: the weights of a matmul are updated as soon as their gradient is
+/// computed, on a low-priority stream beside the matmuls of the layers below. An optimizer is bound by memory and
+/// matmuls by arithmetic, so running both at once takes less time; and these gradients need no buffer.
 ///
 ///     EarlyStep step(streams, optimizer, params, {rates});
 ///     params.writes().begin(used, step.taker());
@@ -27,11 +27,11 @@ class EarlyStep {
   EarlyStep(const GpuStreams& streams, Optimizer& optimizer, const Params& params, const Input& input);
   EarlyStep(const EarlyStep&) = delete;
   EarlyStep& operator=(const EarlyStep&) = delete;
-  /// Later work comes after all parts of the step.
+  /// Later work waits for all parts of the step.
   ~EarlyStep() { streams_.join(); }
 
   GradientTaker taker();
-  /// Updates those of a client's first `used` elements that were not taken, by the gradients of params.
+  /// Updates those of a client's first `used` elements that were not taken, with the gradients of params.
   void finish(std::int64_t used);
 
  private:

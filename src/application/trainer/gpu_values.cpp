@@ -20,7 +20,7 @@ const GpuKernel<ChangesArgs> kChanges{kValueKernels, "changes"};
 
 std::int64_t stride_of(const at::Tensor& start) { return start.dim() == 1 ? 0 : start.stride(0); }
 
-// How many clients share a start; and threads for all of them, four groups of four each.
+// Number of clients that share a start; and a grid for all of them, four groups of four elements per thread.
 int sharing(const at::Tensor& start, std::int64_t clients) { return start.dim() == 1 ? static_cast<int>(clients) : 1; }
 GpuGrid grid_for(std::int64_t count, std::int64_t clients, int together) {
   constexpr std::int64_t kThreads = 256, kOfThread = 16;

@@ -1,8 +1,8 @@
 #include "application/trainer/gpu_values_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// A thread takes four neighbours, read and written at once where their address allows it. The table begins and ends at
-// a multiple of four, and so do its rows; a client's rows may lie anywhere. blockIdx.y is the first client of a thread.
+// A thread takes four neighbouring elements, in one load and store if they are aligned. The table and its rows start
+// and end at multiples of four; a client's rows may be unaligned. blockIdx.y is a thread's first client.
 
 __device__ inline float4 load_four(const float* at) {
   if ((u64)at % 16 == 0) return *(const float4*)at;

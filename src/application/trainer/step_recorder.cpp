@@ -8,14 +8,14 @@ namespace chorus::inline trainer {
 namespace {
 
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
-// Clients of many sizes make many shapes; those beyond are not worth their memory.
+// Clients of many sizes make many shapes; more recordings are not worth their memory.
 constexpr std::int64_t kMostRecordings = 64;
 constexpr std::size_t kMostShapes = 4096;
 constexpr std::size_t kMostIdle = 4;
-// A thread's first products make things that cannot be made while work is recorded.
+// A thread's first matmuls create handles that cannot be created during a recording.
 constexpr int kMostFailures = 2;
 
-// What a pass reads on the GPU but for the packings and seeds. Of an input, const or not.
+// The GPU tensors that a pass reads, except packings and seeds; for a const or mutable input.
 template <typename Input>
 auto tensors_of(Input& input) {
   std::vector<decltype(&input.factors)> result{&input.factors};
@@ -61,7 +61,7 @@ HeldInput::HeldInput(const PassInput& like) : input_(like) {
     *packing = own;
   }
   if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.seeds_there().clone());
-  // What lies in this machine's memory is of one batch only.
+  // Host copies belong to one batch only.
   input_.batch.batch.ids_here = input_.batch.batch.types_here = at::Tensor();
   input_.batch.data.clear();
   input_.batch.rows.clear();

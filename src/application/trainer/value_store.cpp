@@ -93,7 +93,7 @@ class RecordedStore final : public ValueStore {
   bool records() const override { return true; }
   at::Tensor run(std::int64_t clients, PassInput& input, const Pass& pass) override {
     return recorder_->run(input, [&](PassInput& in) {
-      Params fresh = params_.first(clients);  // leaves belong to the stream they were first used on
+      Params fresh = params_.first(clients);  // autograd ties leaves to the stream of their first use
       return pass(fresh, in);
     });
   }

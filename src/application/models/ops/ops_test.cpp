@@ -80,17 +80,17 @@ std::vector<at::Device> devices() {
   return {at::kCPU, {at::kCUDA, 0}};
 }
 
-// Kernels beside the operators they replace: results and all gradients.
+// Kernels compared with the operators they replace: results and all gradients.
 struct Inputs {
   std::vector<at::Tensor> tensors;
-  at::Tensor weights;  // of the result, so that its gradient is not the same everywhere
+  at::Tensor weights;  // of the result, so that its gradient varies
 
   static Inputs random(const std::vector<std::vector<std::int64_t>>& shapes, at::Device device = at::kCPU) {
     Inputs inputs;
     for (const auto& shape : shapes) inputs.tensors.push_back(torch::randn(shape).to(device).requires_grad_());
     return inputs;
   }
-  // Those of parameters are added to what is there (Params), so all begin at 0.
+  // Gradients of parameters are accumulated (Params), so all start at 0.
   std::vector<at::Tensor> gradients(const at::Tensor& result) {
     if (!weights.defined()) weights = torch::randn(result.sizes()).to(result.device());
     std::vector<at::Tensor> all;
@@ -164,7 +164,7 @@ TEST(Residual, SumAndItsNormEqualTheirPartsWithTheirGradients) {
   inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
   const at::Tensor &f = inputs.tensors[0], &x = inputs.tensors[1];
   for (const double probability : {0.0, 0.3}) {
-    for (const double more : {0.0, 0.7}) {  // of the sum itself, which a network uses further on
+    for (const double more : {0.0, 0.7}) {  // weight of the sum itself, which a network uses further on
       Dropout first({8, 9}), second({8, 9});
       const SumAndNorm fast = sum_then_norm(params, norm, f, x, first, probability);
       const at::Tensor sum = x + second.hidden(f, probability), normal = norm(params, sum);
@@ -221,7 +221,7 @@ void check_sublayer(at::Device device, std::int64_t clients, bool bfloat16, bool
   const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), bfloat16 ? 2e-2 : 1e-5) << i;
   if (!bfloat16 || !device.is_cpu()) return;
-  // The same numbers are rounded without kernels; sums in another order now and then round the next ones otherwise.
+  // The reference rounds the same values; sums in another order occasionally round differently.
   use_fast_kernels(false);
   const at::Tensor slow =
       SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, third);
@@ -255,7 +255,7 @@ TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
       const at::Tensor x = torch::randn({clients, 20, 16}).to(device),
                        weights = torch::randn({clients, 20, 96}).to(device);
       const auto gradients_of = [&](const std::function<at::Tensor()>& result) {
-        params.grads().fill_(NAN);  // what is not written is seen
+        params.grads().fill_(NAN);  // exposes what is not written
         params.writes().begin();
         (result() * weights).sum().backward();
         params.writes().end();
@@ -266,7 +266,7 @@ TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
       EXPECT_LT(distance(joined(), each()), 1e-6);
       const at::Tensor wanted = gradients_of(each);
       EXPECT_LT(distance(gradients_of(joined), wanted), 1e-6);
-      // Twice, and once beside one of its parts, which may be first or last to write.
+      // Twice, and once together with one of its parts, which may write first or last.
       EXPECT_LT(distance(gradients_of([&] { return joined() + joined(); }), 2 * wanted), 1e-6);
       const auto second = [&] { return torch::constant_pad_nd(parts[1](params, x), {32, 32}); };
       const at::Tensor alone = gradients_of(second);
@@ -403,7 +403,7 @@ TEST(Dropout, DropsItsShareAndKeepsTheMean) {
   EXPECT_TRUE(torch::equal(Dropout().hidden(x, 0.25), x));
 }
 
-// Neighbours, rows and calls must not be correlated: each pair of masks agrees as often as chance says.
+// Neighbours, rows and calls must not be correlated: pairs of masks agree as often as chance predicts.
 TEST(Dropout, IsNotCorrelated) {
   Dropout dropout({7});
   const at::Tensor x = torch::ones({1, 2000, 128});
@@ -416,7 +416,7 @@ TEST(Dropout, IsNotCorrelated) {
   EXPECT_LT(correlation(a.narrow(1, 1, 1999), a.narrow(1, 0, 1999)), 0.01);
 }
 
-// A head's table is not cleared before a step; where no head comes first, the lookup fills it.
+// A head's table is not zeroed before a step; if no head writes first, the lookup zeroes it.
 TEST(Embedding, WritesAHeadsTableWhereItComesFirst) {
   Layout layout;
   const Embedding words = Embedding::add(layout, "words", 9, 5, Init::zeros());
