@@ -55,9 +55,9 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
   const at::NoGradGuard no_grad;
   const Packing& packing = *batch.packing;
   // The packer's host copy; reading ids back from a GPU would wait for it.
-  const at::Tensor ids = (batch.ids_here.defined() ? batch.ids_here : batch.ids.cpu()).contiguous();
+  const at::Tensor ids = (batch.host_ids.defined() ? batch.host_ids : batch.ids.cpu()).contiguous();
   const at::Tensor types = !batch.types.defined()       ? at::Tensor()
-                           : batch.types_here.defined() ? batch.types_here.contiguous()
+                           : batch.host_types.defined() ? batch.host_types.contiguous()
                                                         : batch.types.cpu().contiguous();
   const auto* id = ids.data_ptr<std::int64_t>();
   const auto* type = types.defined() ? types.data_ptr<std::int64_t>() : nullptr;

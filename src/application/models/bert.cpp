@@ -268,7 +268,7 @@ at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at
     const at::Tensor qkv = joined_product(params, {layer.query.weight, layer.query.bias}, x);
     if (qkv.defined()) return self_attention(qkv, packing, spec, dropout);
   }
-  const at::Tensor input = for_products(params, x);
+  const at::Tensor input = for_matmuls(params, x);
   return attention(layer.query(params, input), layer.key(params, input), layer.value(params, input), packing, packing,
                    spec, dropout);
 }

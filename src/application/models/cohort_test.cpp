@@ -199,7 +199,7 @@ struct TwoClients {
 };
 
 // A step does not depend on the previous contents of the gradients: the first write overwrites them.
-TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
+TEST_P(Cohort, GradientsDoNotDependOnEarlierSteps) {
   TwoClients two(GetParam());
   const at::Tensor expected = two.gradients(two.params);
   for (int i = 0; i < 2; ++i) {
@@ -212,7 +212,7 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
 }
 
 // A GradientTaker gets the gradient of each matmul weight once, and may change the values at once.
-TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
+TEST_P(Cohort, MatmulGradientsCanBeTakenDuringTheBackwardPass) {
   for (const bool bfloat16 : {false, true}) {
     TwoClients two(GetParam());
     Params params = bfloat16 ? two.params.with_shadow() : two.params;

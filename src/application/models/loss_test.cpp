@@ -31,7 +31,7 @@ TEST(CrossEntropy, RowsEqualTheReferenceWithTheirGradients) {
   for (const std::int64_t classes : {7, 1003}) check_cross_entropy({at::kCUDA, 0}, classes);
 }
 
-TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
+TEST(CrossEntropy, NanStaysWithItsClient) {
   at::Tensor logits = torch::randn({2, 3, 50});
   logits[0][1][7] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor loss = cross_entropy(logits, torch::ones({2, 3}, at::kLong));

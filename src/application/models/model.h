@@ -24,7 +24,7 @@ struct Batch {
   std::shared_ptr<const Packing> packing;
   at::Tensor ids;                             ///< [C, T] int64; any valid id in the tail
   at::Tensor types;                           ///< [C, T] int64 token types, or undefined for all 0
-  at::Tensor ids_here = {}, types_here = {};  ///< copies in host memory, if `ids` are on a GPU
+  at::Tensor host_ids = {}, host_types = {};  ///< copies in host memory, if `ids` are on a GPU
   /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked LM
   /// needs only 15 % of its tokens, and the head is most of a small model's work.
   at::Tensor wanted;

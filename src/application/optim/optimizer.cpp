@@ -56,7 +56,7 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
                      const at::Tensor& scale, const StepMemory& memory) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
-  check(values.size(0) == count && gradients.size(0) == count, "one rate a client");
+  check(values.size(0) == count && gradients.size(0) == count, "one rate per client");
   begin_step(rates);
   if (fused(values)) {
     update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.shadow, 0,
@@ -70,7 +70,7 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
 }
 
 void Optimizer::begin_step(std::span<const double> rates) {
-  check(rates.size() <= steps_.size(), "one rate a client");
+  check(rates.size() <= steps_.size(), "one rate per client");
   for (std::size_t c = 0; c < rates.size(); ++c) steps_[c] += 1;
   rates_.assign(rates.begin(), rates.end());
   begin();

@@ -160,7 +160,7 @@ TEST(AdamW, MakesAStepInParts) {
 }
 
 // On a device. Moments of elements that get a gradient later are not written before.
-void expect_numbers_may_come_later(at::Device device) {
+void expect_elements_may_come_later(at::Device device) {
   auto layout = std::make_shared<Layout>();
   layout->add("table", {40, 16}, Init::zeros());
   for (const Case& c : {Case{"", "sgd", "{}"}, Case{"", "sgd", "{momentum: 0.9}"}, Case{"", "adamw", "{}"}}) {
@@ -180,9 +180,9 @@ void expect_numbers_may_come_later(at::Device device) {
   }
 }
 
-TEST(Optimizer, NumbersMayGetTheirFirstGradientLater) {
-  expect_numbers_may_come_later(at::kCPU);
-  if (at::globalContext().hasCUDA()) expect_numbers_may_come_later({at::kCUDA, 0});
+TEST(Optimizer, ElementsMayGetTheirFirstGradientLater) {
+  expect_elements_may_come_later(at::kCPU);
+  if (at::globalContext().hasCUDA()) expect_elements_may_come_later({at::kCUDA, 0});
 }
 
 TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {

@@ -265,7 +265,7 @@ TEST(TunedNetwork, OneBottleneckGrowsByRowsAndColumns) {
   EXPECT_TRUE(torch::equal(part.params.tensor(small), network.params().tensor(large).narrow(0, 0, 3)));
 }
 
-TEST(Peft, MistakesAreToldInOneSentence) {
+TEST(Peft, MistakesAreReportedInOneSentence) {
   const std::string folder = std::string(kParity) + "/bert-seqcls";
   EXPECT_NE(message_of<ConfigError>([&] {
               load(folder, std::make_unique<LoraTuning>(LoraConfig{.depth = 9}).get());

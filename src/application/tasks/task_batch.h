@@ -42,12 +42,12 @@ struct TaskBatch {
 
 /// Calls on_tensor(tensor) for every tensor of a batch on the device, and on_packing(packing) for its packings: the one
 /// list of what differs between two batches of the same shape. It names every member, so a new member does not compile
-/// until it is listed here. Host memory (ids_here, types_here, data, rows) is left out. `batch` is a TaskBatch, const
+/// until it is listed here. Host memory (host_ids, host_types, data, rows) is left out. `batch` is a TaskBatch, const
 /// or not.
 template <typename AnyTaskBatch, typename OnTensor, typename OnPacking>
 void visit_device_parts(AnyTaskBatch& batch, OnTensor on_tensor, OnPacking on_packing) {
   auto& [input, labels, scores, starts, ends, counted, fields, data, rows] = batch;
-  auto& [packing, ids, types, ids_here, types_here, wanted, answers, bottom, bottom_layers, target_packing,
+  auto& [packing, ids, types, host_ids, host_types, wanted, answers, bottom, bottom_layers, target_packing,
          target_ids] = input;
   for (auto* tensor :
        {&labels, &scores, &starts, &ends, &counted, &ids, &types, &wanted, &answers, &bottom, &target_ids}) {
@@ -68,7 +68,7 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read 
 
 /// One integer per token, packed like the tokens [C, T]; `values(data, row)` has as many as the batch reads of a row.
 template <typename Values>
-at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values) {
+at::Tensor host_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
   const Packing& packing = *batch.batch.packing;
   at::Tensor result = torch::full({packing.clients(), packing.tokens()}, tail, at::kLong);
   auto* out = result.data_ptr<std::int64_t>();
@@ -84,7 +84,7 @@ at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values)
 /// The same, on the packing's device.
 template <typename Values>
 at::Tensor pack_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
-  return sent_to(batch.batch.packing->positions().device(), tokens_here(batch, tail, values));
+  return sent_to(batch.batch.packing->positions().device(), host_tokens(batch, tail, values));
 }
 
 /// One value per sequence, [C, B]; `missing` for clients with fewer.

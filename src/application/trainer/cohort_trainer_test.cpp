@@ -108,7 +108,7 @@ TEST(CohortTrainer, AccumulatedBatchesEqualOneLargeBatch) {
   EXPECT_TRUE(torch::allclose(large.values, small.values, 1e-5, 1e-6));
 }
 
-TEST(CohortTrainer, ADivergingClientIsToldAndTouchesNobody) {
+TEST(CohortTrainer, ADivergingClientIsReportedAndAffectsNoOther) {
   const Bench bench;
   const auto clients = bench.clients();
   const TrainerConfig config = config_of("{batch_size: 8, learning_rate: 1e-3}");
@@ -198,7 +198,7 @@ TEST(CohortTrainer, UpdatesAreTheValuesLessTheStart) {
 
 // On a GPU: used rows of the word table only, the borrowed start, optimizer steps during the backward pass and fused
 // value copies, compared with none of them.
-TEST(CohortTrainer, OnAGpuFastWaysGiveWhatPlainOnesGive) {
+TEST(CohortTrainer, OnAGpuFastPathsEqualPlainOnes) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   Bench bench;
   const at::Tensor start = bench.params.values()[0];
@@ -263,7 +263,7 @@ TEST(CohortTrainer, TheGradientOfAllDataIsThatOfOneBatch) {
 }
 
 // Every value store updates the shadow copy: with a stale one, training would diverge.
-TEST(CohortTrainer, HalfPrecisionComesCloseToFull) {
+TEST(CohortTrainer, Bfloat16ComesCloseToFloat32) {
   const Bench bench;
   const auto clients = bench.clients();
   const at::Tensor start = bench.params.values()[0];

@@ -60,9 +60,9 @@ HeldInput::HeldInput(const PassInput& like) : input_(like) {
     packings_.push_back(own);
     *packing = own;
   }
-  if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.seeds_there().clone());
+  if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.device_seeds().clone());
   // Host copies belong to one batch only.
-  input_.batch.batch.ids_here = input_.batch.batch.types_here = at::Tensor();
+  input_.batch.batch.host_ids = input_.batch.batch.host_types = at::Tensor();
   input_.batch.data.clear();
   input_.batch.rows.clear();
 }
@@ -78,7 +78,7 @@ void HeldInput::take(const PassInput& other) {
   for (std::size_t i = 0; i < packings.size(); ++i) {
     if (packings_[i]) packings_[i]->take(**packings[i]);
   }
-  if (other.dropout.active()) at::Tensor(input_.dropout.seeds_there()).copy_(other.dropout.seeds_there());
+  if (other.dropout.active()) at::Tensor(input_.dropout.device_seeds()).copy_(other.dropout.device_seeds());
 }
 
 StepRecorder::StepRecorder(const Params& base, std::int64_t clients, bool shadow)

@@ -31,13 +31,13 @@ TEST(VisitDeviceParts, ListsEveryTensorOfABatch) {
       batch, [&](at::Tensor&) { ++tensors; }, [&](std::shared_ptr<const Packing>&) { ++packings; });
   EXPECT_EQ(packings, 2);
   // What else is in there: an int with its padding, lists of where the rows come from and of fields (none here),
-  // ids_here and types_here.
+  // host_ids and host_types.
   const std::size_t others = sizeof(void*) + sizeof(batch.fields) + sizeof(batch.data) + sizeof(batch.rows) +
                              2 * sizeof(at::Tensor) + static_cast<std::size_t>(packings) * sizeof(batch.batch.packing);
   EXPECT_EQ(sizeof(TaskBatch), others + static_cast<std::size_t>(tensors) * sizeof(at::Tensor));
 }
 
-TEST(HeldInput, TakesTheNumbersOfAnotherPassOfTheSameShape) {
+TEST(HeldInput, TakesTheInputOfAnotherPassOfTheSameShape) {
   const World world;
   Params params(world.model->layout(), {.clients = 2});
   params.initialise(3);

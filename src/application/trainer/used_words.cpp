@@ -59,7 +59,7 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<Cli
   layout_ = std::make_shared<Layout>(layout.with_rows(words.table, most));
 }
 
-std::int64_t UsedWords::numbers_until(std::int64_t batch) const {
+std::int64_t UsedWords::elements_until(std::int64_t batch) const {
   constexpr std::int64_t kTogether = 16;
   const auto place = std::min(static_cast<std::size_t>(batch), until_.size() - 1);
   const std::int64_t all = layout_->trainable_size(), unused = (until_.back() - until_[place]) * width_;

@@ -33,7 +33,7 @@ class UsedWords {
   static bool possible(const Layout& layout, const Embedding& words);
 
   /// How many of a client's first elements batches 0 to `batch` can have changed.
-  std::int64_t numbers_until(std::int64_t batch) const;
+  std::int64_t elements_until(std::int64_t batch) const;
   /// Values copied from `start`, [P] for all or [C, P]; with or without a bfloat16 shadow copy.
   Params params(const Params& base, const at::Tensor& start, bool shadow) const;
   /// ids [A, T] of the first A clients, as row indices of their tables.

@@ -65,7 +65,7 @@ class UsedWordsStore final : public ValueStore {
   UsedWordsStore(const Input& input, UsedWords words)
       : ValueStore(words.params(input.base, input.start, input.bfloat16), input.start), words_(std::move(words)) {}
 
-  std::int64_t used_until(std::int64_t number) const override { return words_.numbers_until(number); }
+  std::int64_t used_until(std::int64_t number) const override { return words_.elements_until(number); }
   void adapt(Batch& batch) const override { batch.ids = words_.rename(batch.ids); }
   at::Tensor start() const override {
     if (!begun_.defined()) begun_ = words_.params(params_, start_, false).values();

@@ -57,7 +57,7 @@ TEST(Params, BackwardAccumulatesIntoTheFlatGradient) {
   EXPECT_EQ(params.gradient(id, 1).abs().max().item<float>(), 0);
 }
 
-TEST(Params, WhatNoProductWroteIsZeroAtTheEnd) {
+TEST(Params, GradientsThatNoMatmulWroteAreZero) {
   Layout layout;
   const ParamId bias = layout.add("bias", {16}, Init::ones()), used = layout.add("used", {4, 8}, Init::ones()),
                 unused = layout.add("unused", {2, 8}, Init::ones());

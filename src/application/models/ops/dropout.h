@@ -36,7 +36,7 @@ class Dropout {
 
   bool active() const { return !seeds_.empty(); }
   /// The seeds on the device they were sent to, or undefined.
-  const at::Tensor& seeds_there() const { return seeds_there_; }
+  const at::Tensor& device_seeds() const { return device_seeds_; }
 
   /// One site of the network, for kernels that compute its masks themselves.
   struct Site {
@@ -76,8 +76,8 @@ class Dropout {
   at::Tensor apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients, const at::Tensor& row_starts);
 
   std::vector<std::uint64_t> seeds_;
-  bool known_here_ = true;  // false: only the GPU has the seeds
-  at::Tensor seeds_there_;  // on the GPU, once sent
+  bool seeds_on_host_ = true;  // false: only the GPU has the seeds
+  at::Tensor device_seeds_;    // on the GPU, once sent
   std::uint64_t calls_ = 0;
 };
 

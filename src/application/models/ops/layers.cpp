@@ -107,7 +107,7 @@ at::Tensor Linear::with_update(const Params& params, const at::Tensor& x, const 
   return y + product(params, {update.b}, product(params, {update.a}, x) * update.scale);
 }
 
-at::Tensor for_products(const Params& params, const at::Tensor& x) {
+at::Tensor for_matmuls(const Params& params, const at::Tensor& x) {
   return params.shadow().exists() && x.is_cuda() ? x.to(at::kBFloat16) : x;
 }
 

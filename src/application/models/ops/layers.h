@@ -69,7 +69,7 @@ struct Norm {
 
 /// x in the type of a GPU's matmuls (bfloat16 in mixed precision). For an x that several matmuls read, so that it is
 /// converted once.
-at::Tensor for_products(const Params& params, const at::Tensor& x);
+at::Tensor for_matmuls(const Params& params, const at::Tensor& x);
 
 /// x [C, T, H] times the transposed embedding table: the logits of a language model with tied weights.
 at::Tensor project_to_table(const Params& params, ParamId table, const at::Tensor& x);

@@ -449,7 +449,7 @@ TEST(Activation, UnknownNameIsRefused) { EXPECT_THROW(activation_named("geglu2")
 
 // Large enough for either library, transposed or not, with a row stride. Elements of 8 bits multiply without
 // rounding, so that only the order of additions differs in bfloat16, too.
-void check_products(at::ScalarType type, float scale) {
+void check_matmuls(at::ScalarType type, float scale) {
   torch::manual_seed(7);
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 4}, {130, 120, 91}, {70, 100, 200}, {64, 96, 700}}) {
@@ -472,12 +472,12 @@ void check_products(at::ScalarType type, float scale) {
 
 TEST(MatrixProduct, IsThatOfLibTorch) {
   if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
-  check_products(at::kFloat, 0.5F);
+  check_matmuls(at::kFloat, 0.5F);
 }
 
-TEST(MatrixProduct, OfBfloat16IsThatOfTheSameNumbers) {
+TEST(MatrixProduct, OfBfloat16EqualsThatOfTheSameElements) {
   if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
-  check_products(at::kBFloat16, 1);
+  check_matmuls(at::kBFloat16, 1);
 }
 
 }  // namespace
