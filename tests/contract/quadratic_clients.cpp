@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/config/config.h"
 #include "core/config/registry.h"
 
 namespace chorus::quadratic {
@@ -25,6 +26,13 @@ at::Tensor gradient_at(const World& world, std::span<const ClientId> ids, const 
 // Sets back what a step may not change.
 void keep_frozen(const TrainWish& wish, const at::Tensor& gradients) {
   for (const FlatRange& range : wish.frozen) gradients.narrow(1, range.begin, range.end - range.begin).zero_();
+}
+
+// F_k(w).
+double loss_at(const World& world, ClientId id, const at::Tensor& values) {
+  const Client& client = world.clients[id];
+  const at::Tensor offsets = torch::arange(world.parameters, at::kFloat) / 10;
+  return 0.5 * client.curvature * (values - offsets - client.target).to(at::kDouble).square().sum().item<double>();
 }
 
 constexpr const char* kNoPublicSet = "quadratic clients have no data, so there is no public set";
@@ -58,6 +66,9 @@ class QuadraticLearner final : public Learner {
   }
   LearnResult fit(std::span<const std::uint32_t>, const Targets&) override { throw InternalError(kNoPublicSet); }
   at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  ProbeResult probe(std::int64_t, const ProbeWish&) override { throw InternalError(kNoPublicSet); }
+  void renew(std::int64_t) override {}
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override { values_.copy_(values); }
   void retain(std::span<const std::size_t> clients) override {
@@ -82,7 +93,7 @@ class QuadraticLearner final : public Learner {
 class Bench final : public Workbench {
  public:
   Bench(World& world, std::span<const ClientId> ids) : world_(world), ids_(ids.begin(), ids.end()) {
-    layout_.add("w", {world.parameters}, Init::zeros());
+    layout_ = layout_of(world);
     std::stable_sort(ids_.begin(), ids_.end(), [&](ClientId a, ClientId b) { return of(a).steps > of(b).steps; });
     states_.resize(ids_.size());
     loaded_.assign(ids_.size(), false);
@@ -91,6 +102,8 @@ class Bench final : public Workbench {
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return world_.parameters; }
   const Layout& layout() const override { return layout_; }
+  double examples(std::size_t i) const override { return of(ids_[i]).examples; }
+  at::Tensor beginning() const override { return torch::linspace(-1, 1, world_.parameters, at::kFloat); }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);
     const auto stored = world_.states.find(ids_[i]);
@@ -149,7 +162,7 @@ class Bench final : public Workbench {
     result.gradients = gradient_at(world_, ids_, start.unsqueeze(0).expand({count, -1}));
     for (const ClientId id : ids_) {
       result.examples.push_back(of(id).examples);
-      result.loss.push_back(1);
+      result.loss.push_back(loss_at(world_, id, start));
       result.failures.emplace_back(of(id).broken ? "the loss is not a number" : "");
     }
     return result;
@@ -182,6 +195,26 @@ class Bench final : public Workbench {
 };
 
 }  // namespace
+
+Layout layout_of(const World& world) {
+  Layout layout;
+  const std::int64_t body = (world.parameters + 1) / 2;
+  layout.begin_layer(0);
+  layout.add("body.weight", {body}, Init::zeros());
+  layout.begin_layer(kHeadLayer);
+  layout.add("head.weight", {world.parameters - body}, Init::zeros());
+  return layout;
+}
+
+std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const World& world, std::string options) {
+  if (name == "adafl") options = "{width: 1, width_step: 1, interval: 0.4}";  // trials of two rounds
+  if (options == "{}" && (name == "local_parts" || name == "lg_fedavg" || name == "fedbn")) options = "{private: [0]}";
+  Choice<Algorithms> choice(name);
+  ConfigDocument::parse(options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
+  auto algorithm = choice.make();
+  algorithm->prepare(layout_of(world));
+  return algorithm;
+}
 
 std::vector<double> World::sizes() const {
   std::vector<double> result;

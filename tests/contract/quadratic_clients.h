@@ -7,7 +7,9 @@
 #include <mutex>
 #include <vector>
 
+#include "core/ports/algorithm.h"
 #include "core/ports/workbench.h"
+#include "core/tensor/layout.h"
 #include "infrastructure/federation/local_federation.h"
 
 /// Clients whose training can be worked out by hand: client k minimises F_k(w) = a_k / 2 |w - b_k|^2 by `steps_k` steps
@@ -33,6 +35,13 @@ struct World {
   std::vector<double> sizes() const;
   std::unique_ptr<Workbench> open(std::span<const ClientId> ids, std::uint64_t round);
 };
+
+/// Of what they train: the first half is layer 0, the second the head.
+Layout layout_of(const World& world);
+
+/// An algorithm that is prepared for a world. Options as YAML; "{}" gives methods that need some, or whose defaults do
+/// not fit this layout, what they need.
+std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const World& world, std::string options = "{}");
 
 /// Whether this build can turn messages into bytes.
 bool has_wire();

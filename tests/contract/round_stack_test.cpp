@@ -75,7 +75,7 @@ struct Stack {
                                   .batches = [](ClientId) { return 2.0; }});
     }
     Federation& federation = emulated ? static_cast<Federation&>(*emulated) : inner;
-    const auto algorithm = Algorithms::make(name);
+    const auto algorithm = quadratic::make_algorithm(name, world);
     algorithm->restore(server);
     const auto aggregation = Aggregations::make("mean");
     const auto selector = Selectors::make(selection);
@@ -124,8 +124,8 @@ class EveryAlgorithm : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const AlgorithmTraits traits = Choice<Algorithms>(GetParam()).traits();
-    if (traits.variants || traits.clock || traits.pooled || traits.personal) {
-      GTEST_SKIP() << "needs variants, a clock or data";
+    if (traits.variants || traits.clock || traits.pooled || traits.personal || traits.distills) {
+      GTEST_SKIP() << "needs variants, a clock, data or a public set";
     }
   }
 };

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithm/federated/own_models.h"
+#include "algorithm/federated/scoring.h"
+
 namespace chorus::inline federated {
 namespace {
 
@@ -9,14 +12,7 @@ constexpr const char* kOwnModel = "local.model";
 
 // The client's own model, or the common beginning when it has none yet.
 at::Tensor own_models(const Request& request, Workbench& bench) {
-  const at::Tensor& model = request.body.vector("model", bench.parameters());
-  std::vector<at::Tensor> own;
-  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    const ClientState& state = bench.state(i);
-    const auto found = state.find(kOwnModel);
-    own.push_back(found == state.end() ? model : found->second.to(model.device()));
-  }
-  return at::stack(own);
+  return kept_rows(bench, kOwnModel, request.body.vector("model", bench.parameters())).values;
 }
 
 class TrainOn : public Procedure {
@@ -45,14 +41,9 @@ class LocalTrain : public Procedure {
   }
 };
 
-class LocalEvaluate : public Procedure {
+class LocalEvaluate : public OwnModels {
  public:
-  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    const auto on = request.body.number("shared") != 0 ? Workbench::TestOn::kShared : Workbench::TestOn::kOwn;
-    std::vector<Answer> answers;
-    for (Message& message : bench.evaluate(own_models(request, bench), on)) answers.push_back({std::move(message), ""});
-    return answers;
-  }
+  at::Tensor models(const Request& request, Workbench& bench) const override { return own_models(request, bench); }
 };
 
 const ProcedureRegistration<TrainOn> kTrainOn{"centralized/train", "train on, with the optimizer of the last round"};
@@ -62,8 +53,10 @@ const Registration<Algorithms> kRegisteredCentralized{"centralized",
                                                       "all data in one place: the upper bound",
                                                       [] { return std::make_unique<Centralized>(); },
                                                       {.pooled = true}};
-const Registration<Algorithms> kRegisteredLocal{
-    "local", "every client alone: the lower bound", [] { return std::make_unique<LocalOnly>(); }, {.personal = true}};
+const Registration<Algorithms> kRegisteredLocal{"local",
+                                                "every client alone: the lower bound",
+                                                [] { return std::make_unique<LocalOnly>(); },
+                                                {.personal = true, .own_models = true}};
 
 }  // namespace
 
@@ -71,6 +64,10 @@ RoundResult Centralized::round(const RoundInput& input) {
   Collected collected = collect(input, request_with_model(input, "centralized/train"));
   if (collected.means[0].defined()) input.model.add_(collected.means[0]);
   return std::move(collected.result);
+}
+
+Request LocalOnly::ask_own_models(const at::Tensor& model, std::uint64_t round, std::span<const ClientId>) const {
+  return local_evaluate_request(model, round, false);
 }
 
 RoundResult LocalOnly::round(const RoundInput& input) {

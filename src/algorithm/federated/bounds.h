@@ -16,6 +16,8 @@ class Centralized : public Algorithm {
 class LocalOnly : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override;
+  Request ask_own_models(const at::Tensor& model, std::uint64_t round,
+                         std::span<const ClientId> clients) const override;
 };
 
 }  // namespace chorus::inline federated

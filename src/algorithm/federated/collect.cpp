@@ -80,13 +80,18 @@ RoundInput part_of(const RoundInput& input, std::span<const Member> members, con
   return part;
 }
 
-Collected collect(const RoundInput& input, Request request, const CollectPlan& plan) {
+std::vector<Member> asking_order(const RoundInput& input) {
   std::vector<Member> members(input.cohort.begin(), input.cohort.end());
   const Roster& roster = input.federation.roster();
   std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
     const double left = roster.size_of(a.client), right = roster.size_of(b.client);
     return left != right ? left > right : a.client < b.client;
   });
+  return members;
+}
+
+Collected collect(const RoundInput& input, Request request, const CollectPlan& plan) {
+  const std::vector<Member> members = asking_order(input);
   AggregationInput ask{.federation = input.federation, .cohort = members, .request = std::move(request)};
   ask.tensors = plan.tensors;
   ask.size = input.model.size(0);

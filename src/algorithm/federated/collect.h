@@ -43,6 +43,9 @@ struct CollectPlan {
   std::function<void(Reply& reply, double weight)> look = {};
 };
 
+/// The cohort in the order in which `collect` asks it, for requests with messages of its own for each client.
+std::vector<Member> asking_order(const RoundInput& input);
+
 /// The cohort is asked in order of falling size, so the result does not depend on the order it was drawn in.
 Collected collect(const RoundInput& input, Request request, const CollectPlan& plan = {});
 

@@ -28,7 +28,8 @@ class RoundLoop {
       for (const double target : config_.targets) state_.targets.push_back({target});
     }
     // Where the curves begin.
-    if (state_.round == 0 && config_.evaluate_every > 0 && !parts_.traits.personal) evaluate();
+    const bool global = !parts_.traits.personal && !parts_.traits.partial;
+    if (state_.round == 0 && config_.evaluate_every > 0 && global) evaluate();
     for (std::int64_t round = std::max(state_.round + 1, config_.first_round); round <= config_.last_round; ++round) {
       if (parts_.aggregation.exhausted()) return end_of_budget(round);
       const RoundResult result = train(round);
@@ -56,7 +57,13 @@ class RoundLoop {
 
   std::vector<Member> select(std::int64_t round) {
     SelectionContext context;
+    std::vector<double> sizes;
     context.sizes = parts_.federation.roster().sizes();
+    if (!config_.newcomers.empty()) {
+      sizes.assign(context.sizes.begin(), context.sizes.end());
+      for (const ClientId client : config_.newcomers) sizes.at(client) = 0;
+      context.sizes = sizes;
+    }
     if (config_.emulation) context.seconds = state_.emulated.seconds;
     // Asking more than needed is a wish; needing more than there are is an error of the selector's.
     context.count = config_.clients_per_round;
@@ -118,6 +125,8 @@ class RoundLoop {
       input.variants = parts_.variants;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
+      const std::unique_ptr<Workbench> bench = parts_.server_bench ? parts_.server_bench(number) : nullptr;
+      input.server = bench.get();
       result = parts_.algorithm.round(input);
     }
     const double seconds = seconds_since(begin);
@@ -183,7 +192,9 @@ class RoundLoop {
   void evaluate() {
     const auto begin = std::chrono::steady_clock::now();
     if (parts_.traits.personal) {
-      state_.last = parts_.scorer.pooled(ask_clients(true));
+      state_.last = parts_.scorer.pooled(ask_clients(About::kLocalOnShared));
+    } else if (parts_.traits.partial) {
+      state_.last = parts_.scorer.pooled(ask_clients(About::kOwn));
     } else {
       state_.last = parts_.scorer.score(state_.model, parts_.algorithm.variant());
     }
@@ -194,12 +205,14 @@ class RoundLoop {
     parts_.tracker.record(event);
     if (config_.per_client) {
       const auto asked = std::chrono::steady_clock::now();
-      const Scorer::ClientTotals totals = ask_clients(false);
+      const bool own = parts_.traits.personal || parts_.traits.partial || parts_.traits.any_network;
+      const Scorer::ClientTotals totals = ask_clients(own ? About::kOwn : About::kGlobal);
       Scores pooled = parts_.scorer.pooled(totals);
       pooled["seconds"] = seconds_since(asked);
       record("clients", pooled);
       state_.deciles = parts_.scorer.deciles(totals);
       for (const ClientGroupScores& decile : state_.deciles) record(decile.name, decile.scores);
+      if (parts_.traits.own_models && !own) record("own models", parts_.scorer.pooled(ask_clients(About::kOwn)));
     }
     const double seconds = seconds_since(begin);
     state_.seconds += seconds;
@@ -221,10 +234,26 @@ class RoundLoop {
     parts_.tracker.record({"evaluation", state_.round, overall(scores), {{"split", split}}});
   }
 
-  Scorer::ClientTotals ask_clients(bool shared) {
+  // The global model or each client's own one on its test examples, or the own one on the shared ones.
+  enum class About { kGlobal, kOwn, kLocalOnShared };
+
+  Request request_about(About about, std::span<const ClientId> clients) const {
+    const auto round = static_cast<std::uint64_t>(state_.round);
+    if (about == About::kGlobal) return at_variant(evaluate_request(state_.model, round));
+    if (parts_.traits.any_network) {
+      Request request = parts_.algorithm.ask_own_models(state_.model, round, clients);
+      request.body.numbers["shared"] = about == About::kLocalOnShared ? 1 : 0;
+      return request;
+    }
+    if (parts_.traits.personal) return local_evaluate_request(state_.model, round, about == About::kLocalOnShared);
+    return parts_.algorithm.ask_own_models(state_.model, round, clients);
+  }
+
+  Scorer::ClientTotals ask_clients(About about) {
     std::vector<ClientId> clients;
     for (const RosterEntry& client : parts_.federation.roster().members()) {
-      if (parts_.federation.roster().size_of(client.id) > 0) clients.push_back(client.id);
+      const bool newcomer = std::binary_search(config_.newcomers.begin(), config_.newcomers.end(), client.id);
+      if (parts_.federation.roster().size_of(client.id) > 0 && !newcomer) clients.push_back(client.id);
     }
     if (config_.evaluation_clients > 0 && config_.evaluation_clients < clients.size()) {
       const auto round = static_cast<std::uint64_t>(state_.round);
@@ -233,11 +262,8 @@ class RoundLoop {
       clients.resize(config_.evaluation_clients);
       std::sort(clients.begin(), clients.end());
     }
-    const auto round = static_cast<std::uint64_t>(state_.round);
-    Request request = parts_.traits.personal ? local_evaluate_request(state_.model, round, shared)
-                                             : at_variant(evaluate_request(state_.model, round));
     std::vector<Message> answers(clients.size());
-    for (Reply& reply : parts_.federation.ask(clients, std::move(request))) {
+    for (Reply& reply : parts_.federation.ask(clients, request_about(about, clients))) {
       if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);
     }
     Scorer::ClientTotals totals;

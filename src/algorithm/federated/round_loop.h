@@ -29,13 +29,14 @@ struct RoundLoopConfig {
   Weighting weighting = Weighting::kExamples;
   std::uint64_t seed = 0;
 
-  std::int64_t evaluate_every = 1;     ///< rounds; 0: only after the last
-  std::string metric = "accuracy";     ///< the main score
-  bool higher_is_better = true;        ///< of it
-  std::optional<double> target = {};   ///< stop as soon as the main score is as good
-  std::vector<double> targets = {};    ///< what it takes to reach these is told
-  bool per_client = false;             ///< clients score the model on their own test examples, too
-  std::size_t evaluation_clients = 0;  ///< at most so many of them, drawn anew each time; 0: all
+  std::int64_t evaluate_every = 1;       ///< rounds; 0: only after the last
+  std::string metric = "accuracy";       ///< the main score
+  bool higher_is_better = true;          ///< of it
+  std::optional<double> target = {};     ///< stop as soon as the main score is as good
+  std::vector<double> targets = {};      ///< what it takes to reach these is told
+  bool per_client = false;               ///< clients score the model on their own test examples, too
+  std::size_t evaluation_clients = 0;    ///< at most so many of them, drawn anew each time; 0: all
+  std::vector<ClientId> newcomers = {};  ///< never selected nor asked to evaluate before the end, rising
   std::optional<EmulatedLoop> emulation = {};
 };
 
@@ -67,6 +68,8 @@ struct RoundLoopParts {
   Tracker& tracker;
   DeviceCoverage& coverage;
   const Variants* variants = nullptr;
+  /// Opens the server's own workbench for a round (RoundInput::server); empty: it has none.
+  std::function<std::unique_ptr<Workbench>(std::uint64_t round)> server_bench = {};
   /// After every round; `last`: of this loop, so that a checkpoint is due in any case.
   std::function<void(const RoundLoopState&, bool last)> save = {};
   /// After every round, for a progress bar: the loss of the round, and the newest main score (NaN before the first).

@@ -1,4 +1,4 @@
-// chorus model info | check | convert | merge
+// chorus model info | check | convert | merge | personal
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,8 +9,10 @@
 #include "application/parity/parity.h"
 #include "application/peft/adapter_folder.h"
 #include "apps/cli/cli.h"
+#include "apps/experiment/own_model.h"
 #include "core/base/error.h"
 #include "core/console/text_table.h"
+#include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline cli {
 namespace {
@@ -172,6 +174,23 @@ void merge(const MergeOptions& options) {
              name_of(plain.model->head()), grouped(plain.model->layout().size()));
 }
 
+struct PersonalOptions {
+  std::string run, to;
+  std::uint32_t client = 0;
+};
+
+void write_own_model(const PersonalOptions& options) {
+  std::filesystem::path run = options.run, to = options.to;
+  if (to.empty()) to = run / fmt::format("model_client_{}", options.client);
+  const std::filesystem::path start = working_directory_of(run);
+  if (start != std::filesystem::current_path()) {
+    run = std::filesystem::absolute(run);
+    to = std::filesystem::absolute(to);
+    std::filesystem::current_path(start);  // where the paths of its configuration start from
+  }
+  fmt::print("{}\n", export_own_model(run, options.client, to));
+}
+
 }  // namespace
 
 void add_model(CLI::App& app) {
@@ -211,6 +230,14 @@ void add_model(CLI::App& app) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   write->callback([options] { convert(*options); });
+
+  auto own = std::make_shared<PersonalOptions>();
+  CLI::App* single = model->add_subcommand(
+      "personal", "Write a client's own model as a model folder, from a run whose algorithm gives clients one");
+  single->add_option("RUN", own->run, "the run folder")->required();
+  single->add_option("CLIENT", own->client, "the client's number, from 0")->required();
+  single->add_option("--to", own->to, "the folder to write (default: model_client_N in the run folder)");
+  single->callback([own] { write_own_model(*own); });
 
   auto merging = std::make_shared<MergeOptions>();
   CLI::App* join =

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/spread_text.h"
 
 namespace chorus::inline cli {
 namespace {
@@ -103,6 +104,9 @@ void print(const RunReport& report) {
   }
   for (const PhaseSummary& phase : summary.phases) {
     fmt::print("  {}: {} {} after {} rounds\n", phase.name, summary.metric, value(phase.last), phase.rounds);
+  }
+  if (!summary.spreads.empty()) {
+    fmt::print("{} on each client's own test examples:\n{}", summary.metric, spread_text(summary.spreads));
   }
   const std::string folder = report.folder.string();
   fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);

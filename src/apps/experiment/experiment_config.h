@@ -30,16 +30,31 @@ struct NetworkConfig {
   void describe(ConfigVisitor& visitor);
 };
 
+/// A network that some clients train instead of the server's.
+struct ClientModelConfig {
+  std::string name = {};                   ///< for people, and the key of the roster
+  NetworkConfig model = {};                ///< any family; its tokenizer may be another one
+  Choice<Tunings> tuning{"full"};          ///< what of it trains
+  double share = 0;                        ///< of the clients that no network lists
+  std::vector<std::int64_t> clients = {};  ///< these, instead of a share
+
+  void describe(ConfigVisitor& visitor);
+};
+
 /// Who holds which example.
 struct ClientsConfig {
+  enum class ModelOrder { kRandom, kSize };
+
   std::string file = {};   ///< a partition file (FedNLP's HDF5, or JSON); empty: made by `partition`
   std::string group = {};  ///< which partition of the file; empty: the only one
   Choice<Partitioners> partition{"label_dirichlet"};
-  std::int64_t count = 100;                  ///< clients; 0: as many as the data itself has (natural)
-  TestMix test_mix = TestMix::kIndependent;  ///< how clients' test examples are dealt out
-  double test_share = 0.2;                   ///< of each client's examples, where the data has no test split
-  bool test_latest = false;                  ///< and these are its latest, not random ones
-  std::optional<std::int64_t> seed = {};     ///< of the partition; the experiment's by default
+  std::int64_t count = 100;                      ///< clients; 0: as many as the data itself has (natural)
+  TestMix test_mix = TestMix::kIndependent;      ///< how clients' test examples are dealt out
+  double test_share = 0.2;                       ///< of each client's examples, where the data has no test split
+  bool test_latest = false;                      ///< and these are its latest, not random ones
+  std::optional<std::int64_t> seed = {};         ///< of the partition; the experiment's by default
+  std::vector<ClientModelConfig> models = {};    ///< networks other than the server's
+  ModelOrder model_order = ModelOrder::kRandom;  ///< how shares are dealt out: size: the first network to the smallest
 
   void describe(ConfigVisitor& visitor);
 };
@@ -53,6 +68,29 @@ struct ContinualConfig {
   void describe(ConfigVisitor& visitor);
 };
 
+/// Examples that no client holds, for federated distillation: the public set, and the server's labelled query set. Ma
+/// et al. (2023) split the training data 1:1 into private and public data, and that 9:1 into unlabelled and labelled.
+struct PublicConfig {
+  double share = 0.5;                        ///< of the training examples; the rest goes to the clients
+  std::vector<std::string> unlabelled = {};  ///< files instead of a share (another domain)
+  double query_share = 0.1;                  ///< of the public examples; the server knows their labels
+  std::vector<std::string> query = {};       ///< files instead of a share
+  bool labelled = false;                     ///< clients may use the labels of the public set (FedMD)
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// What the clients' own test examples say at the end of a run about the global model, their own models and what they
+/// reach alone (docs/how-to/personalize.md).
+struct PersonalEvaluationConfig {
+  std::int64_t fine_tuning = 1;   ///< rounds of local training of the fine-tuned model; 0: without it
+  bool alone = true;              ///< every client also trains alone from the beginning
+  std::int64_t alone_passes = 0;  ///< its rounds of local training; 0: as many as the run gives a client on average
+  double newcomers = 0;           ///< share of the clients that never train (cold start)
+
+  void describe(ConfigVisitor& visitor);
+};
+
 struct EvaluationConfig {
   std::int64_t every = 1;             ///< rounds; 0: only at the end
   std::string metric = "auto";        ///< the score that decides; auto: the task's usual one
@@ -61,6 +99,7 @@ struct EvaluationConfig {
   std::int64_t examples = 0;          ///< at most so many of the test set, drawn once; 0: all
   bool per_client = false;            ///< also on each client's own test examples, with deciles (Dupuy et al. 2022)
   std::int64_t clients = 0;           ///< at most so many clients for that; 0: all
+  std::optional<PersonalEvaluationConfig> personal = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -85,8 +124,9 @@ struct FederationConfig {
 };
 
 struct CheckpointConfig {
-  std::int64_t every = 0;  ///< rounds; 0: whenever the last one is half a minute old
-  std::int64_t keep = 2;   ///< how many
+  std::int64_t every = 0;      ///< rounds; 0: whenever the last one is half a minute old
+  std::int64_t keep = 2;       ///< how many
+  bool client_models = false;  ///< at the end, every client's own model as a Hugging Face folder (distillation)
 
   void describe(ConfigVisitor& visitor);
 };
@@ -102,6 +142,7 @@ struct ExperimentConfig {
   NetworkConfig model = {};
   ClientsConfig clients = {};
   std::optional<ContinualConfig> continual = {};
+  std::optional<PublicConfig> publics = {};  ///< the key `public`; without it there is no public set
   Choice<Tunings> tuning{"full"};
   Choice<Algorithms> algorithm{"fedavg"};
   Choice<Aggregations> aggregation{"mean"};

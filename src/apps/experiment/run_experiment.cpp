@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 
+#include "algorithm/distillation/own_models.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
@@ -34,12 +35,22 @@ TestSet server_test(const Experiment& experiment) {
   return {experiment.data(), experiment.test(), experiment.shared_test()};
 }
 
+std::optional<ServerPublic> server_public(const Experiment& experiment) {
+  const PublicData* shared = experiment.public_data();
+  if (shared == nullptr) return std::nullopt;
+  return ServerPublic{shared->query_data(), shared->queries_for(experiment.task_model(), experiment.train()),
+                      shared->set_for(experiment.task_model(), experiment.train())};
+}
+
 ClientExamples client_examples(const Experiment& experiment, const Phase& phase) {
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
   examples.train_lists = phase.train;
   examples.test_lists = experiment.client_tests();
   examples.shared_test = experiment.shared_test();
+  if (const PublicData* shared = experiment.public_data()) {
+    examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
+  }
   return examples;
 }
 
@@ -47,12 +58,21 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase)
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   check_emulation(experiment.task_model());
+  config.algorithm.make()->prepare(experiment.model().layout());
   if (config.algorithm.traits().pooled) return;
+  const bool dealt = config.clients.file.empty() && config.clients.partition.name() != "natural";
+  if ((config.algorithm.traits().own_models || config.evaluation.personal) && dealt &&
+      config.clients.test_mix == TestMix::kIndependent && !experiment.data().split(Split::kTest).empty()) {
+    Log("clients").warning(
+        "clients.test_mix is independent, so a client's test examples are unlike its training examples; set it to same "
+        "to measure personalization");
+  }
   const auto selector = config.selection.make();
   for (const Phase& phase : experiment.phases()) {
     std::vector<double> sizes;
     for (std::size_t c = 0; c < phase.train.clients(); ++c)
       sizes.push_back(static_cast<double>(phase.train.size_of(c)));
+    for (const ClientId client : newcomers_of(config, sizes)) sizes[client] = 0;
     check_cohort(*selector, sizes, static_cast<std::size_t>(config.clients_per_round), config.emulation.has_value());
   }
 }
@@ -115,7 +135,9 @@ class ExperimentRun {
                      .rounds = static_cast<std::uint64_t>(rounds_),
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
-                     .stop = stop_at_once});
+                     .stop = stop_at_once,
+                     .networks = experiment_.networks(),
+                     .network_of = experiment_.network_of()});
     SimulatedLink link({.model = experiment_.task_model(),
                         .clients = half.clients(),
                         .clock = [this] { return state().loop.emulated.seconds; },
@@ -169,7 +191,22 @@ class ExperimentRun {
     }
     server_.save_model(folder_.model(), loop.model, state().variant);
     if (best.valid()) best.get();
+    if (config_.checkpoint.client_models && config_.algorithm.traits().any_network) save_client_models();
     return seconds_since(begin);
+  }
+
+  void save_client_models() {
+    const StateShelf shelf = checkpoints_.shelf();
+    const std::vector<int>& network_of = experiment_.network_of();
+    for (ClientId id = 0; id < experiment_.phases().front().train.clients(); ++id) {
+      const ClientState state = shelf.load(id);
+      const auto found = state.find(kOwnModel);
+      if (found == state.end()) continue;  // it has never been asked
+      const int network = network_of.empty() ? -1 : network_of[id];
+      const TaskModel& model =
+          network < 0 ? experiment_.task_model() : *experiment_.networks()[static_cast<std::size_t>(network)].model;
+      model.save(folder_.path() / "client_models" / std::to_string(id), found->second.to(model.device()), {});
+    }
   }
 
   const Experiment& experiment_;
@@ -188,7 +225,7 @@ class ExperimentRun {
 RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
   const Moment begun = std::chrono::steady_clock::now();
   const Experiment experiment(config);
-  const ServerHalf server(experiment.task_model(), server_test(experiment));
+  const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   check_clients(experiment);
   NewRun run;
   run.folder = request.folder;
@@ -221,7 +258,7 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
     return {folder, *summary};
   }
   const Experiment experiment(config);
-  const ServerHalf server(experiment.task_model(), server_test(experiment));
+  const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   return ExperimentRun(experiment, server, std::move(opened), request).run(begun);
 }
 

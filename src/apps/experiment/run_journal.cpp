@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "apps/experiment/own_model.h"
+
 namespace chorus::inline experiment {
 
 void RunJournal::begin(const RunState& state, std::int64_t rounds, std::size_t clients) {
@@ -76,6 +78,10 @@ RunSummary RunJournal::finish(const RunState& state, RoundLoopEnd end, double sa
   if (state.phases.size() > 1) summary.phases = state.phases;
   for (const ClientGroupScores& decile : loop.deciles) {
     summary.deciles.push_back({decile.name, static_cast<std::int64_t>(decile.clients), decile.scores});
+  }
+  if (!state.own_scores.empty()) {
+    summary.spreads = spreads_of(state.own_scores, summary.higher_is_better);
+    write_own_scores(folder_.path(), state.own_scores, summary.metric, summary.higher_is_better);
   }
   summary.parts = {.setup = state.setup_seconds,
                    .training = loop.seconds - loop.evaluation_seconds,

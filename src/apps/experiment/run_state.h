@@ -24,6 +24,7 @@ struct RunState {
   double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
   std::string data;                           ///< fingerprint of what is trained on
   std::optional<PrivacyReport> privacy = {};  ///< not saved: the ledger is the truth
+  std::vector<OwnScore> own_scores = {};      ///< not saved: computed at the end of the run
 };
 
 /// What the server of a run works with that must outlive the process; borrowed.

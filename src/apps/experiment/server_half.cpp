@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -36,7 +37,13 @@ void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>
   std::sort(examples.begin(), examples.end());
 }
 
-ServerHalf::ServerHalf(const TaskModel& model, TestSet test) : model_(model), test_(std::move(test)) {
+std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<const double> sizes) {
+  if (!config.evaluation.personal || config.algorithm.traits().pooled) return {};
+  return draw_newcomers(sizes, config.evaluation.personal->newcomers, static_cast<std::uint64_t>(config.seed));
+}
+
+ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared)
+    : model_(model), test_(std::move(test)), public_(std::move(shared)) {
   if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
   check_metric(model.task(), config().evaluation.metric);
   metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
@@ -58,6 +65,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   federation.restore(std::exchange(state.filters, {}));
   const AlgorithmTraits& traits = config().algorithm.traits();
   const auto algorithm = config().algorithm.make();
+  algorithm->prepare(model_.model().layout());
   algorithm->restore(on_device(std::exchange(state.server, {})));
   const auto aggregation = config().aggregation.make();
   aggregation->restore(on_device(std::exchange(state.aggregation, {})));
@@ -86,6 +94,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  std::optional<ServerDesk> desk;
+  if (public_ && traits.distills) {
+    desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
+    parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
+  }
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
@@ -94,11 +107,36 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
     if (rounds.numbers) numbers.merge(rounds.numbers());
     return numbers;
   };
-  const RoundLoopEnd end = run_rounds(parts, loop_config(rounds), state.loop);
+  RoundLoopConfig loop = loop_config(rounds);
+  loop.newcomers = newcomers_of(config(), federation.roster().sizes());
+  const RoundLoopEnd end = run_rounds(parts, loop, state.loop);
+  const bool over = end != RoundLoopEnd::kStopped && (end != RoundLoopEnd::kFinished || rounds.last == rounds.total);
+  if (over && !rounds.trial && !traits.pooled && (traits.own_models || config().evaluation.personal)) {
+    OwnScoresInput input{federation,    *algorithm,       traits,
+                         scorer,        state.loop.model, static_cast<std::uint64_t>(state.loop.round),
+                         parts.variants};
+    state.own_scores = own_scores(input, own_scores_plan(loop, federation.roster().trainable()));
+  }
   remember(memory, state);
   state.privacy = aggregation->privacy();
   Log("run").info("{}", coverage.text());
   return end;
+}
+
+OwnScoresPlan ServerHalf::own_scores_plan(const RoundLoopConfig& loop, std::size_t clients) const {
+  OwnScoresPlan plan;
+  plan.metric = metric_;
+  plan.clients = loop.evaluation_clients;
+  plan.newcomers = loop.newcomers;
+  plan.seed = loop.seed;
+  if (!config().evaluation.personal) return plan;
+  const PersonalEvaluationConfig& personal = *config().evaluation.personal;
+  plan.fine_tuning = personal.fine_tuning;
+  if (!personal.alone) return plan;
+  const auto asked = static_cast<double>(loop.rounds) * static_cast<double>(loop.clients_per_round);
+  const double each = std::ceil(asked / static_cast<double>(std::max<std::size_t>(clients - loop.newcomers.size(), 1)));
+  plan.alone = personal.alone_passes > 0 ? personal.alone_passes : static_cast<std::int64_t>(std::max(each, 1.0));
+  return plan;
 }
 
 RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {

@@ -5,11 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "algorithm/personal/own_scores.h"
 #include "application/models/activation_cache.h"
 #include "apps/experiment/run_state.h"
+#include "apps/experiment/server_desk.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/tracker.h"
@@ -25,6 +28,9 @@ struct TestSet {
 
 /// Draws `evaluation.examples` of the test examples, when there are more, and sorts them.
 void draw_test_subset(const ExperimentConfig& config, std::vector<std::uint32_t>& examples);
+
+/// The clients that never train, of those with so many training examples each; rising.
+std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<const double> sizes);
 
 /// Some rounds of a run, and who listens to them. Everything is borrowed.
 struct ServerRounds {
@@ -54,7 +60,7 @@ class ServerHalf {
  public:
   /// ConfigError for a test set without examples, and for an `evaluation.metric` that the task does not have. Borrows
   /// the model.
-  ServerHalf(const TaskModel& model, TestSet test);
+  ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared = {});
 
   const TaskModel& model() const { return model_; }
   const ExperimentConfig& config() const { return model_.config(); }
@@ -74,10 +80,12 @@ class ServerHalf {
 
  private:
   RoundLoopConfig loop_config(const ServerRounds& rounds) const;
+  OwnScoresPlan own_scores_plan(const RoundLoopConfig& loop, std::size_t clients) const;
   std::map<std::string, at::Tensor> on_device(std::map<std::string, at::Tensor> state) const;
 
   const TaskModel& model_;
   TestSet test_;
+  std::optional<ServerPublic> public_;
   std::string metric_;
 };
 

@@ -16,6 +16,8 @@
 #include "core/ports/aggregation.h"
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
+#include "core/ports/workbench.h"
+#include "core/tensor/layout.h"
 
 namespace chorus::inline ports {
 
@@ -34,6 +36,9 @@ struct RoundInput {
   const Variants* variants = nullptr;
   /// The main score of the model at a variant on the server's test examples; higher is better.
   std::function<double(const at::Tensor& model, const Variant& variant)> judge = {};
+  /// The server's own workbench, C = 1, with the public set of the clients and, as its own examples, the labelled query
+  /// set; null without public data.
+  Workbench* server = nullptr;
 };
 
 /// A round on the clients' own devices; all zero without emulation.
@@ -61,8 +66,13 @@ struct AlgorithmTraits {
   bool clock = false;               ///< measures by the emulated clock
   bool pooled = false;              ///< trains on the pooled data: an upper bound without privacy
   bool personal = false;            ///< no global model: every client keeps its own, and evaluation asks the clients
+  bool own_models = false;          ///< every client has a model of its own beside or instead of the global one
+  bool partial = false;             ///< the global model alone is of no use, so the main score is of the own models
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
+  bool distills = false;            ///< learns from predictions on the public set: `public` must be given
+  bool queries = false;             ///< needs the labelled query set of the server, too
+  bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 
@@ -76,7 +86,16 @@ class Algorithm {
   using Traits = AlgorithmTraits;
   virtual ~Algorithm() = default;
 
+  /// Before the first round: what trains. ConfigError for settings that do not fit it.
+  virtual void prepare(const Layout&) {}
+
   virtual RoundResult round(const RoundInput& input) = 0;
+
+  /// Asks each of these clients to score its own model on its own test examples (AlgorithmTraits::own_models).
+  virtual Request ask_own_models(const at::Tensor& /*model*/, std::uint64_t /*round*/,
+                                 std::span<const ClientId> /*clients*/) const {
+    throw InternalError("clients of this algorithm have no models of their own");
+  }
 
   /// Everything remembered between rounds, for checkpoints; tensors may be shared with the algorithm.
   virtual std::map<std::string, at::Tensor> state() const { return {}; }

@@ -17,6 +17,7 @@ struct RosterEntry {
   std::optional<double> examples = {};  ///< training examples; nothing where a client does not say
   std::string model = {};               ///< key of the network it trains; empty: the run's only one
   bool alive = true;                    ///< it can be reached now
+  std::optional<double> capacity = {};  ///< share of the network that its device has memory to train; nothing: all
 };
 
 /// The members of a federation, sorted by id. Ids may have gaps: members leave and others join.

@@ -85,6 +85,9 @@ class Workbench {
   virtual std::int64_t parameters() const = 0;  ///< P, what trains
   /// Names, shapes and offsets of the parameters; a trainable one is at its offset in vectors [P].
   virtual const Layout& layout() const = 0;
+  virtual double examples(std::size_t i) const = 0;  ///< training examples of client i
+  /// What trains, as the run begins, [P]: every client knows it without being told.
+  virtual at::Tensor beginning() const = 0;
   /// Loaded on first use. A procedure replaces tensors and never writes into them: the stored state changes only when
   /// the reply is accepted.
   virtual ClientState& state(std::size_t i) = 0;
@@ -113,6 +116,9 @@ class Workbench {
   virtual std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) = 0;
   /// Rows of the public set, which everybody knows; 0 without one.
   virtual std::size_t public_rows() const = 0;
+  /// Where the answers for each row of the public set begin, and how many there are in all: public_rows() + 1 numbers.
+  /// Empty: one answer per row.
+  virtual std::span<const std::int64_t> public_offsets() const { return {}; }
   /// As Learner::predict, for given values, [P] for all or [C, P].
   virtual at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) = 0;
 

@@ -10,7 +10,7 @@
 namespace chorus::inline emulation {
 namespace {
 
-bool only_measures(const std::string& procedure) { return procedure == "evaluate" || procedure == "local/evaluate"; }
+bool only_measures(const std::string& procedure) { return procedure == "evaluate" || procedure.ends_with("/evaluate"); }
 
 // A forward pass is about a third of a training step.
 double passes_of(const std::string& procedure) { return procedure == "loss" ? 1.0 / 3 : 1; }

@@ -43,6 +43,8 @@ class StateBench final : public Workbench {
   std::span<const ClientId> clients() const override { return ids_; }
   std::int64_t parameters() const override { return 2; }
   const Layout& layout() const override { return layout_; }
+  double examples(std::size_t) const override { return 1; }
+  at::Tensor beginning() const override { return {}; }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(place_.mutex);
     if (!touched_[i] && place_.stored.contains(ids_[i])) states_[i] = place_.stored.at(ids_[i]);

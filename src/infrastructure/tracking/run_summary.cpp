@@ -50,6 +50,31 @@ constexpr std::pair<const char*, double RunSeconds::*> kSecondsNames[] = {
     {"checkpoint_background_seconds", &RunSeconds::checkpoints_background},
     {"save_seconds", &RunSeconds::saving}};
 
+constexpr std::pair<const char*, double ClientSpread::*> kSpreadNames[] = {{"mean", &ClientSpread::mean},
+                                                                           {"deviation", &ClientSpread::deviation},
+                                                                           {"worst_tenth", &ClientSpread::worst_tenth},
+                                                                           {"best_tenth", &ClientSpread::best_tenth},
+                                                                           {"jain", &ClientSpread::jain}};
+
+Json to_json(const ClientSpread& spread) {
+  Json json = {{"model", spread.model}, {"newcomers", spread.newcomers}, {"clients", spread.clients}};
+  for (const auto& [name, member] : kSpreadNames) json[name] = summary_number(spread.*member);
+  if (spread.gain) json["gain"] = summary_number(*spread.gain);
+  if (spread.gaining) json["gaining"] = *spread.gaining;
+  return json;
+}
+
+ClientSpread spread_of(const Json& json) {
+  ClientSpread spread;
+  spread.model = json.at("model").get<std::string>();
+  spread.newcomers = json.at("newcomers").get<bool>();
+  spread.clients = json.at("clients").get<std::int64_t>();
+  for (const auto& [name, member] : kSpreadNames) spread.*member = number_of(json.at(name));
+  if (json.contains("gain")) spread.gain = number_of(json["gain"]);
+  if (json.contains("gaining")) spread.gaining = json["gaining"].get<double>();
+  return spread;
+}
+
 void put_emulated(Json& json, const EmulatedTotals& totals) {
   for (const auto& [name, member] : kEmulatedNames) json[name] = totals.*member;
 }
@@ -116,6 +141,9 @@ RunSummary summary_of(const Json& json) {
                                  scores_of(decile.at("scores"))});
     }
   }
+  if (json.contains("own_test")) {
+    for (const Json& spread : json["own_test"]) summary.spreads.push_back(spread_of(spread));
+  }
   if (json.contains("privacy")) {
     const Json& privacy = json["privacy"];
     summary.privacy = PrivacyReport{.epsilon = privacy.at("epsilon").get<double>(),
@@ -171,6 +199,8 @@ std::string to_json(const RunSummary& summary) {
   for (const DecileSummary& decile : summary.deciles) {
     json["deciles"].push_back({{"name", decile.name}, {"clients", decile.clients}, {"scores", to_json(decile.scores)}});
   }
+  if (!summary.spreads.empty()) json["own_test"] = Json::array();
+  for (const ClientSpread& spread : summary.spreads) json["own_test"].push_back(to_json(spread));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

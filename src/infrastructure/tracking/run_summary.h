@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/client_spread.h"
 #include "core/base/cost.h"
 #include "core/base/privacy_report.h"
 
@@ -58,6 +59,7 @@ struct RunSummary {
   std::vector<TargetReached> targets{};               ///< what each score took
   std::vector<PhaseSummary> phases{};
   std::vector<DecileSummary> deciles{};
+  std::vector<ClientSpread> spreads{};     ///< of clients' own test scores, model by model
   std::optional<PrivacyReport> privacy{};  ///< where the aggregation is differentially private
 };
 

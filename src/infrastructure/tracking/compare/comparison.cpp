@@ -137,6 +137,21 @@ Json run_json(const ComparedRun& compared, const Comparison& comparison) {
           {{"name", decile.name}, {"clients", decile.clients}, {"scores", scores_json(decile.scores)}});
     }
   }
+  if (run.summary && !run.summary->spreads.empty()) {
+    json["own_test"] = Json::array();
+    for (const ClientSpread& spread : run.summary->spreads) {
+      json["own_test"].push_back({{"model", spread.model},
+                                  {"newcomers", spread.newcomers},
+                                  {"clients", spread.clients},
+                                  {"mean", optional_json(spread.mean)},
+                                  {"deviation", optional_json(spread.deviation)},
+                                  {"worst_tenth", optional_json(spread.worst_tenth)},
+                                  {"best_tenth", optional_json(spread.best_tenth)},
+                                  {"jain", optional_json(spread.jain)},
+                                  {"gain", optional_json(spread.gain)},
+                                  {"gaining", optional_json(spread.gaining)}});
+    }
+  }
   return json;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/console/text_table.h"
 #include "infrastructure/tracking/compare/comparison.h"
+#include "infrastructure/tracking/spread_text.h"
 
 namespace chorus::inline compare {
 namespace {
@@ -170,6 +171,21 @@ std::string decile_table(const Comparison& comparison) {
   return fmt::format("\n{} by decile of the devices{}\n{}", comparison.metric, against, table.render());
 }
 
+/// What each run gave its clients, on their own test examples.
+std::string spread_table(const Comparison& comparison) {
+  std::vector<ClientSpread> spreads;
+  std::vector<std::string> labels;
+  for (const ComparedRun& compared : comparison.runs) {
+    if (!compared.run.summary || compared.run.metric != comparison.metric) continue;
+    for (const ClientSpread& spread : compared.run.summary->spreads) {
+      spreads.push_back(spread);
+      labels.push_back(compared.run.label);
+    }
+  }
+  if (spreads.empty()) return "";
+  return fmt::format("\n{} on clients' own test examples\n{}", comparison.metric, spread_text(spreads, labels));
+}
+
 }  // namespace
 
 std::string to_text(const Comparison& comparison, const PlotOptions& plot) {
@@ -179,7 +195,7 @@ std::string to_text(const Comparison& comparison, const PlotOptions& plot) {
   labelled.y_label = comparison.metric;
   text += "\n" + terminal_plot(curves_of(comparison), labelled);
   if (comparison.baseline && comparison.runs.size() > 1) text += change_table(comparison);
-  return text + decile_table(comparison);
+  return text + decile_table(comparison) + spread_table(comparison);
 }
 
 }  // namespace chorus::inline compare

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "algorithm/federated/collect.h"
+
+namespace chorus::inline personal {
+
+struct PerFedAvgConfig {
+  enum class Hessian { kFirstOrder, kFree };
+  double alpha = 0.01;               ///< rate of the adaptation step
+  Hessian hessian = Hessian::kFree;  ///< what becomes of the second derivative
+  double delta = 1e-3;               ///< how far from w the two gradients of the difference are taken
+  std::int64_t local_steps = 5;      ///< tau: steps of the model in a round
+  std::int64_t adaptation = 1;       ///< adaptation steps of an own model
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Per-FedAvg (Fallah et al. 2020, algorithm 1): a model that is good after one step of each client,
+///     min_w sum_k p_k F_k(w - alpha grad F_k(w)).
+/// A client makes tau steps of the trainer's learning rate with its gradient, (I - alpha H_k(w)) g, where
+/// g = grad F_k(w - alpha grad F_k(w)), each gradient on a minibatch of its own:
+///     first_order   without H (FO)
+///     hessian_free  H g = |g| (grad F_k(w + delta u) - grad F_k(w - delta u)) / (2 delta), u = g / |g|, both gradients
+///                   on the same minibatch with the same dropout (HF)
+/// There is no exact variant: operators write their gradients themselves, so LibTorch cannot differentiate twice.
+///
+/// A client's own model is w after `adaptation` steps of rate alpha on its data; nothing is kept, so newcomers have
+/// one. Every client makes tau steps; the trainer's optimizer, epochs and steps do not matter.
+class PerFedAvg : public Algorithm {
+ public:
+  explicit PerFedAvg(const PerFedAvgConfig& config) : config_(config) {}
+  RoundResult round(const RoundInput& input) override;
+  Request ask_own_models(const at::Tensor& model, std::uint64_t round,
+                         std::span<const ClientId> clients) const override;
+
+ private:
+  void describe_to(Request& request) const;
+
+  PerFedAvgConfig config_;
+};
+
+}  // namespace chorus::inline personal

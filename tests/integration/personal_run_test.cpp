@@ -1,0 +1,103 @@
+// Clients' own models as a user meets them: reports, newcomers, export, kill and resume.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/run_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PersonalRun : public RunTest {
+ protected:
+  PersonalRun() : RunTest(tiny_yaml(1, "algorithm: {name: ditto}\ncheckpoint: {every: 1}\n")) {}
+  std::string chorus(const std::vector<std::string>& arguments, int status = 0) {
+    const Chorus program(arguments, folder_ / "command.log");
+    EXPECT_EQ(program.wait(), status) << program.output();
+    return program.output();
+  }
+  std::string own_weights(const std::string& name, const std::string& client) {
+    chorus({"model", "personal", (folder_ / name).string(), client, "--to", (folder_ / (name + client)).string()});
+    return read(folder_ / (name + client) / "model.safetensors");
+  }
+};
+
+TEST_F(PersonalRun, ComparesModelsOnEachClientsOwnTestExamples) {
+  ASSERT_EQ(run("a", {"clients.test_mix=same", "evaluation.personal={newcomers: 0.25, alone_passes: 1}",
+                      "evaluation.per_client=true"}),
+            0)
+      << output_;
+  EXPECT_THAT(output_, HasSubstr("on each client's own test examples"));
+  EXPECT_THAT(output_, HasSubstr("newcomers"));
+  const json spreads = summary("a").at("own_test");
+  ASSERT_EQ(spreads.size(), 8U);  // four models, for those who trained and for newcomers
+  const json scores = json::parse(read(folder_ / "a" / "own_scores.json"));
+  EXPECT_EQ(scores.at("metric"), "accuracy");
+  // The report can be computed from the clients' scores.
+  for (const json& spread : spreads) {
+    double sum = 0, count = 0;
+    for (const json& client : scores.at("clients")) {
+      if (client.at("newcomer") != spread.at("newcomers")) continue;
+      sum += client.at("scores").at(spread.at("model").get<std::string>()).get<double>();
+      count += 1;
+    }
+    EXPECT_EQ(spread.at("clients"), count);
+    EXPECT_NEAR(spread.at("mean").get<double>(), sum / count, 1e-9);
+    EXPECT_LE(spread.at("worst_tenth"), spread.at("mean"));
+    EXPECT_EQ(spread.contains("gain"), spread.at("model") != "global");
+  }
+  // Newcomers keep nothing, because they were never asked to train.
+  std::set<int> newcomers;
+  for (const json& client : scores.at("clients")) {
+    if (client.at("newcomer")) newcomers.insert(client.at("client").get<int>());
+  }
+  EXPECT_EQ(newcomers.size(), 3U);
+  for (const auto& file : fs::recursive_directory_iterator(folder_ / "a" / "clients")) {
+    int client = -1, round = 0;
+    if (std::sscanf(file.path().filename().c_str(), "%d@%d.safetensors", &client, &round) != 2) continue;
+    EXPECT_FALSE(newcomers.contains(client)) << client;
+  }
+  EXPECT_THAT(read(folder_ / "a" / "own_scores.svg"), HasSubstr("<svg"));
+  EXPECT_THAT(chorus({"compare", (folder_ / "a").string()}), HasSubstr("on clients' own test examples"));
+  EXPECT_THAT(read(folder_ / "a" / "metrics.jsonl"), HasSubstr("\"split\":\"own models\""));
+}
+
+TEST_F(PersonalRun, OwnModelsSurviveAKillAndCanBeExported) {
+  const std::vector<std::string> how{"algorithm=fedrep", "rounds=8", "clients.test_mix=same"};
+  ASSERT_EQ(run("whole", how), 0) << output_;
+  const Chorus program(arguments("killed", how), folder_ / "killed.log");
+  wait_for_round("killed", 3);
+  program.send(SIGKILL);
+  program.wait();
+  ASSERT_EQ(resume("killed"), 0) << output_;
+  EXPECT_EQ(scores("killed"), scores("whole"));
+  EXPECT_EQ(read(folder_ / "killed" / "own_scores.json"), read(folder_ / "whole" / "own_scores.json"));
+  for (const char* client : {"0", "7"}) {
+    EXPECT_EQ(own_weights("killed", client), own_weights("whole", client)) << client;
+  }
+  EXPECT_NE(own_weights("whole", "0"), own_weights("whole", "7"));
+  // Another process computes the same over the wire.
+  std::vector<std::string> wired = how;
+  wired.push_back("federation.transport=serialised");
+  ASSERT_EQ(run("wired", wired), 0) << output_;
+  EXPECT_EQ(read(folder_ / "wired" / "own_scores.json"), read(folder_ / "whole" / "own_scores.json"));
+  EXPECT_THAT(chorus({"predict", "--model", (folder_ / "whole0").string()}), testing::Not(HasSubstr("error")));
+}
+
+TEST_F(PersonalRun, SaysWhatIsWrong) {
+  EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  EXPECT_EQ(run("a", {"algorithm=local_parts"}), 2);
+  EXPECT_THAT(output_, HasSubstr("private"));
+  EXPECT_EQ(run("a", {"evaluation.personal={newcomers: 0.9}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("clients_per_round"));
+  ASSERT_EQ(run("b", {"algorithm=fedavg", "rounds=1"}), 0) << output_;
+  EXPECT_THAT(chorus({"model", "personal", (folder_ / "b").string(), "0"}, 2), HasSubstr("no models of their own"));
+  ASSERT_EQ(run("c", {"rounds=1"}), 0) << output_;
+  EXPECT_THAT(chorus({"model", "personal", (folder_ / "c").string(), "99"}, 2), HasSubstr("no client 99"));
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
