@@ -9,7 +9,7 @@
 #include "application/trainer/client_batches.h"
 #include "application/trainer/train_client.h"
 #include "application/trainer/value_store.h"
-#include "core/device/gpu_lanes.h"
+#include "core/device/gpu_streams.h"
 #include "core/device/worker_threads.h"
 
 namespace chorus::inline trainer {
@@ -42,9 +42,9 @@ class BatchReader {
   Reading take(std::int64_t clients, std::int64_t number);
 
   /// Reads a batch that `take` will ask for next: on another thread, whose GPU work goes to the main stream of
-  /// `lanes`, if any; or now, because the GPU is still busy.
+  /// `streams`, if any; or now, because the GPU is still busy.
   enum class When { kBeside, kNow };
-  void begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes = nullptr);
+  void begin(std::int64_t clients, std::int64_t number, When when, const GpuStreams* streams = nullptr);
 
   /// The given rows for each of the first `clients`; `purpose` and `number` enter the draws.
   Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;

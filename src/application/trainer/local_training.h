@@ -51,8 +51,8 @@ class LocalTraining {
   };
   /// How the steps are made.
   struct How {
-    const GpuLanes* lanes = nullptr;  ///< given: the optimizer runs during the backward pass (early_step.h)
-    bool last = false;                ///< the optimizer is not used after these steps
+    const GpuStreams* streams = nullptr;  ///< given: the optimizer runs during the backward pass (early_step.h)
+    bool last = false;                    ///< the optimizer is not used after these steps
   };
   /// The next `steps` optimizer steps, or fewer where no client has batches left.
   Record train(std::int64_t steps, const How& how);
@@ -82,7 +82,7 @@ class LocalTraining {
     bool begins = true;  // a step: gradients are written, not added to
     std::int64_t used = 0;
     GradientTaker taker = {};
-    const GpuLanes* lanes = nullptr;
+    const GpuStreams* streams = nullptr;
     std::int64_t last_batch = 0;  // of this call
   };
   at::Tensor run_pass(Reading reading, const Pass& pass);
