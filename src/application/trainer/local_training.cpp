@@ -108,7 +108,7 @@ void LocalTraining::renew(std::int64_t steps) {
   step_ = 0;
 }
 
-// What is left of a step once the gradients are there.
+// The rest of a step once the gradients are computed.
 void LocalTraining::finish_step(const ValueStore::Step& step) {
   const TrainWish& wish = input_.wish;
   const Params& now = store_->active(step.clients);
@@ -127,14 +127,14 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
   frozen.restore(store_->active(step.clients));
 }
 
-// The learning rates of the next optimizer step, which is counted.
+// The learning rates of the next optimizer step; counts the step.
 std::vector<double> LocalTraining::next_rates(std::int64_t clients, Record& record) {
   std::vector<double> rates = input_.plan.rates(input_.config, input_.moment, clients, step_++);
   for (std::size_t c = 0; c < rates.size(); ++c) record.rate_sum[c] += rates[c];
   return rates;
 }
 
-// Of the losses of batch `number`, in the gradient.
+// Weights of the losses of batch `number` in the gradient.
 at::Tensor LocalTraining::factors(std::int64_t clients, std::int64_t number) {
   const std::int64_t accumulate = input_.config.accumulate;
   if (accumulate > 1 || !factors_.defined() || factors_.size(0) != clients) {
