@@ -95,7 +95,7 @@ TEST(TableLoss, EqualsTheHeadAndItsCrossEntropy) {
 }
 
 TEST(TableLoss, OfBfloat16IsCloseToThatOfFloat32) {
-  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
+  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no bfloat16 matmuls";
   for (const bool with_bias : {false, true}) {
     for (const bool frozen : {false, true}) check_table_loss(with_bias, frozen, true, true);
   }

@@ -476,7 +476,7 @@ TEST(MatrixProduct, IsThatOfLibTorch) {
 }
 
 TEST(MatrixProduct, OfBfloat16EqualsThatOfTheSameElements) {
-  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
+  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no bfloat16 matmuls";
   check_matmuls(at::kBFloat16, 1);
 }
 
