@@ -11,7 +11,7 @@ namespace chorus::inline device {
 /// in huge pages (tensor_memory.h). Params calls it, so no other code has to.
 void prepare_torch();
 
-/// While it lives, LibTorch uses `threads` threads for this thread's operations; 0: one per core. A thread that works
+/// While it lives, LibTorch uses `count` threads for this thread's operations; 0: one per core. A thread that works
 /// beside others should use one, because the threads of a finished operation spin for a while on cores that others
 /// could use.
 class TorchThreads {

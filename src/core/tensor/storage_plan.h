@@ -5,7 +5,7 @@
 
 namespace chorus::inline tensor {
 
-/// The order of a Layout's parameters in the flat vectors, and which fast kernels may use them. It affects speed and
+/// The order of a Layout's parameters in the flat vectors, and how kernels may use them. It affects speed and
 /// the order of elements only. Parameters are named by their index in the layout.
 struct StoragePlan {
   /// `first` and the parameters added right after it, `count` in all and of one shape, may be used as one
