@@ -29,15 +29,15 @@ struct GroupScores {
 ///     for (const GroupScores& decile : breakdown.by_decile()) print(decile.name, decile.scores.at("perplexity"));
 class Breakdown {
  public:
-  /// `metric` says which metric and options; what is in it is not used. With Keep::kUnits each client keeps its
-  /// examples, so that intervals of single clients are possible.
+  /// `metric` gives kind and options; its contents are not used. With Keep::kUnits each client keeps its examples, so
+  /// that intervals of single clients are possible.
   explicit Breakdown(std::unique_ptr<Metric> metric, Keep keep = Keep::kTotals);
 
-  /// The client's metric, to be added to or merged into; made on first use. Stays where it is.
+  /// The client's metric, to add to or merge into; created on first use. Its address is stable.
   Metric& client(const std::string& name);
   /// How active a client is, for `by_decile`. Default: its number of examples here.
   void set_activity(const std::string& name, double activity);
-  /// All of another breakdown of the same metric.
+  /// Adds another breakdown of the same metric.
   void merge(const Breakdown& other);
 
   std::size_t clients() const { return clients_.size(); }

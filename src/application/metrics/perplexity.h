@@ -13,7 +13,7 @@ class Perplexity : public TallyMetric {
  public:
   explicit Perplexity(Keep keep = Keep::kTotals) : TallyMetric(keep) {}
 
-  /// One text, or any other piece that is to be resampled as one.
+  /// One text, or any other piece that is resampled as a whole.
   void add(double summed_loss, double tokens);
 
   std::unique_ptr<Metric> fresh(Keep keep) const override { return std::make_unique<Perplexity>(keep); }

@@ -37,8 +37,8 @@ void check_tag(std::string_view tag, SpanScheme scheme);
 /// Entity-level scores, equal to seqeval's: an entity is correct when its type and both ends are.
 ///
 /// Scores: {micro,macro,weighted}_{precision,recall,f1}; precision, recall and f1 (the micro ones, seqeval's default);
-/// {precision,recall,f1,support}/TYPE; accuracy (tags that are equal); examples (sentences). Precision and the others
-/// are 0 where nothing was predicted or nothing was there (zero_division=0); accuracy over no tag is NaN.
+/// {precision,recall,f1,support}/TYPE; accuracy (equal tags); examples (sentences). Precision, recall and F1 are 0 if
+/// nothing was predicted or there is no entity (zero_division=0); accuracy over no tags is NaN.
 ///
 ///     metric.add(predicted_tags, true_tags);
 class SpanF1 : public TallyMetric {

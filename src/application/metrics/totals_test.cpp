@@ -73,7 +73,7 @@ TEST(MetricTotals, OfSeveralClientsGiveTheScoresOfAllExamples) {
     const auto all = one.make(Keep::kTotals), server = one.make(Keep::kTotals);
     for (int client = 0; client < 4; ++client) {
       const auto mine = one.make(Keep::kTotals);
-      for (int i = 0; i < client * 3; ++i) {  // the first client has nothing
+      for (int i = 0; i < client * 3; ++i) {  // the first client has none
         one.add(*mine, 10 * client + i);
         one.add(*all, 10 * client + i);
       }
@@ -95,7 +95,7 @@ TEST(MetricTotals, UnitsCanBeCountedAnyNumberOfTimes) {
     ASSERT_EQ(kept->units(), 7U) << one.name;
     const Scores expected = repeated->scores();
     Scores got = kept->scores(times);
-    // Classes that no counted example has are left out on both sides.
+    // Classes without a counted example are left out on both sides.
     for (const auto& [key, value] : expected) {
       ASSERT_TRUE(got.contains(key)) << one.name << " " << key;
       if (!std::isnan(value)) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLevels = 2;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// Of `length` ids and, where there are any (else null), types.
+// `types` may be null.
 Fingerprint key_of(const std::int64_t* ids, const std::int64_t* types, std::int64_t length) {
   const auto bytes = [&](const std::int64_t* numbers) {
     return std::string_view(reinterpret_cast<const char*>(numbers),
@@ -54,15 +54,15 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
   if (layers == 0 || batch.packing->visible().defined()) return;
   const at::NoGradGuard no_grad;
   const Packing& packing = *batch.packing;
-  // Kept here by whoever packed the batch; from a GPU they would have to be waited for.
-  const at::Tensor ids = (batch.ids_here.defined() ? batch.ids_here : batch.ids.cpu()).contiguous();
+  // The packer's host copy; reading ids back from a GPU would wait for it.
+  const at::Tensor ids = (batch.host_ids.defined() ? batch.host_ids : batch.ids.cpu()).contiguous();
   const at::Tensor types = !batch.types.defined()       ? at::Tensor()
-                           : batch.types_here.defined() ? batch.types_here.contiguous()
+                           : batch.host_types.defined() ? batch.host_types.contiguous()
                                                         : batch.types.cpu().contiguous();
   const auto* id = ids.data_ptr<std::int64_t>();
   const auto* type = types.defined() ? types.data_ptr<std::int64_t>() : nullptr;
   std::optional<Params> one;
-  std::vector<at::Tensor> pieces;  // [L, H] of each sequence, and what is beyond a client's last
+  std::vector<at::Tensor> pieces;  // [L, H] per sequence, and the tail of each client
   at::Tensor tail;
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t begin = 0;
@@ -152,7 +152,7 @@ void ActivationCache::keep(int layers, const Fingerprint& key, const at::Tensor&
     here.entries.emplace(key, std::move(entry));
     return;
   }
-  // In a file there are two kinds of numbers; bfloat16 is float32 there.
+  // A file holds float32 or float16; bfloat16 is stored as float32.
   const at::Tensor flat = (value.scalar_type() == at::kBFloat16 ? value.to(at::kFloat) : value).cpu().contiguous();
   bytes = static_cast<std::uint64_t>(flat.numel()) * static_cast<std::uint64_t>(flat.element_size());
   if (folder_.empty() || stats_.disk_bytes + bytes > static_cast<std::uint64_t>(config_.disk) * kMiB) return;

@@ -13,25 +13,25 @@
 
 namespace chorus::inline models {
 
-/// What frozen bottom layers make of a sequence never changes, so it is computed once and reused across epochs and
-/// rounds (Cai et al. 2023, section 4). A sequence is known by its tokens: clients that hold the same text share it,
-/// and nothing has to be told when data or clients change.
+/// Frozen bottom layers always give the same output for a sequence, so it is computed once and reused across epochs and
+/// rounds (Cai et al. 2023, section 4). The key is a sequence's tokens: clients with the same text share an entry, and
+/// no notification is needed when data or clients change.
 ///
-/// Each sequence goes through the bottom layers alone and without dropout, whether it is kept or not, so that with
-/// `Mode::kRecompute`, with memory for all, for some or for none of them, a run gives the same bits.
+/// Each sequence goes through the bottom layers alone and without dropout, whether it is cached or not. So a run is
+/// bit-identical with `Mode::kRecompute` and with a cache that holds all, some or none of the sequences.
 ///
 ///     ActivationCache cache({.mode = ActivationCache::Mode::kKeep}, run_folder / "activations");
 ///     cache.fill(model, params, batch);            // sets batch.bottom and batch.bottom_layers
 ///     model.forward(params, batch, dropout);
 ///
-/// What was computed below one layer is of no use below another: when the tuned depth grows, what belongs to depths
-/// that were not asked for lately is dropped (two are held, for AdaFL's groups). Thread-safe.
+/// Outputs of one depth are useless at another. When the tuned depth changes, the outputs of the least recently used
+/// depths are dropped (two are kept, for AdaFL's groups). Thread-safe.
 class ActivationCache {
  public:
   enum class Mode {
-    kOff,        ///< layers are computed in batches, with their dropout
+    kOff,        ///< layers are computed in batches, with dropout
     kKeep,       ///< in memory, then on disk
-    kRecompute,  ///< the same numbers, computed anew each time
+    kRecompute,  ///< the same values, computed each time
   };
   enum class Store { kFloat32, kFloat16 };
 
@@ -39,7 +39,7 @@ class ActivationCache {
     Mode mode = Mode::kOff;
     std::int64_t memory = 2048;     ///< MiB
     std::int64_t disk = 16384;      ///< MiB, beyond memory
-    Store store = Store::kFloat32;  ///< float16: half the room, rounded
+    Store store = Store::kFloat32;  ///< float16: half the memory, rounded
 
     void describe(ConfigVisitor& visitor);
   };
@@ -49,12 +49,12 @@ class ActivationCache {
     std::uint64_t memory_bytes = 0, disk_bytes = 0;
   };
 
-  /// `folder`: where what does not fit goes; empty: nowhere.
+  /// `folder`: where entries that do not fit into memory go; empty: they are not kept.
   explicit ActivationCache(const Config& config, std::filesystem::path folder = {});
   ~ActivationCache();
 
   bool on() const { return config_.mode != Mode::kOff; }
-  /// Sets the batch's bottom, unless the cache is off or nothing at the model's bottom is frozen.
+  /// Sets batch.bottom, unless the cache is off or none of the model's bottom layers is frozen.
   void fill(const Model& model, const Params& params, Batch& batch);
 
   Stats stats() const;
@@ -72,7 +72,7 @@ class ActivationCache {
     std::unordered_map<Fingerprint, Entry, KeyHash> entries;
     std::unique_ptr<SpillFile> spill;
     std::uint64_t memory = 0;
-    std::uint64_t used = 0;  // when it was last asked for
+    std::uint64_t used = 0;  // time of last use
     bool warned = false;
   };
 
@@ -88,7 +88,7 @@ class ActivationCache {
   Stats stats_;
 };
 
-/// How many layers, from the bottom, have nothing that trains, embeddings included; at most model.cuts().
+/// How many layers from the bottom, embeddings included, have no trainable parameter; at most model.cuts().
 int frozen_layers(const Model& model);
 
 }  // namespace chorus::inline models

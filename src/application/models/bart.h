@@ -39,7 +39,7 @@ class Bart : public EncoderDecoder {
     Norm norm;
   };
   struct Layer {
-    Attention self, cross;  // the encoder has no cross
+    Attention self, cross;  // no cross in the encoder
     Adapter attention_adapter, output_adapter;
     Prefix prefix;
     Linear up, down;
@@ -57,7 +57,7 @@ class Bart : public EncoderDecoder {
   AttentionSpec attention_spec(std::int64_t heads) const;
   at::Tensor embed(const Stack& stack, const Params& params, const at::Tensor& ids, const at::Tensor& positions,
                    Dropout& dropout) const;
-  /// The encoder's layers from `first` to `end`.
+  /// The encoder's layers [first, end).
   struct Range {
     std::size_t first, end;
   };

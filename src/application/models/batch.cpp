@@ -43,7 +43,7 @@ at::Tensor pack_rows(const CohortRows& rows, const Packing& packing, std::int64_
 }
 
 at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& packing, std::int64_t missing) {
-  check(values.size() == packing.lengths().size(), "one row a client");
+  check(values.size() == packing.lengths().size(), "one row per client");
   at::Tensor result = torch::full({packing.clients(), packing.sequences()}, missing, at::kLong);
   auto* out = result.data_ptr<std::int64_t>();
   for (std::size_t c = 0; c < values.size(); ++c) {

@@ -8,12 +8,12 @@
 
 namespace chorus::inline models {
 
-/// A sequence of numbers, one a token.
+/// One integer per token of a sequence.
 using TokenRow = std::vector<std::int64_t>;
 /// The sequences of each client: [C][B][tokens].
 using CohortRows = std::vector<std::vector<TokenRow>>;
 
-/// Packs ids (and token types, when there are any) of a cohort into a Batch.
+/// Packs the ids (and token types, if any) of a cohort into a Batch.
 ///
 ///     Batch batch = collate({{{101, 7, 102}, {101, 8, 9, 102}}});     // one client, two sequences
 Batch collate(const CohortRows& ids, const CohortRows& types = {}, at::Device device = at::kCPU);
@@ -21,11 +21,11 @@ Batch collate(const CohortRows& ids, const CohortRows& types = {}, at::Device de
 /// Adds the decoder's input to a batch.
 void collate_target(Batch& batch, const CohortRows& ids);
 
-/// Numbers laid out like the tokens of `packing`, [C, T], with `tail` where there is no token. The rows must have the
-/// packing's lengths.
+/// Integers packed like the tokens of `packing`, [C, T], with `tail` past the end. The rows must have the packing's
+/// lengths.
 at::Tensor pack_rows(const CohortRows& rows, const Packing& packing, std::int64_t tail);
 
-/// Numbers, one a sequence, [C, B], with `missing` where a client has fewer.
+/// One integer per sequence, [C, B], with `missing` for clients with fewer sequences.
 at::Tensor per_sequence(const std::vector<TokenRow>& values, const Packing& packing, std::int64_t missing);
 
 }  // namespace chorus::inline models

@@ -39,7 +39,7 @@ const Registration<Models> kDistilbert{
       return family(Kind::kDistilBert, "DistilBert", "distilbert.", {"q_lin", "v_lin"});
     }};
 
-// Names of one layer's parts, by kind.
+// Names of one layer's modules, by kind.
 struct LayerNames {
   const char *query, *key, *value, *attention_out, *attention_norm, *up, *down, *output_norm;
 };
@@ -156,7 +156,7 @@ void BertFamily::add_head() {
   };
   if (add_module(deviation_)) return;
   if (head_ == Head::kNone) {
-    // Hugging Face's bare BertModel has a pooler; it is loaded and kept, nothing here reads it.
+    // Hugging Face's bare BertModel has a pooler. It is loaded and saved, but not used here.
     if (kind_ != Kind::kDistilBert) pooler_ = dense(prefix_ + "pooler.dense", width_);
     return;
   }
@@ -235,7 +235,7 @@ at::Tensor BertFamily::embed(const Params& params, const Batch& batch, Dropout& 
   at::Tensor x = words_(params, batch.ids);
   if (types_.table.exists()) x = x + types_(params, batch.types.defined() ? batch.types : torch::zeros_like(batch.ids));
   at::Tensor positions = batch.packing->positions() + position_offset_;
-  // RoBERTa gives the tokens that padded its input the position of the pad token.
+  // RoBERTa gives padding tokens the position of the pad token.
   const at::Tensor& visible = batch.packing->visible();
   if (positions_table_.padding >= 0 && visible.defined()) {
     positions = positions.masked_fill(visible.logical_not(), positions_table_.padding);
@@ -268,7 +268,7 @@ at::Tensor BertFamily::attend(const Layer& layer, const Params& params, const at
     const at::Tensor qkv = joined_product(params, {layer.query.weight, layer.query.bias}, x);
     if (qkv.defined()) return self_attention(qkv, packing, spec, dropout);
   }
-  const at::Tensor input = for_products(params, x);
+  const at::Tensor input = for_matmuls(params, x);
   return attention(layer.query(params, input), layer.key(params, input), layer.value(params, input), packing, packing,
                    spec, dropout);
 }

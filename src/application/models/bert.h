@@ -21,7 +21,7 @@ class BertFamily : public Model {
   BertFamily(const ModelConfig& config, Head head, Kind kind);
 
   Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
-  /// A classifier of sequences reads first tokens only: so does the last layer after its attention.
+  /// A sequence classifier needs only first tokens, and so does its last layer after the attention.
   Output answer(const Params& params, const Batch& batch) const override;
   at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
   int cuts() const override { return layers(); }
@@ -50,10 +50,10 @@ class BertFamily : public Model {
                    Dropout& dropout) const;
   at::Tensor attend(const Layer& layer, const Params& params, const at::Tensor& x, const Packing& packing,
                     Dropout& dropout) const;
-  /// The rest of a layer: x went into the attention, and `mixed` came out.
+  /// The rest of a layer, from the attention's input x and output `mixed`.
   at::Tensor after_attention(const Layer& layer, const Params& params, const at::Tensor& mixed, const at::Tensor& x,
                              Dropout& dropout) const;
-  /// Of first tokens.
+  /// From first tokens.
   at::Tensor classify(const Params& params, at::Tensor first, Dropout& dropout) const;
   Output apply_head(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const;
 

@@ -1,4 +1,4 @@
-// One forward and backward of three clients equals three of one client each, for every model.
+// One forward and backward pass of three clients equals three passes of one client each, for every model.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -174,7 +174,7 @@ TEST_P(Cohort, EqualsEachClientAloneWithOnlyBiasesTrained) {
   expect_equal(*model, false);
 }
 
-/// Two clients with values of their own, and the gradients of a pass over their batch.
+/// Two clients with their own values, and the gradients of a pass over their batch.
 struct TwoClients {
   explicit TwoClients(const Case& of) : model(make_model(config_of(of))) {
     for (std::int64_t c = 0; c < 2; ++c) params.client(c).initialise(static_cast<std::uint64_t>(100 + c));
@@ -198,8 +198,8 @@ struct TwoClients {
   Prepared all = prepare(*model, clients);
 };
 
-// What a step finds in the memory of its gradients is of no account: whoever comes first writes.
-TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
+// A step does not depend on the previous contents of the gradients: the first write overwrites them.
+TEST_P(Cohort, GradientsDoNotDependOnEarlierSteps) {
   TwoClients two(GetParam());
   const at::Tensor expected = two.gradients(two.params);
   for (int i = 0; i < 2; ++i) {
@@ -211,11 +211,11 @@ TEST_P(Cohort, GradientsOfAStepDoNotDependOnThoseBefore) {
   }
 }
 
-// Whoever takes the gradients of products gets them all, once, and may change the values at once.
-TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
-  for (const bool halves : {false, true}) {
+// A GradientTaker gets the gradient of each matmul weight once, and may change the values at once.
+TEST_P(Cohort, MatmulGradientsCanBeTakenDuringTheBackwardPass) {
+  for (const bool bfloat16 : {false, true}) {
     TwoClients two(GetParam());
-    Params params = halves ? two.params.with_shadow() : two.params;
+    Params params = bfloat16 ? two.params.with_shadow() : two.params;
     const at::Tensor expected = two.gradients(params);
     at::Tensor taken = torch::zeros_like(expected), times = torch::zeros({expected.size(1)});
     params.grads().fill_(7);
@@ -225,7 +225,7 @@ TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
       times.narrow(0, offset, count).add_(1);
       for (std::int64_t c = 0; c < 2; ++c) {
         std::fill_n(params.values()[c].data_ptr<float>() + offset, count, std::nanf(""));
-        if (halves) std::fill_n(params.shadow().values()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
+        if (bfloat16) std::fill_n(params.shadow().values()[c].data_ptr<at::BFloat16>() + offset, count, std::nanf(""));
       }
     });
     two.pass(params);
@@ -236,7 +236,7 @@ TEST_P(Cohort, GradientsOfProductsMayBeTakenOnTheWayBack) {
   }
 }
 
-// Mixed precision, in this machine's memory: products alone are rounded.
+// Mixed precision on a CPU: only matmuls are rounded.
 TEST_P(Cohort, InBfloat16IsCloseToFloat32) {
   auto model = make_model(config_of(GetParam()));
   const std::vector<ClientData> clients{client_data(0, {3, 9, 1}), client_data(1, {12})};

@@ -8,9 +8,9 @@
 
 namespace chorus::inline models {
 
-/// What BART and T5 share: read the source once, then write the target, in training all tokens at once under a causal
-/// mask, in generation one token at a time from caches. A concrete model gives its encoder, its decoder stack and its
-/// biases; both ways of decoding run the same stack.
+/// Shared by BART and T5: encode the source once, then decode the target: in training all tokens at once under a causal
+/// mask, in generation one token at a time from caches. A concrete model provides its encoder, its decoder stack and
+/// its biases; both ways of decoding run the same stack.
 class EncoderDecoder : public GenerativeModel {
  public:
   EncoderDecoder(const ModelConfig& config, Head head);
@@ -21,7 +21,7 @@ class EncoderDecoder : public GenerativeModel {
   bool has_encoder() const override { return true; }
 
  protected:
-  /// Within the decoder: what attention makes of a layer's three projections, and of its query on the source.
+  /// Attention of the decoder: on a layer's three projections, and of its query on the source.
   struct Mixers {
     std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> self;
     std::function<at::Tensor(std::size_t layer, const at::Tensor& q)> cross;
@@ -29,7 +29,7 @@ class EncoderDecoder : public GenerativeModel {
 
   /// The source's hidden states [C, T, H].
   virtual at::Tensor encode(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
-  /// Key and value of the source for one decoder layer.
+  /// Keys and values of the source for one decoder layer.
   virtual std::pair<at::Tensor, at::Tensor> project_source(const Params& params, std::size_t layer,
                                                            const at::Tensor& source) const = 0;
   /// The decoder stack over target tokens `ids` [C, T] at `positions` [C, T].
@@ -39,10 +39,10 @@ class EncoderDecoder : public GenerativeModel {
   virtual std::size_t decoder_layers() const = 0;
   virtual AttentionSpec self_spec() const = 0;
   virtual AttentionSpec cross_spec() const = 0;
-  /// Added to the decoder's self-attention scores for queries at `first`..`first + queries - 1` on `keys` keys:
-  /// [C or 1, heads, queries, keys], or undefined.
+  /// Bias of the decoder's self-attention scores for queries `first`..`first + queries - 1` on `keys` keys: [C or 1,
+  /// heads, queries, keys], or undefined.
   virtual at::Tensor self_bias(const Params& params, std::int64_t first, std::int64_t queries, std::int64_t keys) const;
-  /// What stands before the target in the decoder's self-attention, where a prefix is attached.
+  /// The prefix of the decoder's self-attention, if one is attached.
   virtual Prefix self_prefix(std::size_t layer) const = 0;
 
   /// A bias per client [C, heads, Lq, Lk] becomes one per sequence [N, heads, Lq, Lk].

@@ -12,9 +12,9 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-constexpr float kNever = -1.0e9f;  // Hugging Face's "worse than anything"
+constexpr float kNever = -1.0e9f;  // the score that Hugging Face gives to fillers
 
-// What stands before the first generated token: the prompt, or the decoder's start token.
+// The ids before the first generated token: the prompt, or the decoder's start token.
 std::vector<Ids> prefixes(const GenerativeModel& model, const Batch& batch) {
   std::vector<Ids> result;
   const Ids& lengths = batch.packing->lengths()[0];
@@ -30,7 +30,7 @@ std::vector<Ids> prefixes(const GenerativeModel& model, const Batch& batch) {
   return result;
 }
 
-// Forbids and forces tokens in scores [rows, V]; histories[r] is everything row r holds so far.
+// Forbids and forces tokens in scores [rows, V]; histories[r] are the ids of row r so far.
 class Rules {
  public:
   Rules(const GenerationOptions& options, bool has_encoder) : options_(options), has_encoder_(has_encoder) {}
@@ -53,7 +53,7 @@ class Rules {
     scores.select(1, id).zero_();
   }
 
-  // Tokens that would complete an n-gram which the history already has.
+  // Tokens that would repeat an n-gram of the history.
   Ids repeats(const Ids& history) const {
     const auto n = static_cast<std::size_t>(options_.no_repeat_ngram);
     Ids banned;
@@ -104,9 +104,9 @@ struct Hypothesis {
 
 struct Beams {
   std::vector<Hypothesis> running;  // best first
-  std::vector<Hypothesis> done;     // best first; filler entries have score kNever and finished == false
-  bool improvable = true;           // may a running beam still beat what is done?
-  bool stuck = false;               // every candidate of the last step ended
+  std::vector<Hypothesis> done;     // best first; fillers have score kNever and finished == false
+  bool improvable = true;           // whether a running beam may still beat a finished one
+  bool stuck = false;               // all candidates of the last step ended
 };
 
 struct Candidate {
@@ -114,7 +114,7 @@ struct Candidate {
   std::int64_t beam, token;
 };
 
-// Keeps the best `count`, the earlier first among equals, as a sort of torch.topk's result would.
+// Keeps the best `count`, the earlier of equals first, as sorting torch.topk's result does.
 void keep_best(std::vector<Hypothesis>& list, std::size_t count) {
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
   if (list.size() > count) list.resize(count);
@@ -131,7 +131,7 @@ class BeamSearch {
     return beams;
   }
 
-  /// One step of one text. `generated` counts the tokens before this one; gives back the beam each survivor came from.
+  /// One step of one text. `generated` counts the earlier tokens. Returns the beam that each survivor continues.
   Ids step(Beams& beams, const std::vector<Candidate>& candidates, std::int64_t generated) const {
     const bool last = generated + 1 == options_.max_new_tokens;
     const bool full = options_.early_stopping == GenerationOptions::EarlyStopping::kYes && all_done(beams);

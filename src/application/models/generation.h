@@ -9,12 +9,12 @@
 
 namespace chorus::inline models {
 
-/// How a text is generated. The meanings, and the defaults, are Hugging Face's.
+/// How to generate a text. Meanings and defaults are Hugging Face's.
 struct GenerationOptions {
   enum class EarlyStopping {
-    kNo,     ///< stop when, at the present length, no running beam can beat the worst finished one
-    kYes,    ///< stop as soon as there are `beams` finished ones
-    kNever,  ///< go on until no running beam can ever beat them
+    kNo,     ///< stop when no running beam, at its present length, can beat the worst finished one
+    kYes,    ///< stop as soon as `beams` are finished
+    kNever,  ///< continue until no running beam can ever beat them
   };
 
   std::int64_t max_new_tokens = 20;
@@ -25,13 +25,13 @@ struct GenerationOptions {
   std::int64_t no_repeat_ngram = 0;  ///< no n-gram of this size twice; 0: off
   std::optional<std::int64_t> eos = {}, pad = {}, forced_bos = {}, forced_eos = {};
 
-  /// What a model folder says (generation_config.json, else config.json): token ids, beams, penalties.
+  /// The settings of a model folder (generation_config.json, else config.json): token ids, beams, penalties.
   static GenerationOptions of(const ModelConfig& config);
 };
 
-/// Writes one text for each sequence of `batch` (C = 1). The ids hold what Hugging Face's `generate` returns for that
-/// sequence, without the padding: the prompt or the decoder's start token, then what was generated, the end token
-/// included. Deterministic. ConfigError when prompt and new tokens do not fit the model.
+/// Generates one text per sequence of `batch` (C = 1). Returns the ids that Hugging Face's `generate` returns for that
+/// sequence, without padding: the prompt or the decoder's start token, then the generated tokens, including the end
+/// token. Deterministic. ConfigError if prompt and new tokens do not fit the model.
 std::vector<std::vector<std::int64_t>> generate(const GenerativeModel& model, const Params& params, const Batch& batch,
                                                 const GenerationOptions& options);
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kFixtures = CHORUS_SOURCE_DIR "/tests/fixtures/parity/";
 
-// Decoding token by token from the cache gives the logits of one pass over everything, prompts of unequal length
-// included.
+// Decoding token by token from the cache gives the same logits as one pass over everything, also for prompts of
+// different lengths.
 TEST(Generation, CacheEqualsFullForward) {
   for (const char* name : {"gpt2-lm", "bart-seq2seq", "t5-seq2seq", "lstm"}) {
     std::unique_ptr<Model> model;

@@ -115,7 +115,7 @@ at::Tensor Gpt2::embed(const Params& params, const at::Tensor& ids, const at::Te
 at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const {
   if (range.first >= range.end) return x;
   at::Tensor normal = layers_[range.first].attention_norm(params, x);
-  // What a sub-layer gives is added to x; the next one begins with a norm of that.
+  // Adds a sub-layer's output to x; the next one begins with the norm of the sum.
   const auto add = [&](at::Tensor f, const Adapter& adapter, const Norm* next) {
     double probability = residual_dropout_;
     if (adapter.exists()) {

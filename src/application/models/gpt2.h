@@ -34,7 +34,7 @@ class Gpt2 : public GenerativeModel {
     Adapter attention_adapter, output_adapter;
     Prefix prefix;
   };
-  /// Called with the three projections of a layer side by side; gives back what attention makes of them.
+  /// Computes attention from the three concatenated projections of a layer.
   using Mixer = std::function<at::Tensor(std::size_t layer, const at::Tensor& qkv)>;
 
   at::Tensor embed(const Params& params, const at::Tensor& ids, const at::Tensor& positions) const;

@@ -25,16 +25,16 @@ class ModelConfig;
 struct Batch;
 struct Output;
 
-/// What a head needs to know about the network it is put on.
+/// What a head needs to know about its network.
 struct HeadInput {
-  Layout& layout;             ///< takes the head's parameters, in the layer kHeadLayer
-  const ModelConfig& config;  ///< its labels, among others
+  Layout& layout;             ///< gets the head's parameters, in layer kHeadLayer
+  const ModelConfig& config;  ///< labels, among others
   std::int64_t width;         ///< of the hidden states
   double deviation;           ///< standard deviation of new weights
 };
 
-/// A head that any encoder can carry: it adds its parameters to the layout when it is made, and turns hidden states
-/// into an answer. Immutable.
+/// A head for any encoder: adds its parameters to the layout when it is constructed, and turns hidden states into an
+/// output. Immutable.
 class HeadModule {
  public:
   virtual ~HeadModule() = default;
@@ -42,24 +42,24 @@ class HeadModule {
   virtual Output apply(const Params& params, const Batch& batch, const at::Tensor& hidden, Dropout& dropout) const = 0;
 };
 
-/// Everything the rest of Chorus knows about a kind of head.
+/// What the rest of Chorus knows about a kind of head.
 struct HeadTraits {
   const char* name;            ///< "sequence_classification"
   const char* summary;         ///< one line for `chorus list head`
-  const char* class_ending;    ///< how Hugging Face's class names end: "ForSequenceClassification"
+  const char* class_ending;    ///< ending of Hugging Face's class names: "ForSequenceClassification"
   const char* peft_task = "";  ///< PEFT's task_type; empty: PEFT has none
   bool labelled = false;       ///< its outputs are the labels of config.json
   bool per_sequence = false;   ///< logits are [C, B, outputs]; otherwise there is a row per token
-  bool fuses_loss = false;     ///< given Batch::answers, the model may return Output::loss instead of logits
-  bool generates = false;      ///< vocabulary logits of every next token: a GenerativeModel with it can write
+  bool fuses_loss = false;     ///< with Batch::answers, the model may return Output::loss instead of logits
+  bool generates = false;      ///< gives logits of every next token: a GenerativeModel with it can generate
   /// The head's own module; null: the model families build it, each with its own parameter names.
   std::unique_ptr<HeadModule> (*module)(const HeadInput&) = nullptr;
 };
 
-/// What a network answers. A value to copy and compare; `->` gives its traits.
+/// What a network outputs. Can be copied and compared; `->` gives its traits.
 ///
-/// A new head is a HeadTraits with a module and one registration. It then works on every family that takes modules
-/// (ModelFamily::takes_modules), is saved and loaded under its class ending, and shows up in `chorus list head`:
+/// A new head is a HeadTraits with a module and one registration. It then works with every family that takes modules
+/// (ModelFamily::takes_modules), is saved and loaded under its class ending, and appears in `chorus list head`:
 ///
 ///     constexpr HeadTraits kLength{.name = "length", .summary = "...", .class_ending = "ForLength", .module =
 ///     make_it}; const HeadRegistration kRegistered(kLength); const auto model = make_model(config, Head(kLength));
@@ -82,7 +82,7 @@ class Head {
 
 using Heads = Registry<Head>;
 
-/// Puts a head into the registry before main() starts.
+/// Registers a head before main() starts.
 class HeadRegistration : Registration<Heads> {
  public:
   explicit HeadRegistration(const HeadTraits& traits)

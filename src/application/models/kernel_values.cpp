@@ -24,7 +24,7 @@ std::string activation_of(const ModelConfig& config) {
 KernelValues kernel_values(const ModelConfig& config, KernelPrecision precision) {
   KernelValues values;
   const bool mixed = precision == KernelPrecision::kBFloat16;
-  // The pure variants are launched most: they come first.
+  // The variants of one type are launched most, so they come first.
   const std::vector<std::string> elements =
       mixed ? std::vector<std::string>{"bf16", "float"} : std::vector<std::string>{"float"};
   for (const char* name : {"ELEMENT", "F_ELEMENT", "X_ELEMENT", "Y_ELEMENT"}) values[name] = elements;
@@ -32,7 +32,7 @@ KernelValues kernel_values(const ModelConfig& config, KernelPrecision precision)
   const std::int64_t heads =
       first_of(config, {"num_attention_heads", "n_heads", "encoder_attention_heads", "n_head", "num_heads"});
   const std::int64_t head_size = config.has("d_kv") ? config.integer("d_kv") : heads > 0 ? width / heads : 0;
-  // Attention has kernels of ours in bfloat16 and TF32, for these sizes.
+  // We have bfloat16 and TF32 attention kernels for these sizes.
   if (precision != KernelPrecision::kFloat32 &&
       (head_size == 16 || head_size == 32 || head_size == 48 || head_size == 64))
     values["D"] = {std::to_string(head_size)};

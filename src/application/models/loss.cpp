@@ -13,7 +13,7 @@
 namespace chorus::inline models {
 namespace {
 
-// Mean of values [C, M] where counted [C, M].
+// Mean of values [C, M] over counted [C, M].
 at::Tensor mean_where(const at::Tensor& values, const at::Tensor& counted) {
   const at::Tensor weights = counted.to(values.scalar_type());
   return (values * weights).sum(1) / weights.sum(1).clamp_min(1);
@@ -24,7 +24,7 @@ at::Tensor place_loss(const at::Tensor& scores, const at::Tensor& places, const 
   const at::Tensor lengths = packing.last_token() - packing.first_token() + 1;
   const at::Tensor counted = packing.sequence_valid().logical_and(places.ge(0)).logical_and(places.lt(lengths));
   const at::Tensor log_probabilities = torch::log_softmax(scores, -1);  // [N, L]
-  // One row per sequence slot [C * B]; slots without a sequence point at row 0 and do not count.
+  // One row per sequence slot [C * B]; slots without a sequence point at row 0 and are not counted.
   const at::Tensor slot = packing.client_of() * packing.sequences() + packing.sequence_of();
   at::Tensor row = torch::zeros({packing.clients() * packing.sequences()}, slot.options());
   row.index_copy_(0, slot, torch::arange(slot.size(0), slot.options()));
@@ -33,7 +33,7 @@ at::Tensor place_loss(const at::Tensor& scores, const at::Tensor& places, const 
   return mean_where(chosen.view(places.sizes()).neg(), counted);
 }
 
-// Logits [C, M, V], labels [C, M]. One pass over the logits forward and one backward; ignored rows are skipped.
+// Logits [C, M, V], labels [C, M]. One pass over the logits forward and one backward; skips ignored rows.
 class CrossEntropyCpu : public torch::autograd::Function<CrossEntropyCpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
@@ -153,7 +153,7 @@ at::Tensor span_loss(const at::Tensor& logits, const at::Tensor& starts, const a
 at::Tensor next_token(const at::Tensor& labels, const Packing& packing) {
   at::Tensor shifted = torch::full_like(labels, kIgnore);
   if (labels.size(1) > 1) shifted.narrow(1, 0, labels.size(1) - 1).copy_(labels.narrow(1, 1, labels.size(1) - 1));
-  // A token whose right neighbour begins a sequence (or is in the tail) is the last of its own sequence.
+  // A token whose right neighbour begins a sequence (or is in the tail) is the last of its sequence.
   at::Tensor last = torch::ones_like(labels, labels.options().dtype(at::kBool));
   if (labels.size(1) > 1) {
     const std::int64_t count = labels.size(1) - 1;

@@ -14,7 +14,7 @@ void check_cross_entropy(at::Device device, std::int64_t classes) {
   const at::Tensor logits = (torch::randn({3, 40, classes}) * 4).to(device).requires_grad_();
   at::Tensor labels = torch::randint(classes, {3, 40}, at::kLong).to(device);
   labels.narrow(1, 5, 9).fill_(kIgnore);
-  labels[2].fill_(kIgnore);  // a client without an answer
+  labels[2].fill_(kIgnore);  // a client without labels
   const at::Tensor fast = cross_entropy(logits, labels), plain = cross_entropy_reference(logits, labels);
   EXPECT_TRUE(torch::allclose(fast, plain, 1e-5, 1e-6));
   EXPECT_EQ(fast[2].item<double>(), 0);
@@ -31,7 +31,7 @@ TEST(CrossEntropy, RowsEqualTheReferenceWithTheirGradients) {
   for (const std::int64_t classes : {7, 1003}) check_cross_entropy({at::kCUDA, 0}, classes);
 }
 
-TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
+TEST(CrossEntropy, NanStaysWithItsClient) {
   at::Tensor logits = torch::randn({2, 3, 50});
   logits[0][1][7] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor loss = cross_entropy(logits, torch::ones({2, 3}, at::kLong));
@@ -41,8 +41,8 @@ TEST(CrossEntropy, WhatIsNoNumberStaysWithItsClient) {
   EXPECT_NEAR(cross_entropy(far, torch::zeros({1, 1}, at::kLong)).item<double>(), std::log(4.0), 1e-6);
 }
 
-// Three clients, one of whom has no answer; the loss and its gradients, head and all.
-void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = false) {
+// Three clients, one without labels; the loss and its gradients, including the head.
+void check_table_loss(bool with_bias, bool frozen, bool written, bool bfloat16 = false) {
   Layout layout;
   constexpr std::int64_t kWords = 2503;
   const ParamId table = layout.add("table", {kWords, 24}, Init::normal(0.3));
@@ -54,13 +54,13 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
     params.initialise(3);
     torch::manual_seed(5);
     params.values().add_(torch::randn_like(params.values()) * 0.1);
-    if (halves && fused) params = params.with_shadow();
+    if (bfloat16 && fused) params = params.with_shadow();
     const at::Tensor x = torch::randn({3, 40, 24}).requires_grad_();
     at::Tensor labels = torch::randint(kWords, {3, 40}, at::kLong);
     labels.narrow(1, 5, 9).fill_(kIgnore);
     labels[2].fill_(kIgnore);
     if (written) {
-      params.grads().fill_(7);  // what was there before the step
+      params.grads().fill_(7);  // contents before the step
       params.writes().begin();
     }
     at::Tensor loss;
@@ -79,7 +79,7 @@ void check_table_loss(bool with_bias, bool frozen, bool written, bool halves = f
   at::Tensor dx, gradients, expected_dx, expected_gradients;
   const at::Tensor loss = run(true, dx, gradients), expected = run(false, expected_dx, expected_gradients);
   const auto expect_near = [&](const at::Tensor& a, const at::Tensor& b, double tolerance) {
-    EXPECT_LE((a - b).norm().item<double>(), (halves ? 5e-3 : tolerance) * b.norm().item<double>());
+    EXPECT_LE((a - b).norm().item<double>(), (bfloat16 ? 5e-3 : tolerance) * b.norm().item<double>());
   };
   expect_near(loss, expected, 1e-6);
   EXPECT_EQ(loss[2].item<double>(), 0);
@@ -95,7 +95,7 @@ TEST(TableLoss, EqualsTheHeadAndItsCrossEntropy) {
 }
 
 TEST(TableLoss, OfBfloat16IsCloseToThatOfFloat32) {
-  if (!MatrixProduct::halves_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
+  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no bfloat16 matmuls";
   for (const bool with_bias : {false, true}) {
     for (const bool frozen : {false, true}) check_table_loss(with_bias, frozen, true, true);
   }
@@ -105,7 +105,7 @@ TEST(Loss, SoftTargetsAreADivergenceAtATemperature) {
   // softmax([0, ln 3]) is [1/4, 3/4]: KL([1/2, 1/2] || it) = ln 2 - ln 3 / 2, and 0 of itself.
   const at::Tensor logits = torch::tensor({0.0F, std::log(3.0F)}).view({1, 1, 2}).repeat({2, 2, 1});
   const at::Tensor targets =
-      torch::tensor({0.5F, 0.5F, 0.0F, 0.0F, 0.25F, 0.75F, 0.5F, 0.5F}).view({2, 2, 2});  // a row does not count
+      torch::tensor({0.5F, 0.5F, 0.0F, 0.0F, 0.25F, 0.75F, 0.5F, 0.5F}).view({2, 2, 2});  // one row is not counted
   const at::Tensor loss = soft_cross_entropy(logits, targets, 1);
   const double divergence = std::log(2.0) - std::log(3.0) / 2;
   EXPECT_NEAR(loss[0].item<double>(), divergence, 1e-6);

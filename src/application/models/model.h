@@ -19,21 +19,20 @@
 
 namespace chorus::inline models {
 
-/// What a cohort reads in one step: token ids, packed. A model that generates (BART, T5) also gets the target.
+/// The input of one step of a cohort: packed token ids. Encoder-decoders (BART, T5) also get the target.
 struct Batch {
   std::shared_ptr<const Packing> packing;
-  at::Tensor ids;                             ///< [C, T] int64; anything valid in the tail
+  at::Tensor ids;                             ///< [C, T] int64; any valid id in the tail
   at::Tensor types;                           ///< [C, T] int64 token types, or undefined for all 0
-  at::Tensor ids_here = {}, types_here = {};  ///< the same in this machine's memory, where `ids` lie on a GPU
-  /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked
-  /// LM is asked for 15 % of its tokens only, and the head is most of a small model's work.
+  at::Tensor host_ids = {}, host_types = {};  ///< copies in host memory, if `ids` are on a GPU
+  /// Where a language-model head is evaluated: columns [C, M] of the (target) tokens, or undefined for all. A masked LM
+  /// needs only 15 % of its tokens, and the head is most of a small model's work.
   at::Tensor wanted;
-  /// What a language-model head should answer there, [C, T or M] int64, kIgnore where nothing is asked (loss.h). Told,
-  /// the model may give Output::loss instead of logits; undefined: it must not.
+  /// Labels for a language-model head, [C, T or M] int64, kIgnore where there is none (loss.h). If defined, the model
+  /// may return Output::loss instead of logits; if undefined, it must not.
   at::Tensor answers;
 
-  /// What the first `bottom_layers` layers made of the source (Model::bottom), [C, T, H]; undefined: start from the
-  /// ids.
+  /// The output of the first `bottom_layers` layers (Model::bottom), [C, T, H]; undefined: start from the ids.
   at::Tensor bottom;
   int bottom_layers = 0;
 
@@ -43,15 +42,15 @@ struct Batch {
 
 struct Output {
   /// [C, B, labels] for sequence classification; [C, T, labels] for token classification; [C, T, 2] (start, end) for
-  /// question answering; [C, T or M, V] for language models (of the target where there is one); as it likes for a
-  /// head with a module of its own. Undefined for Head::kNone.
+  /// question answering; [C, T or M, V] for language models (of the target if there is one); any shape for a head with
+  /// its own module. Undefined for Head::kNone.
   at::Tensor logits;
-  at::Tensor hidden;     ///< [C, T, H] the last hidden states (of the decoder where there is one)
-  at::Tensor loss = {};  ///< [C] the cross entropy of Batch::answers, where there are no logits
+  at::Tensor hidden;     ///< [C, T, H] last hidden states (of the decoder if there is one)
+  at::Tensor loss = {};  ///< [C] cross entropy of Batch::answers, if there are no logits
 };
 
-/// A network: a Layout and a pure function of (params, batch, dropout). Holds no values. Immutable but for
-/// `layout().freeze`, which is called before Params are made. What a whole family has in common stands in ModelFamily.
+/// A network: a Layout and a pure function of (params, batch, dropout). Holds no values. Immutable except for
+/// `layout().freeze`, which is called before Params are made. ModelFamily describes what a family has in common.
 ///
 ///     auto model = make_model(config, Head::kSequenceClassification);
 ///     Params params(model->layout(), {.clients = 8, .gradients = true});
@@ -62,33 +61,33 @@ class Model {
   virtual ~Model() = default;
 
   virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
-  /// The logits of `forward` without dropout and gradients, up to rounding; a model may leave out what does not reach
-  /// them, and Output::hidden then.
+  /// The logits of `forward` without dropout and gradients, up to rounding. A model may skip work that does not affect
+  /// them; Output::hidden is then undefined.
   virtual Output answer(const Params& params, const Batch& batch) const;
 
-  /// What the embeddings and the first `count` layers make of a batch, without dropout: [C, T, H]. InternalError when
-  /// the model cannot be cut there (see `cuts`).
+  /// The output of the embeddings and the first `count` layers, without dropout: [C, T, H]. InternalError if the model
+  /// cannot be cut there (see `cuts`).
   virtual at::Tensor bottom(const Params& params, const Batch& batch, int count) const;
-  /// After how many layers, at most, the model can be cut so that `forward` goes on from Batch::bottom.
+  /// The maximum number of layers after which the model can be cut, so that `forward` continues from Batch::bottom.
   virtual int cuts() const { return 0; }
 
-  /// The table that Batch::ids are looked up in, when nothing else reads it (no head is tied to it) and training asks
-  /// for no other ids than the data has; else null.
+  /// The table of Batch::ids, if nothing else reads it (no tied head) and training uses only ids in the data; else
+  /// null.
   virtual const Embedding* words() const { return nullptr; }
 
-  /// Where adapters, low-rank updates and prefixes can be attached; empty for networks that are no transformers.
+  /// Where adapters, low-rank updates and prefixes can be attached; empty if the network is not a transformer.
   virtual std::vector<LayerSlots> slots() { return {}; }
 
   /// The number of layers that can be frozen or adapted; layer i holds the parameters with ParamSpec::layer == i.
   virtual int layers() const = 0;
-  /// The longest sequence the model can read, or 0 when there is no limit.
+  /// The longest sequence the model can read; 0: no limit.
   virtual std::int64_t max_length() const = 0;
   virtual std::int64_t vocabulary() const = 0;
   /// H, the width of the hidden states.
   virtual std::int64_t width() const = 0;
 
-  /// Whether a parameter belongs to the last layer of a classifier or of a head with a module: what adapters train
-  /// besides themselves. False for everything in a language model.
+  /// Whether a parameter belongs to the last layer of a classifier, or to a head with its own module: what trains
+  /// together with adapters. False for all parameters of a language model.
   bool is_answer(const ParamSpec& spec) const;
 
   const Layout& layout() const { return layout_; }
@@ -97,9 +96,9 @@ class Model {
   Head head() const { return head_; }
 
  protected:
-  /// Gives the network the head's own module. False: the head has none, and the family builds it.
+  /// Adds the head's own module. False if the head has none, so that the family builds it.
   bool add_module(double deviation);
-  /// Marks a layer of the head that `is_answer` is true for.
+  /// Marks a layer of the head for `is_answer`.
   void mark_answer(const Linear& layer);
 
   Layout layout_;
@@ -108,48 +107,48 @@ class Model {
   std::unique_ptr<const HeadModule> module_;  // null: the family computes the head
 
  private:
-  std::set<int> answers_;  // parameters by their index in the layout
+  std::set<int> answers_;  // parameter indices
 };
 
-/// What a decoder remembers between two tokens.
+/// A decoder's state between two tokens.
 struct DecodeState {
   struct Layer {
     KeyValueCache self;
-    KeyValueCache cross;  ///< of an encoder-decoder: the source, never changed
+    KeyValueCache cross;  ///< of an encoder-decoder: the source, constant
   };
   std::vector<Layer> layers;
-  at::Tensor positions;     ///< [N] how many tokens each sequence has consumed
-  std::int64_t tokens = 0;  ///< how many steps the decoder of an encoder-decoder has made
+  at::Tensor positions;     ///< [N] tokens consumed per sequence
+  std::int64_t tokens = 0;  ///< decoder steps of an encoder-decoder
   at::Tensor logits;        ///< [N, V] of the next token
 
-  /// Sequence i continues what sequence rows[i] was (int64 [M]).
+  /// Sequence i continues sequence rows[i] (int64 [M]).
   void reorder(const at::Tensor& rows);
 };
 
-/// A model that can write: one token at a time, with a key/value cache. Works on C = 1 (Params::client).
+/// A model that can generate: one token at a time, with a key/value cache. Works on C = 1 (Params::client).
 class GenerativeModel : public Model {
  public:
   using Model::Model;
 
   /// Reads the prompts (decoder-only) or the sources and the start token (encoder-decoder) of `batch`.
   virtual DecodeState begin(const Params& params, const Batch& batch) const = 0;
-  /// Consumes one token a sequence, ids [N], and leaves the next logits in the state.
+  /// Consumes one token per sequence, ids [N], and leaves the next logits in the state.
   virtual void advance(const Params& params, DecodeState& state, const at::Tensor& ids) const = 0;
-  /// True for BART and T5, where the generated text is a sequence of its own and starts with decoder_start_token_id.
+  /// True for BART and T5, whose generated text is a separate sequence that starts with decoder_start_token_id.
   virtual bool has_encoder() const = 0;
 };
 
-/// What a language model's head makes of the hidden rows [C, M, H] that are asked for.
+/// Output of a language model's head for the wanted rows of hidden states [C, M, H].
 Output language_output(const Params& params, const LanguageHead& head, const Batch& batch, const at::Tensor& rows,
                        const at::Tensor& hidden);
 
-/// `spec` with what a layer's prefix holds.
+/// `spec` with a layer's prefix.
 AttentionSpec with_prefix(AttentionSpec spec, const Params& params, const Prefix& prefix);
 
-/// Makes the network that `config` describes, by its model_type, with the given head. DataError naming the
-/// architectures Chorus has when the type is unknown, ConfigError when the type has no such head.
+/// Makes the network that `config` describes, by its model_type, with the given head. DataError listing the known
+/// architectures if the type is unknown, ConfigError if the type has no such head.
 std::unique_ptr<Model> make_model(const ModelConfig& config, Head head);
-/// The head that config.json's "architectures" names; DataError when it names none that Chorus has.
+/// With the head that config.json's "architectures" names; DataError if Chorus has no such head.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 
 }  // namespace chorus::inline models

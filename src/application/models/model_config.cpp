@@ -22,7 +22,7 @@ constexpr std::uint64_t kLargestConfig = 64 << 20;
   throw DataError(fmt::format("{}: '{}' is {}, but must be {}", origin, key, shown, allowed));
 }
 
-// Files of 2018 and 2019 name no model_type; each family spells its sizes in its own way.
+// Files of 2018 and 2019 have no model_type; each family has its own names for sizes.
 std::string type_by_keys(const Json& json) {
   const auto all = [&](std::initializer_list<const char*> keys) {
     return std::all_of(keys.begin(), keys.end(), [&](const char* key) { return json.contains(key); });

@@ -13,7 +13,7 @@
 
 namespace chorus::inline models {
 
-/// A Hugging Face config.json: typed, checked access to its values. Every other key is kept and written back. Each
+/// A Hugging Face config.json: typed, checked access to its values. All other keys are kept and written back. Each
 /// getter throws DataError naming file, key, value and what is allowed.
 class ModelConfig {
  public:
@@ -21,14 +21,14 @@ class ModelConfig {
   /// `origin` names the text in errors.
   static ModelConfig parse(const std::string& text, const std::string& origin);
 
-  /// From the file, or, where an old file names none, from the keys that only one family has; then also written back.
+  /// From the file, or, if an old file lacks it, from keys that only one family has; then also written back.
   const std::string& model_type() const { return model_type_; }
   /// The first class name of "architectures", or empty.
   std::string architecture() const;
-  /// From "architectures"; nullopt when the file names none, or one that Chorus does not have.
+  /// From "architectures"; nullopt if it names none, or one that Chorus does not have.
   std::optional<Head> head() const;
 
-  /// A size: at least 1 and at most 2^31 - 1 unless said otherwise. Without a fallback the key is required.
+  /// A size: at least 1 and at most 2^31 - 1 unless stated otherwise. Without a fallback, the key is required.
   std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback = {},
                        std::int64_t minimum = 1) const;
   double number(const std::string& key, double fallback) const;
@@ -36,22 +36,21 @@ class ModelConfig {
   double probability(const std::string& key, double fallback) const;
   bool flag(const std::string& key, bool fallback) const;
   std::string text(const std::string& key, const std::string& fallback) const;
-  /// A token id, or nullopt where the key is missing or null. A list gives its first element.
+  /// A token id, or nullopt if the key is missing or null. A list gives its first element.
   std::optional<std::int64_t> token(const std::string& key) const;
   bool has(const std::string& key) const;
 
-  /// The label names by id; LABEL_i where the file has none.
+  /// Label names by id; LABEL_i if the file has none.
   std::vector<std::string> labels() const;
   /// Replaces id2label and label2id.
   void set_labels(const std::vector<std::string>& labels);
   void set_text(const std::string& key, const std::string& value);
-  /// Puts one of `other`'s keys into this one, where this one lacks it (generation_config.json over config.json).
+  /// Copies the keys of `other` that this one lacks (generation_config.json over config.json).
   void inherit(const ModelConfig& other);
   /// Sets "architectures" to this class name (ModelFamily::class_name).
   void set_architecture(const std::string& class_name);
 
-  /// Adds every key that is asked for from now on, of this copy and of copies of it, to `keys`, which must outlive
-  /// them.
+  /// Adds every key that is read from now on, from this object or its copies, to `keys`, which must outlive them.
   void record_keys(std::set<std::string>& keys) { asked_ = &keys; }
   /// All keys of the file.
   std::vector<std::string> keys() const;
@@ -66,7 +65,7 @@ class ModelConfig {
   std::set<std::string>* asked_ = nullptr;
 };
 
-/// "LABEL_0", "LABEL_1", ...: what Hugging Face calls labels without names.
+/// "LABEL_0", "LABEL_1", ...: Hugging Face's default label names.
 std::vector<std::string> numbered_labels(std::int64_t count);
 
 }  // namespace chorus::inline models

@@ -14,8 +14,8 @@ namespace chorus::inline models {
 
 class Model;
 
-/// The networks that Hugging Face calls by one model_type, with everything the rest of Chorus knows about them. Adding
-/// a family is a pair of files with one registration:
+/// The networks with one Hugging Face model_type, and what the rest of Chorus knows about them. A new family is a pair
+/// of files with one registration:
 ///
 ///     const Registration<Models> kBert{"bert", "BERT encoder (Devlin et al., 2019)", [] {
 ///       return std::make_unique<ModelFamily>(ModelFamily{.make = ..., .class_prefix = "Bert", ...}); }};
@@ -23,19 +23,19 @@ struct ModelFamily {
   static constexpr std::string_view kKind = "model";
 
   std::function<std::unique_ptr<Model>(const ModelConfig&, Head)> make;
-  std::string class_prefix;      ///< how Hugging Face's class names begin: "DistilBert"
-  std::vector<Head> heads;       ///< that the family builds itself
-  bool takes_modules = false;    ///< also carries heads with a module of their own (HeadTraits::module)
-  std::string body_prefix = {};  ///< of the body's tensors under a head ("distilbert."); a bare model has none
-  std::vector<std::string> lora_targets = {};  ///< modules that LoRA is attached to by default, as in PEFT
+  std::string class_prefix;      ///< beginning of Hugging Face's class names: "DistilBert"
+  std::vector<Head> heads;       ///< built by the family itself
+  bool takes_modules = false;    ///< also takes heads with their own module (HeadTraits::module)
+  std::string body_prefix = {};  ///< of the body's tensors under a head ("distilbert."); none in a bare model
+  std::vector<std::string> lora_targets = {};  ///< default target modules of LoRA, as in PEFT
   bool transposed = false;                     ///< matmul weights are stored [in, out]: PEFT's fan_in_fan_out
-  /// Heads whose class names end in another way than HeadTraits::class_ending ("LMHeadModel").
+  /// Heads whose class names do not end in HeadTraits::class_ending ("LMHeadModel").
   std::vector<std::pair<Head, std::string>> class_endings = {};
-  /// Ends of names of tensors in old checkpoints that nothing reads. They are not reported as unused.
+  /// Endings of tensor names in old checkpoints that nothing reads; not reported as unused.
   std::vector<std::string> constants = {};
-  /// Ends of names of tensors that are in kHeadLayer but belong to the body: a checkpoint must have them.
+  /// Endings of tensor names in kHeadLayer that belong to the body: a checkpoint must have them.
   std::vector<std::string> body_ends = {};
-  /// Ends of tensor names in old checkpoints, and what they are today.
+  /// Endings of tensor names in old checkpoints, and their present names.
   std::vector<std::pair<std::string, std::string>> old_endings = {};
 
   /// "BertForMaskedLM".
@@ -46,11 +46,11 @@ struct ModelFamily {
 /// By Hugging Face's model_type.
 using Models = Registry<ModelFamily>;
 
-/// The family that config.json names. DataError when it names none that Chorus has.
+/// The family that config.json names. DataError if Chorus does not have it.
 ModelFamily family_of(const ModelConfig& config);
 
-/// ConfigError naming the first key that no network of the family reads, with the nearest one that it does: for a
-/// config.json that a person writes. Keys that transformers adds to every file are fine.
+/// ConfigError naming the first key that no network of the family reads, and the nearest valid one: for a config.json
+/// written by hand. Keys that transformers adds to every file are accepted.
 void require_known_keys(const ModelConfig& config);
 
 }  // namespace chorus::inline models

@@ -1,4 +1,4 @@
-// What a family's one registration says, against Hugging Face's names and the networks themselves.
+// What a family's registration says, compared with Hugging Face's names and the networks themselves.
 #include "application/models/model_family.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ ModelConfig tiny_config(const std::string& type) {
   return config;
 }
 
-// The names of transformers 5.22 (modeling_auto.py); of ours where Hugging Face has no such network.
+// The names of transformers 5.22 (modeling_auto.py), or ours if Hugging Face has no such network.
 TEST(ModelFamilies, HaveHuggingFacesClassNames) {
   const std::map<std::string, std::vector<std::string>> names{
       {"bert",

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "3 tensors are missing: a, b, c"; long lists are cut.
+// "3 tensors are missing: a, b, c"; long lists are truncated.
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 5; ++i) text += fmt::format("{}{}", i ? ", " : "", names[i]);
@@ -35,11 +35,11 @@ bool ends_with_any(const std::string& name, const std::vector<std::string>& endi
 
 struct Resolved {
   ParamId id;
-  bool alias;  // a tied tensor's other name
+  bool alias;  // the other name of a tied tensor
 };
 
-// The layout's parameter that a checkpoint's name means. Bare models are saved without the prefix that the same model
-// under a head has.
+// The parameter that a checkpoint's tensor name refers to. Bare models are saved without the prefix that they have
+// under a head.
 std::optional<Resolved> resolve(const Layout& layout, const ModelFamily& family, std::string name) {
   for (const auto& [old_ending, ending] : family.old_endings) {
     if (name.ends_with(old_ending)) name = name.substr(0, name.size() - old_ending.size()) + ending;
@@ -60,12 +60,12 @@ bool is_head(const ParamSpec& spec, const ModelFamily& family) {
 }
 
 struct Match {
-  std::map<int, std::string> found;                   // by the parameter's index
-  std::vector<std::pair<ParamId, std::string>> tied;  // further copies of what is found
+  std::map<int, std::string> found;                   // by parameter index
+  std::vector<std::pair<ParamId, std::string>> tied;  // further copies of found tensors
   std::vector<std::string> missing_body, missing_head, unused;
 };
 
-// `other_head`: the folder's head is another one, so that a tensor of its head may have our name and not our shape.
+// `other_head`: the folder has another head, so that a tensor of its head may have our name but another shape.
 Match match(const Model& model, const TensorSource& source, bool other_head) {
   Match result;
   const Layout& layout = model.layout();
@@ -87,14 +87,14 @@ Match match(const Model& model, const TensorSource& source, bool other_head) {
   for (std::size_t i = 0; i < layout.specs().size(); ++i) {
     if (result.found.contains(static_cast<int>(i))) continue;
     const ParamSpec& spec = layout.specs()[i];
-    if (spec.buffer || spec.attached) continue;  // these begin as their Init says
+    if (spec.buffer || spec.attached) continue;  // these start from their Init
     (is_head(spec, family) ? result.missing_head : result.missing_body).push_back(spec.name);
   }
   return result;
 }
 
-// The head that config.json names; where it names none that Chorus has (BertForPreTraining, an old file), the one with
-// the most tensors of which the folder lacks none; else the bare body, or the family's only head.
+// The head that config.json names. If Chorus does not have it (BertForPreTraining, an old file), the head with the most
+// tensors that are all in the folder; else the bare body, or the family's only head.
 Head head_for(const ModelConfig& config, const TensorSource& source) {
   const ModelFamily family = family_of(config);
   if (const auto head = config.head(); head && family.has(*head)) return *head;

@@ -12,25 +12,25 @@
 
 namespace chorus::inline models {
 
-/// How a Hugging Face folder becomes a model.
+/// How to load a Hugging Face folder.
 struct LoadOptions {
-  std::optional<Head> head = {};  ///< another head than the folder's: initialised where the folder has none
-  /// Label names of a classifier, instead of the folder's. Another number of them means another head.
+  std::optional<Head> head = {};  ///< replaces the folder's head; initialised if the folder has no such head
+  /// Label names of a classifier, replacing the folder's. Another number of labels means another head.
   std::optional<std::vector<std::string>> labels = {};
-  std::function<void(Model&)> prepare = {};  ///< freezes and attaches, before the values are loaded
-  bool gradients = false;                    ///< room for gradients
+  std::function<void(Model&)> prepare = {};  ///< freezes and attaches, before values are loaded
+  bool gradients = false;                    ///< allocate gradients
   at::Device device = at::kCPU;
-  std::uint64_t seed = 0;  ///< of the parameters the folder does not have
-  bool quiet = false;      ///< without the log line about tensors: the caller logs its own
+  std::uint64_t seed = 0;  ///< for parameters that the folder lacks
+  bool quiet = false;      ///< no log line about tensors: the caller logs its own
 };
 
-/// What did not come from the folder, and what of the folder was not used. All are empty for an exact match.
+/// What did not come from the folder, and what was not used of it. All are empty for an exact match.
 struct LoadReport {
-  std::vector<std::string> initialised;  ///< parameters of the head that the folder does not have
-  std::vector<std::string> unused;       ///< tensors of other heads, or of nothing that Chorus knows
-  std::vector<std::string> tied;         ///< further copies of a tensor that the model has once
-  bool own_head = false;                 ///< the head is the one that config.json names
-  std::vector<std::string> untied = {};  ///< of `tied`, those with other values than the one that is used
+  std::vector<std::string> initialised;  ///< parameters of the head that the folder lacks
+  std::vector<std::string> unused;       ///< tensors of other heads, or unknown ones
+  std::vector<std::string> tied;         ///< further copies of a tensor
+  bool own_head = false;                 ///< the head is the one in config.json
+  std::vector<std::string> untied = {};  ///< of `tied`, those whose values differ from the ones used
 };
 
 struct Pretrained {
@@ -42,36 +42,35 @@ struct Pretrained {
 
 /// Reads config.json and the weights (safetensors or pytorch_model.bin, sharded or not; any float type becomes float32)
 /// of any folder that transformers' from_pretrained loads. The body must be complete, with or without the prefix that
-/// it has under a head. What the head lacks is initialised from the seed, and what is left over (a pooler, other heads)
-/// is not used; one log line names both. Without `options.head` the head is the one that config.json names, or, if it
-/// names none that Chorus has, the largest one whose tensors are all there. Wrong shapes, NaN and infinity are
+/// it has under a head. Missing parameters of the head are initialised from the seed, and surplus tensors (a pooler,
+/// other heads) are ignored; one log line names both. Without `options.head`, the head is the one in config.json, or,
+/// if Chorus does not have it, the largest one whose tensors are all there. Wrong shapes, NaN and infinity are
 /// DataErrors that name file and tensors.
 ///
 ///     Pretrained bert = load_pretrained("models/chorus-mini", {.head = Head::kSequenceClassification});
 Pretrained load_pretrained(const std::filesystem::path& folder, const LoadOptions& options = {});
 
-/// The log line about fresh, unused and tied tensors, if there is anything to say. A warning when the head that
-/// config.json names is not complete.
+/// Logs initialised, unused and tied tensors, if any. A warning if the head that config.json names is incomplete.
 void log_report(const std::filesystem::path& folder, const Model& model, const LoadReport& report);
 
-/// What a folder says about generating: generation_config.json, where there is one, over config.json.
+/// Settings for generation: generation_config.json, if there is one, over config.json.
 ModelConfig read_generation_config(const std::filesystem::path& folder);
 
 struct SaveOptions {
-  std::int64_t client = 0;            ///< whose values
+  std::int64_t client = 0;            ///< whose values to save
   at::ScalarType dtype = at::kFloat;  ///< kFloat, kHalf or kBFloat16
   std::size_t max_shard_bytes = std::size_t{5} << 30;
-  /// The folder the model came from: its tokenizer and generation_config.json are copied along.
+  /// The folder the model came from; its tokenizer and generation_config.json are copied.
   std::filesystem::path like = {};
 };
 
-/// Writes a folder that transformers' from_pretrained loads: config.json, model.safetensors (or shards). Parents are
-/// made. Files are replaced in one step each, the weights last.
+/// Writes a folder that transformers' from_pretrained loads: config.json, model.safetensors (or shards). Creates parent
+/// folders. Each file is replaced atomically, the weights last.
 void save_pretrained(const std::filesystem::path& folder, const Model& model, const Params& params,
                      const SaveOptions& options = {});
 
-/// DataError when a tokenizer of `vocabulary` entries cannot belong to the model: it has ids beyond the embedding, or
-/// the embedding has more rows than a vocabulary rounded up to a multiple of 128 would need.
+/// DataError if a tokenizer of `vocabulary` entries cannot belong to the model: it has ids past the embedding, or the
+/// embedding has more rows than the vocabulary rounded up to a multiple of 128.
 void check_vocabulary(const Model& model, std::int64_t vocabulary, const std::string& tokenizer);
 
 }  // namespace chorus::inline models

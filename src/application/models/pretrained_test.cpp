@@ -42,7 +42,7 @@ class PretrainedTest : public testing::Test {
     ASSERT_NE(at, std::string::npos);
     write_file(folder_ / "config.json", text.replace(at, from.size(), to));
   }
-  // The sentence of the DataError that loading gives.
+  // The message of the DataError when loading.
   std::string complaint(const LoadOptions& options = {}) const {
     try {
       load_pretrained(folder_, options);

@@ -29,7 +29,7 @@ const Registration<Models> kBilstm{
 const Registration<Models> kLstm{"lstm", "LSTM causal language model",
                                  [] { return recurrent_family(false, "Lstm", {Head::kCausalLm}); }};
 
-// One step of every sequence: the gates of the input [C, B, 4h] are known, those of the state are added here.
+// The length of the shortest sequence; 0 if a client has fewer sequences than others.
 std::int64_t shortest_of(const Packing& packing) {
   std::int64_t shortest = packing.longest();
   for (const auto& lengths : packing.lengths()) {
@@ -104,13 +104,13 @@ std::pair<at::Tensor, at::Tensor> Recurrent::scan(const Direction& direction, co
   const at::Tensor projected = direction.input(params, x);  // [C, T, 4h]
   const LstmSteps fast{direction.state.weight, direction.state.bias, backward};
   if (lstm_can(params, fast, projected)) return lstm(params, fast, projected, packing);
-  // Columns of step t of each sequence, [C, L, B]; a finished sequence repeats its last token and its state stays.
+  // Columns of step t of each sequence, [C, L, B]; a finished sequence repeats its last token and keeps its state.
   const at::Tensor lengths = packing.last_token() - packing.first_token() + 1;  // [C, B]
   const at::Tensor steps = torch::arange(longest, lengths.options()).view({1, longest, 1});
   const at::Tensor last = (lengths - 1).unsqueeze(1);
   const at::Tensor place = torch::minimum((backward ? last - steps : steps).clamp_min(0), last);
   const at::Tensor columns = packing.first_token().unsqueeze(1) + place;
-  // All at once: picked step by step, each step's gradient would be as large as the whole.
+  // All at once: if each step were picked separately, its gradient would be as large as the whole.
   const std::vector<at::Tensor> inputs =
       Packing::pick(projected, columns.flatten(1)).view({clients, longest, sequences, -1}).unbind(1);
   const at::Tensor running = lengths.unsqueeze(1).gt(steps).logical_and(packing.sequence_valid().unsqueeze(1));
@@ -129,7 +129,7 @@ std::pair<at::Tensor, at::Tensor> Recurrent::scan(const Direction& direction, co
     }
     states.push_back(cell.h);
   }
-  // Back to packed order: token (b, i) was made at step i, or length - 1 - i when backward.
+  // Back to packed order: token (b, i) was computed at step i, or length - 1 - i if backward.
   const at::Tensor all = torch::stack(states, 1).flatten(1, 2);  // [C, L * B, h]
   at::Tensor step = packing.positions();
   if (backward) step = (lengths.gather(1, packing.owner()) - 1 - step).clamp_min(0);
@@ -179,7 +179,7 @@ DecodeState Recurrent::begin(const Params& params, const Batch& batch) const {
     layer.self.attendable = torch::ones({sequences, 1}, batch.ids.options().dtype(at::kBool));
   }
   state.positions = torch::zeros({sequences}, batch.ids.options());
-  // Prompts of unequal length: a sequence whose prompt is over keeps its state and its logits.
+  // Prompts have different lengths: a sequence at its end keeps its state and its logits.
   const std::vector<std::int64_t>& lengths = packing.lengths()[0];
   const at::Tensor first = packing.first_token().squeeze(0);
   const at::Tensor length = sent_to(batch.ids.device(), torch::tensor(lengths, at::kLong));

@@ -34,7 +34,7 @@ class Recurrent : public GenerativeModel {
   using Layer = std::vector<Direction>;  // one direction, or forward and backward
 
   Direction add_direction(std::int64_t layer, std::int64_t in, bool backward);
-  /// One direction over all sequences: [C, T, in] -> [C, T, hidden], and the state it ends with, [C, B, hidden].
+  /// One direction over all sequences: [C, T, in] -> [C, T, hidden], and its last state, [C, B, hidden].
   std::pair<at::Tensor, at::Tensor> scan(const Direction& direction, const Params& params, const at::Tensor& x,
                                          const Packing& packing, bool backward) const;
   at::Tensor logits(const Params& params, const at::Tensor& hidden) const;

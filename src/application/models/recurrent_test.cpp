@@ -51,7 +51,7 @@ TEST(Recurrent, EqualsLibTorch) {
   }
 }
 
-// A cohort by the kernel of ops/lstm.cpp and by operators: states, last states and all gradients.
+// A cohort with the kernel of ops/lstm.cpp and with operators: states, last states and all gradients.
 TEST(Recurrent, StepsOfAKernelEqualThoseOfOperators) {
   const std::string json =
       R"({"model_type": "bilstm", "vocab_size": 20, "embedding_size": 6, "hidden_size": 5, "num_layers": 2,

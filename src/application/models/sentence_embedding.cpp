@@ -191,7 +191,7 @@ at::Tensor sentence_vectors(const Model& model, const Params& params, const std:
   const at::NoGradGuard no_grad;
   Dropout off;
   Batch batch = collate({sequences}, {}, params.device());
-  // The head is evaluated on one token only: its logits are not wanted.
+  // Evaluates the head on one token only, because its logits are not needed.
   batch.wanted = torch::zeros({1, 1}, batch.ids.options());
   const at::Tensor hidden = model.forward(params, batch, off).hidden.squeeze(0);  // [T, H]
   std::vector<at::Tensor> parts;

@@ -11,7 +11,7 @@
 
 namespace chorus::inline models {
 
-/// How the last hidden states of a text's tokens become one vector (Reimers and Gurevych, 2019).
+/// How a text's last hidden states become one vector (Reimers and Gurevych, 2019).
 enum class Pooling {
   kFirst,         ///< the first token's, [CLS]
   kMax,           ///< the maximum of each element
@@ -25,7 +25,7 @@ enum class Pooling {
 /// that lists them for another.
 Pooling pooling_named(const std::string& name);
 
-/// What is done with a text and with its hidden states.
+/// How to embed a text.
 struct SentenceEmbedding {
   /// A step after the pooling: y = activation(x W^T + b), or, without a weight, y = x / |x|.
   struct Step {
@@ -33,17 +33,17 @@ struct SentenceEmbedding {
     bool tanh = false;
   };
 
-  std::filesystem::path network = {};               ///< the folder of the transformer
+  std::filesystem::path network = {};               ///< folder of the transformer
   std::vector<Pooling> pooling = {Pooling::kMean};  ///< several are concatenated
   std::vector<Step> steps = {};
   std::int64_t max_length = 0;  ///< in tokens; 0: the model's
-  bool lowercase = false;       ///< texts are lower-cased before they are tokenized
-  std::string prompt = {};      ///< put before each text
+  bool lowercase = false;       ///< lower-case texts before tokenizing
+  std::string prompt = {};      ///< prepended to each text
 };
 
-/// The settings of a sentence-transformers folder (modules.json, the config.json of each module,
-/// sentence_bert_config.json, config_sentence_transformers.json). A folder without modules.json means the mean over all
-/// tokens. DataError, naming the file, for a module that Chorus does not have.
+/// Reads the settings of a sentence-transformers folder (modules.json, the config.json of each module,
+/// sentence_bert_config.json, config_sentence_transformers.json). Without modules.json: the mean over all tokens.
+/// DataError, naming the file, for an unknown module.
 SentenceEmbedding read_sentence_embedding(const std::filesystem::path& folder);
 
 /// One vector per sequence, [N, H], of one client (C = 1). ConfigError for an encoder-decoder.

@@ -16,7 +16,7 @@ const Registration<Models> kT5{
                       .class_prefix = "T5",
                       .heads = {Head::kSeq2Seq},
                       .lora_targets = {"q", "v"},
-                      // Of the decoder's first layer in files of 2020: its own attention has the bias.
+                      // In the decoder's first layer in files of 2020: the self-attention has the bias.
                       .constants = {"EncDecAttention.relative_attention_bias.weight"}});
     }};
 
@@ -34,7 +34,7 @@ at::Tensor relative_position_bucket(const at::Tensor& relative, bool bidirection
     distance = relative.clamp_max(0).neg();
   }
   const std::int64_t exact = buckets / 2;
-  // float32, as the original: the bucket borders depend on it.
+  // float32, as in the original, because the bucket borders depend on it.
   const at::Tensor logarithm = torch::log(distance.clamp_min(1).to(at::kFloat) / static_cast<double>(exact)) /
                                std::log(static_cast<double>(max_distance) / static_cast<double>(exact)) *
                                static_cast<double>(buckets - exact);

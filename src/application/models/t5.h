@@ -7,9 +7,9 @@
 
 namespace chorus::inline models {
 
-/// T5 (Raffel et al., 2020): pre-norm encoder and decoder with root-mean-square norms, no biases, no scaling of the
-/// scores, and a relative-position bias that the first layer of each stack owns and all its layers add. Also version
-/// 1.1 (gated feed-forward, untied logits).
+/// T5 (Raffel et al., 2020): pre-norm encoder and decoder with RMS norms, no biases, unscaled scores, and a
+/// relative-position bias that the first layer of each stack owns and all its layers add. Also version 1.1 (gated
+/// feed-forward, untied logits).
 class T5 : public EncoderDecoder {
  public:
   T5(const ModelConfig& config, Head head);
@@ -42,7 +42,7 @@ class T5 : public EncoderDecoder {
     Linear query, key, value, out;
   };
   struct Layer {
-    Attention self, cross;  // the encoder has no cross
+    Attention self, cross;  // no cross in the encoder
     Adapter attention_adapter, output_adapter;
     Prefix prefix;
     Norm norm;
@@ -57,13 +57,13 @@ class T5 : public EncoderDecoder {
   Stack add_stack(const std::string& side, std::int64_t count, int first_layer);
   Attention add_attention(const std::string& at, const char* name);
   at::Tensor position_bias(const Params& params, ParamId table, const at::Tensor& relative, bool bidirectional) const;
-  /// The encoder's layers from `first` to `end`.
+  /// The encoder's layers [first, end).
   struct Range {
     std::size_t first, end;
   };
   at::Tensor run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
                          Dropout& dropout) const;
-  /// What a layer's self-attention adds to x.
+  /// The self-attention output of a layer, which is added to x.
   at::Tensor attended(const Layer& layer, const Params& params, const at::Tensor& x, const at::Tensor& mixed,
                       Dropout& dropout) const;
   at::Tensor feed_forward(const Layer& layer, const Params& params, const at::Tensor& x, Dropout& dropout) const;

@@ -6,17 +6,17 @@ namespace chorus::inline optim {
 
 struct AdafactorConfig {
   double decay_rate = -0.8;      ///< exponent of the second moment's decay, 1 - step^decay_rate
-  double clip_threshold = 1.0;   ///< the root mean square an update may have
+  double clip_threshold = 1.0;   ///< maximum root mean square of an update
   double epsilon1 = 1e-30;       ///< added to squared gradients
-  double epsilon2 = 1e-3;        ///< the least scale of a parameter, with scale_parameter
+  double epsilon2 = 1e-3;        ///< minimum scale of a parameter, with scale_parameter
   bool scale_parameter = false;  ///< the learning rate is in units of the parameter's root mean square
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Adafactor (Shazeer and Stern, 2018) without first moment, as Hugging Face's with relative_step = false: the second
-/// moment of a matrix is kept as one row and one column, so that the state of a model is about a thousandth of AdamW's.
-/// Unlike the other methods it must know the shapes, and goes through the parameters one by one.
+/// Adafactor (Shazeer and Stern, 2018) without first moment, as Hugging Face's with relative_step = false. The second
+/// moment of a matrix is stored as one row and one column, so that a model's state is about a thousandth of AdamW's.
+/// Unlike the other methods it needs the shapes and loops over the parameters.
 class Adafactor : public Optimizer {
  public:
   Adafactor(const AdafactorConfig& config, const OptimizerInput& input);
@@ -26,10 +26,10 @@ class Adafactor : public Optimizer {
   void update(const Rows& rows) override;
 
   struct Place {
-    std::int64_t row, column;  // where the parameter's statistics begin; column -1: not factored, `row` has them all
+    std::int64_t row, column;  // index of the parameter's statistics; column -1: not factored, all in `row`
   };
   AdafactorConfig config_;
-  std::vector<Place> places_;  // one a parameter of the layout
+  std::vector<Place> places_;  // one per parameter of the layout
   at::Tensor statistics_;      // [C, S]
 };
 

@@ -27,7 +27,7 @@ constexpr std::int64_t kGrain = 1 << 16;
 const KernelFamily kAdamWKernels{kernels::adamw_gpu, {{"ELEMENT", {"float", "bf16"}}}};
 const GpuKernel<AdamWArgs> kAdamW{kAdamWKernels, "adamw"};
 
-// Whether four neighbours can be read at once.
+// Whether four neighbouring elements can be loaded at once.
 bool in_quads(const at::Tensor& rows) {
   if (!rows.defined()) return true;
   return reinterpret_cast<std::uintptr_t>(rows.data_ptr()) % (4 * rows.element_size()) == 0 && rows.stride(0) % 4 == 0;
@@ -102,13 +102,13 @@ void AdamW::update_cpu(const Rows& rows, const Step& step) {
     const AdamWRow row{rows.values[c].data_ptr<float>(),    rows.before[c].data_ptr<float>(),
                        rows.gradients[c].data_ptr<float>(), step.first[c].data_ptr<float>(),
                        step.second[c].data_ptr<float>(),    mask.defined() ? mask.data_ptr<float>() : nullptr};
-    auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
+    auto* shadow = rows.shadow.defined() ? static_cast<std::byte*>(rows.shadow[c].data_ptr()) : nullptr;
     at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; i += kGrain) {
         const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(step.known, i, stop);
         for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
         adamw_step(row, i, stop, numbers);
-        if (half != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, half + 2 * i);
+        if (shadow != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, shadow + 2 * i);
       }
     });
   }
@@ -126,10 +126,10 @@ void AdamW::update_gpu(const Rows& rows, const Step& step) {
     for (const double rate : rows.rates) numbers.push_back(static_cast<float>(rate * input().weight_decay));
     rates = sent_to(rows.values.device(), torch::tensor(numbers));
   }
-  const at::Tensor &values = rows.values, &before = rows.before, half = rows.last ? at::Tensor() : rows.half;
+  const at::Tensor &values = rows.values, &before = rows.before, shadow = rows.last ? at::Tensor() : rows.shadow;
   const at::Tensor mask = decay_mask().defined() ? decay_mask().narrow(0, rows.first, count) : at::Tensor();
   const bool quads = (step.known % 4 == 0 || step.known >= count) && in_quads(values) && in_quads(before) &&
-                     in_quads(half) && in_quads(rows.gradients) && in_quads(step.first);
+                     in_quads(shadow) && in_quads(rows.gradients) && in_quads(step.first);
   const auto floats = [](const at::Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; };
   kAdamW.launch({.blocks = std::min<std::int64_t>((count + 1023) / 1024, 16384), .threads = 256, .rows = rows.count},
                 {.values = values.data_ptr<float>(),
@@ -137,12 +137,12 @@ void AdamW::update_gpu(const Rows& rows, const Step& step) {
                  .gradients = rows.gradients.data_ptr(),
                  .first = step.first.data_ptr<float>(),
                  .second = step.second.data_ptr<float>(),
-                 .half = half.defined() ? static_cast<u16*>(half.data_ptr()) : nullptr,
+                 .shadow = shadow.defined() ? static_cast<u16*>(shadow.data_ptr()) : nullptr,
                  .values_stride = values.stride(0),
                  .before_stride = before.stride(0),
                  .gradients_stride = rows.gradients.stride(0),
                  .moments_stride = step.first.stride(0),
-                 .half_stride = half.defined() ? half.stride(0) : 0,
+                 .shadow_stride = shadow.defined() ? shadow.stride(0) : 0,
                  .decay_mask = floats(mask),
                  .scale = floats(rows.scale),
                  .rates = floats(rates),

@@ -18,7 +18,7 @@ struct AdamWConfig {
 class AdamW : public Optimizer {
  public:
   AdamW(const AdamWConfig& config, const OptimizerInput& input);
-  /// On a GPU.
+  /// On a GPU only.
   bool in_parts(const at::Tensor& values) const override;
 
  private:
@@ -28,8 +28,8 @@ class AdamW : public Optimizer {
   void complete() override;
 
   struct Step {
-    at::Tensor first, second;        // the moments of these rows
-    std::int64_t known = 0;          // how many of a client's elements have moments
+    at::Tensor first, second;        // moments of these rows
+    std::int64_t known = 0;          // number of a client's elements that have moments
     std::vector<double> size, root;  // per client: lr / (1 - b1^t) and 1 / sqrt(1 - b2^t)
   };
   void update_cpu(const Rows& rows, const Step& step);
@@ -38,7 +38,7 @@ class AdamW : public Optimizer {
 
   AdamWConfig config_;
   at::Tensor first_, second_;  // [C, P] moments
-  // How many of a client's elements have moments: after the steps before, and after this one. Other moments are 0.
+  // Number of a client's elements with moments: before this step, and after it. Other moments are 0.
   std::int64_t known_ = 0, reached_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "application/optim/adamw_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Options: ELEMENT of the gradients. A thread takes four neighbours.
+// Options: ELEMENT of the gradients. A thread takes four neighbouring elements.
 
 __device__ inline float step_of(float before, float g, float& m, float& v, float decay, float size, float root,
                                 const AdamWArgs& a) {
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(256) adamw(AdamWArgs a) {
   const float *before = a.before + c * a.before_stride, *mask = a.decay_mask;
   const ELEMENT* g = (const ELEMENT*)a.gradients + c * a.gradients_stride;
   float *w = a.values + c * a.values_stride, *m = a.first + c * a.moments_stride, *v = a.second + c * a.moments_stride;
-  u16* half = a.half == 0 ? 0 : a.half + c * a.half_stride;
+  u16* shadow = a.shadow == 0 ? 0 : a.shadow + c * a.shadow_stride;
   const i64 step = (i64)gridDim.x * blockDim.x, start = blockIdx.x * (i64)blockDim.x + threadIdx.x;
   for (i64 i = start; i < a.quads; i += step) {
     float x[4], d[4], p[4] = {}, q[4] = {};
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) adamw(AdamWArgs a) {
       store4(m, 4 * i, p);
       store4(v, 4 * i, q);
     }
-    if (half != 0) ((uint2*)half)[i] = make_uint2(pair(x[0], x[1]), pair(x[2], x[3]));
+    if (shadow != 0) ((uint2*)shadow)[i] = make_uint2(pair(x[0], x[1]), pair(x[2], x[3]));
   }
   for (i64 i = 4 * a.quads + start; i < a.count; i += step) {
     const float decay = mask == 0 ? shrink : shrink * mask[i];
@@ -51,6 +51,6 @@ extern "C" __global__ void __launch_bounds__(256) adamw(AdamWArgs a) {
     w[i] = x;
     m[i] = p;
     v[i] = q;
-    if (half != 0) half[i] = (u16)pair(x, 0);
+    if (shadow != 0) shadow[i] = (u16)pair(x, 0);
   }
 }

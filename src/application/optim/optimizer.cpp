@@ -25,7 +25,7 @@ at::Tensor matrices_mask(const Layout& layout, at::Device device) {
   return sent_to(device, mask);
 }
 
-// [A, 1]. Sums of pieces of fixed size, so that they do not depend on the number of threads.
+// [A, 1]. Sums over pieces of fixed size, so that they do not depend on the number of threads.
 at::Tensor row_norms(const at::Tensor& rows) {
   constexpr std::int64_t kPiece = 1 << 15;
   const std::int64_t pieces = (rows.size(1) + kPiece - 1) / kPiece;
@@ -56,21 +56,21 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
                      const at::Tensor& scale, const StepMemory& memory) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(rates.size());
-  check(values.size(0) == count && gradients.size(0) == count, "one rate a client");
+  check(values.size(0) == count && gradients.size(0) == count, "one rate per client");
   begin_step(rates);
   if (fused(values)) {
-    update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.half, 0,
+    update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.shadow, 0,
             memory.last});
     return;
   }
   if (scale.defined()) gradients.mul_(scale);
   if (memory.before.defined()) values.copy_(memory.before);
   update({values, gradients, rates_, count, {}, values, {}});
-  if (memory.half.defined()) put_as_bfloat16(memory.half, values);
+  if (memory.shadow.defined()) put_as_bfloat16(memory.shadow, values);
 }
 
 void Optimizer::begin_step(std::span<const double> rates) {
-  check(rates.size() <= steps_.size(), "one rate a client");
+  check(rates.size() <= steps_.size(), "one rate per client");
   for (std::size_t c = 0; c < rates.size(); ++c) steps_[c] += 1;
   rates_.assign(rates.begin(), rates.end());
   begin();
@@ -87,7 +87,7 @@ void Optimizer::step_part(std::int64_t first, const at::Tensor& values, const at
           count,
           {},
           memory.before.defined() ? memory.before : values,
-          memory.half,
+          memory.shadow,
           first,
           memory.last});
 }
@@ -130,14 +130,14 @@ void Optimizer::retain(std::span<const std::size_t> clients) {
 at::Tensor Optimizer::buffer(const std::string& name, std::int64_t size) { return empty_buffer(name, size).zero_(); }
 
 at::Tensor Optimizer::empty_buffer(const std::string& name, std::int64_t size) {
-  const std::int64_t stride = (size + 15) / 16 * 16;  // rows begin at multiples of 64 bytes, as those of Params
+  const std::int64_t stride = (size + 15) / 16 * 16;  // rows start at multiples of 64 bytes, as in Params
   const auto options = at::TensorOptions(input_.device).dtype(at::kFloat);
   return buffers_[name] = torch::empty({input_.clients, stride}, options).narrow(1, 0, size);
 }
 
 at::Tensor Optimizer::column(std::span<const double> numbers) const {
   const bool equal = std::all_of(numbers.begin(), numbers.end(), [&](double n) { return n == numbers[0]; });
-  if (equal) return torch::scalar_tensor(numbers[0], at::kDouble);  // multiplies as a scalar, on any device
+  if (equal) return torch::scalar_tensor(numbers[0], at::kDouble);  // multiplies as a scalar on any device
   at::Tensor result = torch::empty({static_cast<std::int64_t>(numbers.size()), 1}, at::kFloat);
   std::transform(numbers.begin(), numbers.end(), result.data_ptr<float>(),
                  [](double n) { return static_cast<float>(n); });
@@ -167,7 +167,7 @@ void Optimizer::decay_gradients(const Rows& rows) const {
 at::Tensor clip_scales(const at::Tensor& gradients, double norm) {
   const at::NoGradGuard no_grad;
   at::Tensor norms = gradients.is_cpu() ? row_norms(gradients) : gradients.norm(2, {1}, true);
-  // As torch's clip_grad_norm_, the epsilon included.
+  // Like torch's clip_grad_norm_, including the epsilon.
   return (norm / (norms + 1e-6)).clamp_max_(1.0);
 }
 

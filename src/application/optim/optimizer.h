@@ -21,20 +21,20 @@ struct OptimizerInput {
   std::int64_t clients = 1;
   at::Device device = at::kCPU;
   double weight_decay = 0;
-  /// Biases and normalisation weights do not decay, as Hugging Face's trainer has it. Otherwise everything does.
+  /// Biases and normalisation weights do not decay, as in Hugging Face's trainer. If false, everything decays.
   bool decay_matrices_only = true;
 };
 
-/// What else a step reads and writes.
+/// Optional inputs and outputs of a step.
 struct StepMemory {
-  at::Tensor before = {};  ///< [A, P] what the values were, if not what they are; is left as it is
-  at::Tensor half = {};    ///< [A, P] becomes a bfloat16 copy of the values
-  bool last = false;       ///< no step follows: neither the state nor the copy is asked for again
+  at::Tensor before = {};  ///< [A, P] values to step from, if not `values`; read-only
+  at::Tensor shadow = {};  ///< [A, P] receives the bfloat16 shadow copy of the values
+  bool last = false;       ///< no step follows: state and shadow copy are not needed any more
 };
 
-/// A gradient method on the flat buffers of a cohort. Each client has a state and a step count of its own; a step is a
-/// handful of operations on [A, P], whatever the number of parameters and clients. Clients that have finished are the
-/// last rows, so a step is always of the first A.
+/// A gradient method on the flat buffers of a cohort. Each client has its own state and step count. A step is a handful
+/// of operations on [A, P], whatever the number of parameters and clients. Finished clients are the last rows, so a
+/// step always covers the first A.
 ///
 ///     auto optimizer = Optimizers::make("adamw", {layout, clients});
 ///     optimizer->step(params.values(), params.grads(), rates);
@@ -45,29 +45,29 @@ class Optimizer {
   explicit Optimizer(const OptimizerInput& input);
   virtual ~Optimizer() = default;
 
-  /// values, gradients [A, P], rates: the learning rate of each of the A clients. `scale`: factors [A, 1] of the
-  /// gradients (clip_scales), undefined for 1. May change the gradients. Of an elementwise() one they may also be the
-  /// first few of the P numbers, [A, p], where all others have had no gradient yet.
+  /// values, gradients [A, P]; rates: one learning rate per client. `scale`: factors [A, 1] of the gradients
+  /// (clip_scales); undefined: 1. May change the gradients. If elementwise(), values and gradients may also be the
+  /// first p of P elements, [A, p], if all others have had no gradient yet.
   void step(const at::Tensor& values, const at::Tensor& gradients, std::span<const double> rates,
             const at::Tensor& scale = {}, const StepMemory& memory = {});
 
-  /// The same in parts, where that can be: `begin_step` counts it, and then every number is in one part, the `values`
-  /// [A, p] and `gradients` from `first` on of each client. In parts gradients may be bfloat16.
+  /// The same in parts, if supported: `begin_step` counts the step; then each element is updated by exactly one
+  /// `step_part`, with `values` [A, p] and `gradients` of the elements from `first` on. Gradients may be bfloat16.
   virtual bool in_parts(const at::Tensor& /*values*/) const { return false; }
   void begin_step(std::span<const double> rates);
   void step_part(std::int64_t first, const at::Tensor& values, const at::Tensor& gradients, const StepMemory& memory);
 
-  /// Whether each number is changed by its own gradient alone, and one whose gradient is always 0 by nothing but weight
+  /// Whether each element changes only by its own gradient, and an element whose gradient is always 0 only by weight
   /// decay.
   virtual bool elementwise() const { return true; }
 
-  /// How far `steps` steps go in units of one gradient: FedNova's |a|_1.
+  /// The length of `steps` steps in units of one gradient: FedNova's |a|_1.
   virtual double reach(double steps) const { return steps; }
 
-  /// The state of one client, to be kept between rounds; and back. An empty one starts anew.
+  /// One client's state, to keep between rounds; and back. An empty state starts anew.
   std::map<std::string, at::Tensor> state(std::int64_t client);
   void restore(std::int64_t client, const std::map<std::string, at::Tensor>& state);
-  /// Only the clients at these ascending indices go on, as the first ones.
+  /// Only the clients at these ascending indices remain, as the first ones.
   void retain(std::span<const std::size_t> clients);
 
  protected:
@@ -76,26 +76,27 @@ class Optimizer {
     at::Tensor values, gradients;
     std::span<const double> rates;
     std::int64_t count = 0;
-    at::Tensor scale = {};   // of the gradients, where fused() is true; undefined: 1
-    at::Tensor before = {};  // what the values were, where fused() is true; else the values themselves
-    at::Tensor half = {};    // a copy to be made, where fused() is true; undefined: none
-    std::int64_t first = 0;  // of a client's numbers; not 0 only where in_parts() is true
-    bool last = false;       // the state is not asked for again
+    at::Tensor scale = {};   // of the gradients, if fused(); undefined: 1
+    at::Tensor before = {};  // values to step from, if fused(); else the values themselves
+    at::Tensor shadow = {};  // receives the shadow copy, if fused(); undefined: none
+    std::int64_t first = 0;  // index of the first element; nonzero only if in_parts()
+    bool last = false;       // the state is not needed any more
   };
   virtual void update(const Rows& rows) = 0;
   /// Before the first part of a step.
   virtual void begin() {}
-  /// Whether `update` multiplies by the scale, begins at `before` and makes the copy, which saves passes over memory.
+  /// Whether `update` applies the scale, starts from `before` and writes the shadow copy, which saves passes over
+  /// memory.
   virtual bool fused(const at::Tensor& /*values*/) const { return false; }
 
-  /// A buffer [C, size] of zeros that belongs to the state, under a name. Made once, in the constructor.
+  /// A named buffer [C, size] of zeros that belongs to the state. Call in the constructor.
   at::Tensor buffer(const std::string& name, std::int64_t size);
-  /// The same without the zeros: `complete` puts them where `update` has not written.
+  /// The same, uninitialized: `complete` zeroes what `update` has not written.
   at::Tensor empty_buffer(const std::string& name, std::int64_t size);
   virtual void complete() {}
-  /// One number a client as [A, 1]; a plain scalar tensor when all are equal.
+  /// One value per client as [A, 1]; a scalar tensor if all are equal.
   at::Tensor column(std::span<const double> numbers) const;
-  /// The steps each of the first `count` clients has made, this one included.
+  /// Steps of each of the first `count` clients, including this one.
   std::span<const double> steps(std::int64_t count) const {
     return std::span(steps_).first(static_cast<std::size_t>(count));
   }
@@ -105,19 +106,19 @@ class Optimizer {
   void decay_gradients(const Rows& rows) const;
 
   const OptimizerInput& input() const { return input_; }
-  /// [P]: 1 where a value decays, 0 where not; undefined when all do.
+  /// [P]: 1 where a value decays, else 0; undefined if all do.
   const at::Tensor& decay_mask() const { return decay_; }
 
  private:
   OptimizerInput input_;
-  at::Tensor decay_;  // [P] of 0 and 1, or undefined: everything or nothing decays
+  at::Tensor decay_;  // [P] of 0 and 1; undefined: everything or nothing decays
   std::map<std::string, at::Tensor> buffers_;
-  std::vector<double> steps_, rates_;  // of each client; the rates of the step that is made
+  std::vector<double> steps_, rates_;  // per client; the rates of the current step
 };
 
 using Optimizers = Registry<Optimizer, const OptimizerInput&>;
 
-/// The factor of each client's gradient, a row, that makes its L2 norm at most `norm`: [A, 1].
+/// Factors [A, 1] that make the L2 norm of each client's gradient at most `norm`.
 at::Tensor clip_scales(const at::Tensor& gradients, double norm);
 
 }  // namespace chorus::inline optim

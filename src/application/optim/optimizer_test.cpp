@@ -108,7 +108,7 @@ TEST(ClipScales, BringEachClientToTheNorm) {
   const at::Tensor scales = clip_scales(gradients, 1.0);
   EXPECT_NEAR(scales[0].item<double>(), 0.2, 1e-6);
   EXPECT_EQ(scales[1].item<double>(), 1);
-  // Of many numbers, in rows that do not lie end to end.
+  // Many elements, in rows with a stride.
   torch::manual_seed(1);
   const at::Tensor rows = torch::randn({3, 100'005}).narrow(1, 0, 100'001);
   EXPECT_TRUE(torch::allclose(clip_scales(rows, 2.0), 2.0 / rows.norm(2, {1}, true), 1e-5));
@@ -142,7 +142,7 @@ TEST(AdamW, MakesAStepInParts) {
   const auto whole = Optimizers::make("adamw", input), parts = Optimizers::make("adamw", input);
   torch::manual_seed(7);
   const at::Tensor one = torch::randn({2, 640}).to(gpu), other = one.clone();
-  const at::Tensor half = torch::empty({2, 640}, one.options().dtype(at::kBFloat16));
+  const at::Tensor shadow = torch::empty({2, 640}, one.options().dtype(at::kBFloat16));
   const std::vector<double> rates{0.1, 0.2};
   ASSERT_TRUE(parts->in_parts(other));
   for (int step = 0; step < 4; ++step) {
@@ -152,15 +152,15 @@ TEST(AdamW, MakesAStepInParts) {
     for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{400, 240}, {0, 208}, {208, 192}}) {
       const at::Tensor given = gradients.narrow(1, first, count).contiguous();
       parts->step_part(first, other.narrow(1, first, count), first == 208 ? given.to(at::kFloat) : given,
-                       {.half = half.narrow(1, first, count), .last = step == 3});
+                       {.shadow = shadow.narrow(1, first, count), .last = step == 3});
     }
     EXPECT_TRUE(other.equal(one)) << step;
-    EXPECT_EQ(half.equal(one.to(at::kBFloat16)), step < 3) << "nobody asks for it after the last step";
+    EXPECT_EQ(shadow.equal(one.to(at::kBFloat16)), step < 3) << "nobody asks for it after the last step";
   }
 }
 
-// On a device. Of the numbers that have a gradient later the moments' memory is not written before.
-void expect_numbers_may_come_later(at::Device device) {
+// On a device. Moments of elements that get a gradient later are not written before.
+void expect_elements_may_come_later(at::Device device) {
   auto layout = std::make_shared<Layout>();
   layout->add("table", {40, 16}, Init::zeros());
   for (const Case& c : {Case{"", "sgd", "{}"}, Case{"", "sgd", "{momentum: 0.9}"}, Case{"", "adamw", "{}"}}) {
@@ -180,9 +180,9 @@ void expect_numbers_may_come_later(at::Device device) {
   }
 }
 
-TEST(Optimizer, NumbersMayGetTheirFirstGradientLater) {
-  expect_numbers_may_come_later(at::kCPU);
-  if (at::globalContext().hasCUDA()) expect_numbers_may_come_later({at::kCUDA, 0});
+TEST(Optimizer, ElementsMayGetTheirFirstGradientLater) {
+  expect_elements_may_come_later(at::kCPU);
+  if (at::globalContext().hasCUDA()) expect_elements_may_come_later({at::kCUDA, 0});
 }
 
 TEST(Optimizer, AStepFromAnotherMemoryLeavesThatAsItIs) {
@@ -207,10 +207,10 @@ TEST(Optimizer, ACopyInBfloat16IsOfTheNewValues) {
     layout->add("table", {20011, 5}, Init::zeros());
     torch::manual_seed(6);
     const at::Tensor values = torch::randn({2, 100055}), gradients = torch::randn({2, 100055}), before = values.clone();
-    const at::Tensor half = torch::full({2, 100055}, NAN, at::kBFloat16);
+    const at::Tensor shadow = torch::full({2, 100055}, NAN, at::kBFloat16);
     Optimizers::make(name, OptimizerInput{layout, 2})
-        ->step(values, gradients.clone(), std::vector<double>{0.1, 0.2}, {}, {.half = half});
-    EXPECT_TRUE(half.equal(values.to(at::kBFloat16))) << name;
+        ->step(values, gradients.clone(), std::vector<double>{0.1, 0.2}, {}, {.shadow = shadow});
+    EXPECT_TRUE(shadow.equal(values.to(at::kBFloat16))) << name;
     EXPECT_FALSE(values.isclose(before).all().item<bool>()) << name;
     if (std::string(name) != "sgd") continue;
     EXPECT_TRUE(values.allclose(before - gradients * torch::tensor({{0.1F}, {0.2F}}), 1e-6, 1e-6));

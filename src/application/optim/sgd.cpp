@@ -47,7 +47,7 @@ void Sgd::update(const Rows& rows) {
   } else {
     at::sub_out(values, rows.before, direction * rates);
   }
-  if (rows.half.defined()) put_as_bfloat16(rows.half, values);
+  if (rows.shadow.defined()) put_as_bfloat16(rows.shadow, values);
 }
 
 // In pieces that stay in the cache until they are rounded to bfloat16.
@@ -56,12 +56,12 @@ void Sgd::go_down(const Rows& rows, const at::Tensor& direction) {
   for (std::int64_t c = 0; c < rows.count; ++c) {
     auto* values = rows.values[c].data_ptr<float>();
     const auto *before = rows.before[c].data_ptr<float>(), *gradients = direction[c].data_ptr<float>();
-    auto* half = rows.half.defined() ? static_cast<std::byte*>(rows.half[c].data_ptr()) : nullptr;
+    auto* shadow = rows.shadow.defined() ? static_cast<std::byte*>(rows.shadow[c].data_ptr()) : nullptr;
     at::parallel_for(0, rows.values.size(1), kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; i += kPiece) {
         const std::int64_t count = std::min(kPiece, end - i);
         sgd_step(values + i, before + i, gradients + i, rows.rates[static_cast<std::size_t>(c)], count);
-        if (half != nullptr) to_bfloat16({values + i, static_cast<std::size_t>(count)}, half + 2 * i);
+        if (shadow != nullptr) to_bfloat16({values + i, static_cast<std::size_t>(count)}, shadow + 2 * i);
       }
     });
   }

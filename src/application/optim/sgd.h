@@ -6,7 +6,7 @@ namespace chorus::inline optim {
 
 struct SgdConfig {
   double momentum = 0;    ///< 0: plain gradient descent
-  bool nesterov = false;  ///< look ahead
+  bool nesterov = false;  ///< Nesterov's look-ahead
 
   void describe(ConfigVisitor& visitor);
 };
@@ -16,8 +16,8 @@ struct SgdConfig {
 class Sgd : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const OptimizerInput& input);
-  /// With momentum rho, tau steps go [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho) gradients far (Wang et al.
-  /// 2020).
+  /// With momentum rho, tau steps have the length of [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho) gradients (Wang
+  /// et al. 2020).
   double reach(double steps) const override;
 
  private:

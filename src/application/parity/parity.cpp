@@ -13,7 +13,7 @@
 namespace chorus::inline parity {
 namespace {
 
-// The numbers of expected.safetensors, by name.
+// The tensors of expected.safetensors, by name.
 class Expected {
  public:
   explicit Expected(const std::filesystem::path& file) : file_(SafetensorsFile::open(file)) {}
@@ -44,7 +44,7 @@ class Expected {
   SafetensorsFile file_;
 };
 
-// Rows [N][length] of a table [N, L]; only where mask is 1 when there is one.
+// Rows [N][length] of a table [N, L]; with a mask, only where it is 1.
 CohortRows rows_of(const at::Tensor& table, const at::Tensor& mask) {
   CohortRows rows(1);
   for (std::int64_t n = 0; n < table.size(0); ++n) {
@@ -91,7 +91,7 @@ class Comparison {
   }
 
  private:
-  // As Hugging Face reads it: padded rows and a mask. Or as Chorus does: real tokens only.
+  // As Hugging Face reads it, padded with a mask; or as Chorus does, real tokens only.
   Batch batch(bool packed) const {
     const at::Tensor keep = packed ? mask_ : at::Tensor();
     Batch result = collate(rows_of(ids_, keep), types_.defined() ? rows_of(types_, keep) : CohortRows{}, device_);
@@ -101,7 +101,7 @@ class Comparison {
     return result;
   }
 
-  // The decoder reads the labels shifted right by the start token, padding where a label does not count.
+  // The decoder input is the labels shifted right by the start token, with padding for ignored labels.
   void add_target() {
     const at::Tensor labels = expected_.get("label.labels");
     const ModelConfig& config = loaded_.model->config();
@@ -122,7 +122,7 @@ class Comparison {
   }
 
   std::optional<double> compare_packed() const {
-    if (loaded_.model->head() == Head::kSeq2Seq) return std::nullopt;  // the target decides its shape
+    if (loaded_.model->head() == Head::kSeq2Seq) return std::nullopt;  // the target determines its shape
     const at::NoGradGuard no_grad;
     Dropout off;
     const Batch packed = batch(true);
@@ -134,7 +134,7 @@ class Comparison {
     if (loaded_.model->head()->per_sequence) {
       return largest_difference(logits.reshape(wanted.sizes()), wanted);
     }
-    // A GPU's packing may end in rows that nobody reads.
+    // A GPU's packing may end in unused rows.
     const at::Tensor rows = wanted.reshape({-1, wanted.size(-1)});
     return largest_difference(logits.reshape({-1, wanted.size(-1)}).narrow(0, 0, rows.size(0)), rows);
   }
@@ -167,7 +167,8 @@ class Comparison {
       const at::Tensor wanted = expected_.get(entry);
       const at::Tensor got = loaded_.params.gradient(*id).cpu();
       if (got.sizes() != wanted.sizes()) throw DataError(fmt::format("{} has a gradient of another shape", name));
-      // Gradients that are zero in exact arithmetic (a key's bias) are rounding noise, so their scale is the model's.
+      // Gradients that are zero in exact arithmetic (a key's bias) are rounding noise, so they are scaled by the
+      // model's norm.
       const double own = wanted.norm().item<double>();
       const double error = (got - wanted).norm().item<double>() / (own < 1e-6 * largest ? largest : own);
       if (!report.gradients || error > *report.gradients) {

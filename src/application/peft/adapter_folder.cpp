@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr std::string_view kModulePrefix = "base_model.model.";
-constexpr const char* kLabels = "chorus.labels";  // metadata of the weights: PEFT has no place for label names
+constexpr const char* kLabels = "chorus.labels";  // metadata of the weights: PEFT does not store label names
 
 // The module of a head's parameter: "bert.pooler.dense.weight" belongs to "pooler", "classifier.out_proj.bias" to
 // "classifier".
@@ -125,7 +125,7 @@ std::optional<Head> head_of(const fs::path& folder) {
   return std::nullopt;
 }
 
-// The labels of the adapter's classifier, where it says or they are not as many as those of the network in `base`.
+// The labels of the adapter's classifier, if it has them or their number differs from the network's in `base`.
 std::optional<std::vector<std::string>> labels_of(const fs::path& folder, const fs::path& base, Head head) {
   const ModelConfig config = ModelConfig::read(base / "config.json");
   const SafetensorsFile file = SafetensorsFile::open(folder / kWeights);

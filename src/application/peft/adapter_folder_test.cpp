@@ -30,7 +30,7 @@ void copy_adapter(const fs::path& from, const fs::path& to, const json& changes)
   write_file(to / "adapter_config.json", config.dump());
 }
 
-// merged.safetensors is what PEFT's merge_and_unload gave (tests/golden/make_peft_merge.py).
+// merged.safetensors is the result of PEFT's merge_and_unload (tests/golden/make_peft_merge.py).
 TEST(PeftFolder, MergesAsPeftDoes) {
   int cases = 0;
   for (const auto& entry : fs::directory_iterator(kFixtures / "peft")) {

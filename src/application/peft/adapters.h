@@ -6,20 +6,19 @@
 
 namespace chorus::inline peft {
 
-/// Bottleneck adapters in the top `depth` layers of a frozen network (the forward pass stands in
-/// models/ops/attachments.h).
+/// Bottleneck adapters in the top `depth` layers of a frozen network (forward pass: models/ops/attachments.h).
 struct AdapterConfig {
-  std::int64_t width = 32;  ///< of the bottleneck; 2 m n + n + m numbers a layer, n the hidden width
-  std::int64_t unit = 0;    ///< a stack of bottlenecks of this size, as AdaFL's code has; 0: one bottleneck
-  std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
-  bool near_identity = false;              ///< Up begins as N(0, 0.02) as in AdaFL's code, not as 0
+  std::int64_t width = 32;  ///< m of the bottleneck; 2 m n + n + m elements per layer, n the hidden width
+  std::int64_t unit = 0;    ///< a stack of bottlenecks of this size, as in AdaFL's code; 0: one bottleneck
+  std::optional<std::int64_t> depth = {};  ///< top layers; default: all
+  bool near_identity = false;              ///< Up starts as N(0, 0.02) as in AdaFL's code, not as 0
   HeadPart head = HeadPart::kAnswers;
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Pfeiffer et al. (2021): one adapter a layer, after the feed-forward block, as in Cai et al. 2023. Houlsby et al.
-/// (2019): two, after attention and after the feed-forward part, each before the residual.
+/// Pfeiffer et al. (2021): one adapter per layer, after the feed-forward block, as in Cai et al. 2023. Houlsby et al.
+/// (2019): two, after attention and after the feed-forward block, each before the residual.
 class AdapterTuning : public Tuning {
  public:
   enum class Kind { kPfeiffer, kHoulsby };

@@ -6,8 +6,8 @@
 
 namespace chorus::inline peft {
 
-/// The network's own parameters train: all of them, or with `depth` those of the top layers and the head (layer
-/// freezing, Lin et al. 2022 section 4.3, Cai et al. 2023's LF; the embeddings are then frozen, too).
+/// Trains the network's own parameters: all, or with `depth` only those of the top layers and the head (layer freezing,
+/// Lin et al. 2022 section 4.3, Cai et al. 2023's LF; the embeddings are then frozen, too).
 struct FullTuningConfig {
   std::optional<std::int64_t> depth = {};
   void describe(ConfigVisitor& visitor);
@@ -25,7 +25,7 @@ class FullTuning : public Tuning {
   FullTuningConfig config_;
 };
 
-/// Only biases train (BitFit, Ben Zaken et al., 2022), in the top layers, and the head.
+/// Trains only biases (BitFit, Ben Zaken et al., 2022), in the top layers, and the head.
 struct BiasTuningConfig {
   std::optional<std::int64_t> depth = {};
   HeadPart head = HeadPart::kAnswers;

@@ -18,7 +18,7 @@ const Registration<Tunings, LoraConfig> kLora{
     "lora", "low-rank updates of products (Hu et al. 2021)",
     [](const LoraConfig& config) { return std::make_unique<LoraTuning>(config); }};
 
-// "query" means every module called so; "attention.output.dense" those whose names end like that.
+// "query" means every module of that name; "attention.output.dense" those whose names end so.
 bool is_target(const std::string& module, const std::string& target) {
   return module == target || module.ends_with("." + target);
 }
@@ -28,7 +28,7 @@ std::string module_name(const Layout& layout, const Linear& linear) {
   return name.substr(0, name.size() - std::string(".weight").size());
 }
 
-// The first pattern that matches counts.
+// Returns the value of the first matching pattern.
 template <typename T>
 std::optional<T> exception_of(const std::vector<std::pair<std::string, T>>& patterns, const std::string& module) {
   for (const auto& [pattern, value] : patterns) {

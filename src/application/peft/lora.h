@@ -6,19 +6,19 @@
 
 namespace chorus::inline peft {
 
-/// LoRA (Hu et al., 2021): y = W x + s B A x with W frozen, A [r, in] random, B [out, r] zero at first, and the scale
+/// LoRA (Hu et al., 2021): y = W x + s B A x with W frozen, A [r, in] random, B [out, r] initially zero, and the scale
 /// s = alpha / r, or alpha / sqrt(r) with `rslora` (Kalajdzievski, 2023). With `freeze_a` only B trains (FFA-LoRA, Sun
-/// et al., 2024): then the mean of updates is the update of the mean. A variant's width is its rank; the scale stays
+/// et al., 2024), so that the mean of updates is the update of the mean. A variant's width is its rank; the scale stays
 /// that of the whole, so that clients of different ranks agree.
 struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 16;
-  std::vector<std::string> targets = {};   ///< ends of module names ("query"); empty: the model family's
-  std::optional<std::int64_t> depth = {};  ///< top layers; not given: all
+  std::vector<std::string> targets = {};   ///< endings of module names ("query"); empty: the model family's
+  std::optional<std::int64_t> depth = {};  ///< top layers; default: all
   bool freeze_a = false;
   bool rslora = false;
-  /// PEFT's exceptions: rank and alpha of the modules whose name, or the end of it after a dot, matches a regular
-  /// expression; the first match counts. Read from adapter_config.json, not from a configuration.
+  /// PEFT's exceptions: rank and alpha of modules whose name, or its end after a dot, matches a regular expression; the
+  /// first match wins. Read from adapter_config.json, not from a configuration.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   HeadPart head = HeadPart::kAnswers;

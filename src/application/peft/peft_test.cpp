@@ -1,5 +1,5 @@
-// Every tuning on every transformer: what is fresh changes nothing, a cohort equals its clients, a variant is a part of
-// the whole, and folders come back as they were written.
+// Every tuning on every transformer: a fresh one changes nothing, a cohort equals its clients, a variant is a part of
+// the whole, and folders are read back as written.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -84,7 +84,7 @@ at::Tensor logits_of(const Model& model, const Params& params, const Batch& batc
   return output.logits.defined() ? output.logits : output.hidden;
 }
 
-// Numbers that differ from client to client, small enough to stay sensible.
+// Small values that differ between clients.
 void shake(const Params& params, std::uint64_t seed) {
   RandomStream stream({.seed = seed, .purpose = "shake"});
   const at::Tensor values = params.values();
@@ -219,7 +219,7 @@ TEST(Peft, ParameterCountsAreThePapers) {
     AdapterTuning(AdapterTuning::Kind::kPfeiffer, {.width = 32}).attach(*model, {});
     return model->layout().trainable_size();
   };
-  // Cai et al. 2023, Table 1: 0.61 M and 0.32 M; by its formula 614,784 and 315,072, to which the head's bias adds 20.
+  // Cai et al. 2023, Table 1: 0.61 M and 0.32 M; by its formula 614,784 and 315,072, plus 20 for the head's bias.
   EXPECT_EQ(count("bert", 12, "num_hidden_layers"), 614784 + 20);
   EXPECT_EQ(count("distilbert", 6, "n_layers"), 315072 + 20);
 }
@@ -237,7 +237,7 @@ TEST(TunedNetwork, AVariantIsAPartOfTheWhole) {
     EXPECT_TRUE(part.params.frozen().is_same(network.params().frozen()));
     const at::Tensor whole = network.params().values()[0];
     EXPECT_TRUE(torch::equal(network.take(small, whole), part.params.values()[0]));
-    // Growing keeps what was learnt and, where the added parts begin as zero, the function.
+    // Growing keeps what was learnt and, if the added parts start as zero, the function.
     at::Tensor grown = whole.clone();
     const at::Tensor trained = part.params.values()[0] + 0.01;
     network.put(small, trained, grown);
@@ -265,7 +265,7 @@ TEST(TunedNetwork, OneBottleneckGrowsByRowsAndColumns) {
   EXPECT_TRUE(torch::equal(part.params.tensor(small), network.params().tensor(large).narrow(0, 0, 3)));
 }
 
-TEST(Peft, MistakesAreToldInOneSentence) {
+TEST(Peft, MistakesAreReportedInOneSentence) {
   const std::string folder = std::string(kParity) + "/bert-seqcls";
   EXPECT_NE(message_of<ConfigError>([&] {
               load(folder, std::make_unique<LoraTuning>(LoraConfig{.depth = 9}).get());

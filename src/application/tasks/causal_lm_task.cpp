@@ -82,7 +82,7 @@ ClientData CausalLmTask::client_data(std::shared_ptr<const EncodedDataset> encod
 TaskBatch CausalLmTask::collate(std::span<const ClientRows> cohort, const CollateOptions& options) const {
   TaskBatch batch = pack_rows(cohort, options.device, Read::kButLast);
   batch.labels = pack_tokens(batch, kIgnore, [](const EncodedDataset& data, std::uint32_t row) {
-    static constexpr std::int32_t kNothing = kIgnore;  // follows a token alone
+    static constexpr std::int32_t kNothing = kIgnore;  // label after a single token
     const std::span<const std::int32_t> ids = data.ids(row);
     return ids.size() > 1 ? ids.subspan(1) : std::span(&kNothing, 1);
   });

@@ -88,7 +88,7 @@ TaskBatch ClassificationTask::collate(std::span<const ClientRows> cohort, const 
   if (regression()) {
     batch.scores = pack_sequences<float>(batch, std::numeric_limits<float>::quiet_NaN(),
                                          [](const EncodedDataset& data, std::uint32_t row) { return data.score(row); });
-    // Where `labels` is kIgnore there is no score.
+    // `labels` is kIgnore where there is no score.
     batch.labels = torch::zeros_like(batch.scores, at::kLong).masked_fill(batch.scores.isnan(), kIgnore);
     batch.scores = batch.scores.nan_to_num();
   } else {

@@ -5,9 +5,9 @@
 namespace chorus::inline tasks {
 
 struct ClassificationConfig {
-  std::int64_t max_length = 256;  ///< tokens of a row, special ones included
-  /// FedNLP gives its classifiers no attention mask: texts are padded to max_length with pad tokens
-  /// that are read like any other.
+  std::int64_t max_length = 256;  ///< tokens per row, including special ones
+  /// FedNLP gives its classifiers no attention mask: texts are padded to max_length with pad tokens that are read like
+  /// any other.
   bool fednlp_attend_padding = false;
 
   void describe(ConfigVisitor& visitor);

@@ -1,4 +1,4 @@
-// From logits that are sure of the right answer back to the gold, windows, and masks.
+// From confident logits back to the gold, windows, and masks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(Tagging, FirstPieceCarriesTheTag) {
   ASSERT_GT(of_word[1].size(), 3U);
   EXPECT_EQ(of_word[1][0], 1);
   for (std::size_t i = 1; i < of_word[1].size(); ++i) EXPECT_EQ(of_word[1][i], kIgnore);
-  EXPECT_FALSE(of_word.contains(2));  // a word the tokenizer drops
+  EXPECT_FALSE(of_word.contains(2));  // a word that the tokenizer drops
   EXPECT_EQ(encoded->count(EncodeCount::kLostWords), 1U);
 
   const TaggingTask all({.max_length = 64, .label_all_pieces = true}, TaskInput::of(data, tokenizer));
@@ -99,7 +99,7 @@ TEST(Tagging, SureLogitsGiveTheGoldAndLostWordsAreO) {
       if (length == 64 || drop) {
         EXPECT_DOUBLE_EQ(f1, 1);
       } else {
-        EXPECT_LT(f1, 1);  // the places at the sentences' ends were cut off and count as missed
+        EXPECT_LT(f1, 1);  // words cut off at sentences' ends count as missed
       }
     }
   }
@@ -117,7 +117,7 @@ TEST(Span, WindowsCoverEveryTokenAndGoldsMapBack) {
     EXPECT_EQ(encoded->count(EncodeCount::kLostAnswers), 0U);
     std::vector<std::uint32_t> rows;
     const TaskBatch batch = whole(task, *encoded, rows);
-    // Sure of the gold; windows without it are unsure of everything.
+    // Confident of the gold; windows without it have uniform logits.
     at::Tensor logits = torch::zeros({1, static_cast<std::int64_t>(encoded->tokens()), 2});
     std::int64_t at = 0;
     for (const std::uint32_t row : rows) {
@@ -141,7 +141,7 @@ TEST(Span, WindowsCoverEveryTokenAndGoldsMapBack) {
       EXPECT_LE(answer.answers.size(), 20U);
       task.score(answer, data, *metric);
 
-      // Every token of the context, once at least, in some window.
+      // Every token of the context is in at least one window.
       const Encoding context = tokenizer->encode(example.text, {.special_tokens = false});
       std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
       const auto [first, behind] = encoded->rows_of(answer.example);
@@ -179,7 +179,7 @@ TEST(Span, CandidatesAreInOrderShortAndMayBeNothing) {
     }
     return task.decode({logits, {}}, batch, data)[0];
   };
-  // An end before the start is no answer: the best pair in order wins.
+  // An end before the start is not an answer: the best ordered pair wins.
   const Prediction ordered = decode({}, {{3, 0, 9}, {1, 1, 8}, {4, 1, 5}, {0, 0, 2}});
   EXPECT_EQ(ordered.text, "match player");
   EXPECT_NEAR(ordered.answers[0].score, 14, 1e-6);
@@ -193,7 +193,7 @@ TEST(Span, CandidatesAreInOrderShortAndMayBeNothing) {
   EXPECT_NEAR(sum, 1, 1e-9);
   // Too long.
   EXPECT_EQ(decode({.max_answer_length = 2}, {{0, 0, 9}, {5, 1, 9}, {1, 1, 5}}).text, "goal team");
-  // [CLS] is never an answer unless nothing may be answered.
+  // [CLS] is an answer only if "no answer" is allowed.
   const std::vector<std::array<float, 3>> silent{{-1, 0, 9}, {-1, 1, 9}, {1, 0, 3}, {1, 1, 3}};
   EXPECT_EQ(decode({}, silent).text, "team");
   EXPECT_EQ(decode({.no_answer = true}, silent).text, "");
@@ -208,16 +208,16 @@ TEST(Span, OddQuestionsAndContexts) {
     append_windows(*tokenizer, question, context, answer, options, part);
     return part;
   };
-  // A context that has no token still is a row; an empty question too.
+  // A context without tokens is still a row; so is an empty question.
   EXPECT_EQ(windows("ball", "", {}).row_end.size(), 1U);
   EXPECT_EQ(windows("", "ball", {}).row_end.size(), 1U);
-  // The question is cut to its maximum.
+  // The question is truncated.
   const EncodedPart cut = windows("ball team ball team ball", "goal", {.max_query_length = 2});
   EXPECT_EQ(cut.ids.size(), 3U + 2U + 1U);
   EXPECT_EQ(cut.context_begin[0], 4U);
-  // No room for the context.
+  // No room left for the context.
   EXPECT_THROW(windows("ball team ball team ball", "goal", {.max_length = 8}), ConfigError);
-  // An answer inside a token is told, and so is one that no window holds.
+  // An answer inside a token is counted, and so is one that no window holds.
   EXPECT_EQ(windows("ball", "goal team", {}, AnswerView{"oal", 1, 4}).counts[3], 1U);
   const EncodedPart lost = windows("ball", "goal team ball match", {.max_length = 6, .doc_stride = 1},
                                    AnswerView{"goal team ball match", 0, 20});
@@ -227,7 +227,7 @@ TEST(Span, OddQuestionsAndContexts) {
                                       {.max_length = 6, .doc_stride = 1, .ask_cls = false}, AnswerView{"goal", 0, 4});
   EXPECT_EQ(ignored.starts[0], 3);
   EXPECT_EQ(ignored.starts[1], kIgnore);
-  // FedNLP's stride leaves tokens out; nobody else's does.
+  // FedNLP's stride skips tokens; no other does.
   EXPECT_EQ(windows("ball", "goal team ball match", {.max_length = 6, .doc_stride = 3}).row_end.size(), 2U);
   const EncodedPart skipped =
       windows("ball", "goal team ball match", {.max_length = 6, .doc_stride = 3, .skip_tokens = true});

@@ -18,7 +18,7 @@ namespace {
 
 const Log kLog("tasks");
 
-// Examples a thread takes at a time.
+// Examples per thread at a time.
 constexpr std::size_t kChunk = 1024;
 
 EncodedPart encode_all(const Task& task, const Dataset& data, Split split, std::int64_t threads) {
@@ -35,7 +35,7 @@ EncodedPart encode_all(const Task& task, const Dataset& data, Split split, std::
         const std::size_t begin = c * kChunk;
         task.encode(data, examples.subspan(begin, std::min(kChunk, examples.size() - begin)), parts[c]);
       } catch (...) {
-        // The first example that is wrong is the one to report, whichever thread met it.
+        // Report the first wrong example, whichever thread found it.
         const std::lock_guard lock(mutex);
         if (c < failed_at) {
           failed_at = c;

@@ -21,14 +21,14 @@ void append(std::vector<T>& whole, const std::vector<T>& part, ColumnUnit unit, 
 
 EncodedPart join(std::vector<EncodedPart> parts) {
   if (parts.size() == 1) return std::move(parts.front());
-  // A part has types only where it met some that are not 0.
+  // A part has types only if some are not 0.
   bool types = false;
   for (const EncodedPart& part : parts) types = types || !part.types.empty();
   for (EncodedPart& part : parts) {
     if (types) part.types.resize(part.ids.size(), 0);
   }
   EncodedPart whole;
-  // Column by column, each part's freed when it is copied: at most one column is there twice.
+  // Column by column, freeing each part's column once it is copied: at most one column is in memory twice.
   EncodedPart::visit([&](const char*, auto column, ColumnUnit unit, bool accumulates) {
     std::size_t size = 0;
     for (const EncodedPart& part : parts) size += (part.*column).size();

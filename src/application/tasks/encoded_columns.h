@@ -7,7 +7,7 @@
 
 namespace chorus::inline tasks {
 
-/// A token whose label does not count, as it stands in a column.
+/// The label of a token that is not counted, as stored in a column.
 inline constexpr std::int32_t kIgnored = -100;
 
 template <typename T>
@@ -18,19 +18,18 @@ using ColumnView = std::span<const T>;
 /// What one entry of a column belongs to.
 enum class ColumnUnit { kExample, kRow, kToken, kTargetToken, kCounts };
 
-/// What encoding had to give up, summed over the examples.
+/// What encoding lost, summed over the examples.
 enum class EncodeCount : std::size_t {
-  kTruncated,       ///< rows cut to the maximum length (pairs and tagging: also those that fit exactly)
+  kTruncated,       ///< rows truncated to the maximum length (pairs and tagging: also those that fit exactly)
   kLostWords,       ///< tagging: words without a token (cut off, or encoded to nothing)
-  kLostAnswers,     ///< QA: answers that no window holds whole
+  kLostAnswers,     ///< QA: answers that no window contains completely
   kInexactAnswers,  ///< QA: answers that begin or end inside a token
 };
 inline constexpr std::size_t kEncodeCounts = 4;
 
-/// Encoded examples, in columns. A row is one sequence a model reads; an example has one row (classification, tagging,
-/// seq2seq), several (the windows of question answering), or none (a text without tokens has nothing to model).
-/// Columns that a task does not use are empty. `List` is OwnedColumn while they are made, ColumnView when they are read
-/// from memory or from a mapped file.
+/// Encoded examples, in columns. A row is one sequence for the model. An example has one row (classification, tagging,
+/// seq2seq), several (the windows of question answering), or none (a text without tokens). Columns that a task does not
+/// use are empty. `List` is OwnedColumn while encoding, ColumnView when reading from memory or a mapped file.
 template <template <typename> class List>
 struct EncodedColumns {
   List<std::uint32_t> examples;     ///< index in the Dataset, ascending
@@ -40,20 +39,20 @@ struct EncodedColumns {
   List<std::uint8_t> types;        ///< token types; empty when all are 0
   List<std::int32_t> labels;       ///< class of a row; kIgnore when it has none
   List<float> scores;              ///< regression target of a row; NaN when it has none
-  List<std::int32_t> tags;         ///< tagging: label of a token; kIgnore
-  List<std::int32_t> words;        ///< tagging: which word of the example a token belongs to; -1
-  List<std::uint32_t> char_begin;  ///< QA: code points of the context a token stands for
+  List<std::int32_t> tags;         ///< tagging: label of a token, or kIgnore
+  List<std::int32_t> words;        ///< tagging: index of a token's word in the example, or -1
+  List<std::uint32_t> char_begin;  ///< QA: range of code points of the context that a token covers
   List<std::uint32_t> char_end;
-  List<std::uint32_t> context_begin;  ///< QA: tokens of the row that belong to the context
+  List<std::uint32_t> context_begin;  ///< QA: range of tokens in the row that belong to the context
   List<std::uint32_t> context_end;
-  List<std::int32_t> starts;        ///< QA: gold places in the row; kIgnore
-  List<std::int32_t> ends;          ///< the last token of the answer, inclusive
-  List<std::uint64_t> target_end;   ///< seq2seq: target tokens of row r, as row_end
-  List<std::int32_t> target_ids;    ///< what the decoder has to write, its end token included
+  List<std::int32_t> starts;        ///< QA: index of the answer's first token in the row, or kIgnore
+  List<std::int32_t> ends;          ///< index of its last token, inclusive
+  List<std::uint64_t> target_end;   ///< seq2seq: target tokens of row r, like row_end
+  List<std::int32_t> target_ids;    ///< the decoder's target, including the end token
   List<std::uint64_t> counts = {};  ///< by EncodeCount
 
-  /// Calls visit(name, member pointer, unit, accumulates) for every column, in the order of the file. `accumulates`:
-  /// the entries are ends that grow.
+  /// Calls visit(name, member pointer, unit, accumulates) for every column, in file order. `accumulates`: the entries
+  /// are ascending ends.
   template <typename Visit>
   static void visit(Visit&& visit) {
     using C = EncodedColumns;
@@ -78,8 +77,8 @@ struct EncodedColumns {
   }
 };
 
-/// The columns while a task fills them: push what belongs to a row, then `end_row`; after an example's rows
-/// `end_example`. One thread.
+/// The columns while a task fills them: push the entries of a row, then call `end_row`; after an example's rows, call
+/// `end_example`. Not thread-safe.
 struct EncodedPart : EncodedColumns<OwnedColumn> {
   EncodedPart() { counts.assign(kEncodeCounts, 0); }
   void end_row() { row_end.push_back(ids.size()); }
@@ -91,7 +90,7 @@ struct EncodedPart : EncodedColumns<OwnedColumn> {
   void count(EncodeCount what, std::uint64_t more = 1) { counts[static_cast<std::size_t>(what)] += more; }
 };
 
-/// One after the other. The parts are emptied on the way.
+/// Concatenates the parts and empties them.
 EncodedPart join(std::vector<EncodedPart> parts);
 
 }  // namespace chorus::inline tasks

@@ -10,8 +10,6 @@
 namespace chorus::inline tasks {
 namespace {
 
-// As in models/loss.h, which this file does not need otherwise.
-
 [[noreturn]] void broken(const char* column, const std::string& why) {
   throw DataError(fmt::format("the column '{}' of encoded data {}", column, why));
 }
@@ -29,7 +27,7 @@ void check_range(const char* column, ColumnView<std::int32_t> values, std::int64
 }  // namespace
 
 EncodedDataset::EncodedDataset(EncodedPart columns, const EncodedLimits& limits) : owned_(std::move(columns)) {
-  // Both lists have the same members in the same order.
+  // Both structs have the same members in the same order.
   view_ = {.examples = owned_.examples,
            .example_end = owned_.example_end,
            .row_end = owned_.row_end,

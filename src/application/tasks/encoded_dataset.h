@@ -12,7 +12,7 @@
 
 namespace chorus::inline tasks {
 
-/// What the numbers of encoded data may be: ids below `vocabulary`, labels and tags below `labels` (0: there are none).
+/// Valid values in encoded data: ids below `vocabulary`, labels and tags below `labels` (0: there are none).
 struct EncodedLimits {
   std::int64_t vocabulary = 0;
   std::int64_t labels = 0;
@@ -25,24 +25,24 @@ struct EncodedLimits {
 ///     for (std::uint32_t row : encoded->rows_of(data.split(Split::kTrain))) use(encoded->ids(row));
 class EncodedDataset {
  public:
-  /// Takes the columns as they are. DataError when their lengths, ends or numbers do not fit together.
+  /// Takes over the columns. DataError if their lengths, ends or values are inconsistent.
   EncodedDataset(EncodedPart columns, const EncodedLimits& limits);
-  /// The columns are views into `file`, which is kept.
+  /// The columns are views into `file`, which is kept open.
   EncodedDataset(EncodedColumns<ColumnView> columns, MappedFile file, const EncodedLimits& limits);
   EncodedDataset(const EncodedDataset&) = delete;
   EncodedDataset& operator=(const EncodedDataset&) = delete;
 
   std::size_t rows() const { return view_.row_end.size(); }
   std::size_t tokens() const { return view_.ids.size(); }
-  /// Dataset indices of what is here, ascending.
+  /// Dataset indices of the encoded examples, ascending.
   std::span<const std::uint32_t> examples() const { return view_.examples; }
   std::uint64_t count(EncodeCount what) const { return view_.counts[static_cast<std::size_t>(what)]; }
 
-  /// The rows [begin, end) of an example. DataError when it was not encoded (it is of another split).
+  /// The rows [begin, end) of an example. DataError if it was not encoded (another split).
   std::pair<std::uint32_t, std::uint32_t> rows_of(std::uint32_t example) const;
   /// All rows of some examples, in their order.
   std::vector<std::uint32_t> rows_of(std::span<const std::uint32_t> examples) const;
-  /// Whose row this is.
+  /// The example of a row.
   std::uint32_t example_of(std::uint32_t row) const;
 
   std::size_t length(std::uint32_t row) const { return end(view_.row_end, row) - begin(view_.row_end, row); }
@@ -63,11 +63,11 @@ class EncodedDataset {
   std::pair<std::uint32_t, std::uint32_t> context(std::uint32_t row) const {
     return {view_.context_begin[row], view_.context_end[row]};
   }
-  /// Places of the first and of the last token of the answer; kIgnore when the row does not count.
+  /// Indices of the first and the last token of the answer; kIgnore if the row is not counted.
   std::pair<std::int32_t, std::int32_t> answer(std::uint32_t row) const { return {view_.starts[row], view_.ends[row]}; }
 
   const EncodedColumns<ColumnView>& columns() const { return view_; }
-  /// Whether the numbers lie in a file (and take no memory of ours).
+  /// Whether the data is in a mapped file.
   bool mapped() const { return file_.has_value(); }
 
  private:
@@ -85,7 +85,7 @@ class EncodedDataset {
   EncodedColumns<ColumnView> view_;
 };
 
-/// What a client trains on: some rows of encoded data.
+/// A client's training data: some rows of encoded data.
 struct ClientData {
   std::shared_ptr<const EncodedDataset> data;
   std::vector<std::uint32_t> rows;

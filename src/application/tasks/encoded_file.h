@@ -13,8 +13,8 @@ namespace chorus::inline tasks {
 void write_encoded(const std::filesystem::path& path, const Fingerprint& key,
                    const EncodedColumns<ColumnView>& columns);
 
-/// Maps such a file. DataError when it is missing, of another version or key, cut short or changed in any byte
-/// (checksums of header and columns), or when its numbers break `limits`.
+/// Maps such a file. DataError if it is missing, has another version or key, is truncated or changed in any byte
+/// (checksums of header and columns), or if its values violate `limits`.
 std::shared_ptr<const EncodedDataset> open_encoded(const std::filesystem::path& path, const Fingerprint& key,
                                                    const EncodedLimits& limits);
 

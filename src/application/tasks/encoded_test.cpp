@@ -70,7 +70,7 @@ TEST_F(EncodedCache, SecondOpenUsesTheFile) {
     EXPECT_EQ(second.file, first.file);
     expect_equal(*plain.data, *first.data);
     expect_equal(*plain.data, *second.data);
-    // Whoever has it open keeps it, even when the file goes away.
+    // An open dataset stays valid even if its file is removed.
     std::filesystem::remove(first.file);
     EXPECT_EQ(first.data->examples()[0], data.split(Split::kTrain)[0]);
   }
@@ -124,7 +124,7 @@ TEST_F(EncodedCache, KeyChangesWithEverythingThatMatters) {
   add(Seq2SeqTask({}, input), data);
   add(Seq2SeqTask({.max_target_length = 64}, input), data);
   add(Seq2SeqTask({.source_prefix = "summarize: "}, input), data);
-  // What only matters later does not.
+  // Options that matter only later do not change the key.
   EXPECT_EQ(SpanTask({}, input).encoding_key(), SpanTask({.n_best = 5, .no_answer = true}, input).encoding_key());
   EXPECT_EQ(MaskedLmTask({}, input).encoding_key(), MaskedLmTask({.mask_probability = 0.5}, input).encoding_key());
   EXPECT_EQ(CausalLmTask({.block_length = 8}, input).encoding_key(),
@@ -153,7 +153,7 @@ TEST_F(EncodedCache, DamageIsRepaired) {
   }
   repaired(bytes + "x");
   repaired(std::string(bytes.size(), '\xff'));
-  // Any bit that counts: in the header all, in the columns where there is no padding.
+  // Any bit that matters: all of the header, and the columns without their padding.
   for (std::size_t at = 0; at < 1200; at += 37) {
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
@@ -162,7 +162,7 @@ TEST_F(EncodedCache, DamageIsRepaired) {
   std::string last = bytes;
   last.back() = static_cast<char>(last.back() ^ 1);
   repaired(last);
-  // A whole file of something else.
+  // A complete file with other contents.
   const EncodedSplit other =
       encode_split(SpanTask({.doc_stride = 5}, {.tokenizer = tiny::tokenizer(data)}), data, Split::kTrain, config());
   repaired(read_file(other.file));
@@ -180,7 +180,7 @@ TEST_F(EncodedCache, NoPlaceIsNoFailure) {
     EXPECT_FALSE(result.data->mapped());
   }
   if (std::filesystem::exists("/dev/full")) {
-    // A disk that is full: the file cannot be written to the end.
+    // A full disk: the file cannot be completed.
     std::filesystem::create_directories(folder_ / "full");
     const auto key = encoding_fingerprint(*task, data, Split::kTrain);
     std::filesystem::create_directories(folder_ / "full" / "encoded");

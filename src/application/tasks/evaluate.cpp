@@ -19,7 +19,8 @@
 namespace chorus::inline tasks {
 namespace {
 
-// On a CPU a batch's activations should stay in the cache, and there should be batches for all cores; a GPU wants work.
+// On a CPU, a batch's activations should stay in the cache, and there should be batches for all cores; a GPU needs
+// large batches.
 constexpr std::int64_t kCpuTokens = 4096, kGpuTokens = 65536, kFewestTokens = 1024;
 // Logits over a vocabulary take 4 bytes x tokens x vocabulary: 256 MiB, 2 GiB on a GPU.
 constexpr std::int64_t kCpuLogits = std::int64_t{1} << 26, kGpuLogits = std::int64_t{1} << 29;
@@ -30,12 +31,12 @@ std::int64_t token_budget(const Task& task, const Model& model, bool gpu, std::i
   const std::int64_t budget = wanted > 0 ? wanted : gpu ? kGpuTokens : kCpuTokens;
   if (!over_vocabulary(task.head())) return budget;
   const std::int64_t logits = (gpu ? kGpuLogits : kCpuLogits) / std::max<std::int64_t>(model.vocabulary(), 1);
-  // A masked LM is asked for a few of its tokens.
+  // A masked LM predicts only a few of its tokens.
   return std::min(budget, std::max<std::int64_t>(task.head() == Head::kMaskedLm ? 4 * logits : logits, 1));
 }
 
 struct Item {
-  std::size_t index;  // among the examples asked for
+  std::size_t index;  // among the given examples
   std::uint32_t begin, end;
   std::int64_t longest = 0;
 };
@@ -50,14 +51,14 @@ std::vector<Item> items_of(const EncodedDataset& encoded, std::span<const std::u
     }
     if (begin < end) items.push_back(item);
   }
-  // Ties by example: batches, and so rounding, do not depend on the order asked for.
+  // Ties by example: batches, and so rounding, do not depend on the given order.
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return a.longest != b.longest ? a.longest > b.longest : a.begin < b.begin;
   });
   return items;
 }
 
-/// What one client is asked, and its answers.
+/// One client's examples and their predictions.
 class ClientAnswers {
  public:
   ClientAnswers(const Task& task, const EvaluationSet& set, std::int64_t budget)
@@ -87,7 +88,7 @@ class ClientAnswers {
     }
     return rows;
   }
-  /// Different batches may be answered by different threads.
+  /// Different threads may answer different batches.
   void answer(std::size_t batch, std::vector<Prediction> decoded) {
     const auto [first, behind] = batches_[batch];
     check(decoded.size() == behind - first, "one answer per example");
@@ -119,12 +120,12 @@ class ClientAnswers {
   std::vector<Item> items_;
   std::vector<std::pair<std::size_t, std::size_t>> batches_;  // ranges of items
   std::vector<Prediction> answers_;
-  std::vector<std::uint8_t> answered_;  // bytes: threads write neighbours
+  std::vector<std::uint8_t> answered_;  // bytes, because threads write neighbouring elements
   double loss_ = 0, counted_ = 0;
 };
 
-/// The batches of one evaluation. Clients come in the order of falling numbers of batches, so that those who still have
-/// one are the first of the cohort.
+/// The batches of one evaluation. Clients are in descending order of their number of batches, so that those with
+/// batches left are the first of the cohort.
 class Evaluator {
  public:
   Evaluator(const Task& task, const Model& model, const Params& params, std::vector<ClientAnswers*> clients,
@@ -142,7 +143,7 @@ class Evaluator {
   struct Running {
     std::size_t number = 0;
     TaskBatch batch;
-    Output output;  // over a vocabulary, which is too large to be copied
+    Output output;  // over a vocabulary: too large to copy
     HostCopy logits;
   };
 
@@ -166,7 +167,7 @@ class Evaluator {
     const auto clients = static_cast<std::int64_t>(batch.rows.size());
     const Params params = clients == params_.clients() ? params_ : params_.first(clients);
     if (options_.cache != nullptr) options_.cache->fill(model_, params, batch.batch);
-    // On a CPU the rounding of a matmul depends on its number of rows, and scores stay the same bits as `forward`'s.
+    // On a CPU, a matmul's rounding depends on its number of rows; `forward` keeps scores bit-identical.
     Dropout off;
     Output output =
         params.device().is_cuda() ? model_.answer(params, batch.batch) : model_.forward(params, batch.batch, off);
@@ -262,10 +263,10 @@ class Evaluator {
   const Params& params_;
   std::vector<ClientAnswers*> clients_;
   const EvaluateOptions& options_;
-  std::vector<at::Tensor> sums_;  // of each batch: summed losses and their numbers, [2, clients]
+  std::vector<at::Tensor> sums_;  // per batch: summed losses and their counts, [2, clients]
 };
 
-// The clients `order` of a cohort as one of their own.
+// The clients `order` of a cohort as a new cohort.
 Params rearranged(const Params& params, const std::vector<std::int64_t>& order) {
   const at::Tensor rows = torch::tensor(order, at::kLong).to(params.device());
   const Params cohort = Params::copies_of_start(params, static_cast<std::int64_t>(order.size()), false,

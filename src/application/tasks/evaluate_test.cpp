@@ -1,4 +1,4 @@
-// Evaluation against a plain loop over single examples, for every task.
+// Evaluation compared with a plain loop over single examples, for every task.
 #include "application/tasks/evaluate.h"
 
 #include <ATen/Parallel.h>
@@ -49,7 +49,7 @@ struct EvaluatedWorld {
     return choice.make(input);
   }
 
-  /// Far from uniform answers: rounding decides nothing.
+  /// Far from uniform logits, so that rounding decides nothing.
   Params params(std::uint64_t seed) const {
     Params result(model->layout(), {});
     result.initialise(seed);
@@ -61,7 +61,7 @@ struct EvaluatedWorld {
     return {data, test, data.split(Split::kTest).subspan(begin, count)};
   }
 
-  /// One example at a time, as the definitions say.
+  /// One example at a time, by definition.
   Scores one_by_one(const Params& params) const {
     const at::NoGradGuard no_grad;
     const auto metric = task->metric();
@@ -103,7 +103,7 @@ void expect_near_scores(const Scores& actual, const Scores& expected, double tol
   }
 }
 
-/// Bit for bit.
+/// Bit-identical.
 void expect_same_scores(const Scores& actual, const Scores& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (const auto& [name, value] : expected) {
@@ -121,7 +121,7 @@ TEST_P(Evaluate, EqualsOneExampleAtATimeWhateverTheBatch) {
   EXPECT_GT(expected.at("examples"), 10);
   for (const std::int64_t tokens : {0, 1, 64, 300}) {
     const Evaluation result = evaluate(*world.task, *world.model, params, world.set(), {.batch_tokens = tokens});
-    // Perplexities of random networks are large: they magnify the rounding of a loss.
+    // Perplexities of random networks are large, so they magnify rounding of the loss.
     expect_near_scores(result.scores, expected, 1e-5);
   }
 }

@@ -44,7 +44,7 @@ void MaskedLmTask::encode(const Dataset& data, std::span<const std::uint32_t> ex
 TaskBatch MaskedLmTask::collate(std::span<const ClientRows> cohort, const CollateOptions& options) const {
   TaskBatch batch = pack_rows(cohort, options.device);
   const Packing& packing = *batch.batch.packing;
-  at::Tensor ids = batch.batch.ids_here.clone();
+  at::Tensor ids = batch.batch.host_ids.clone();
   std::vector<std::vector<std::int64_t>> columns(cohort.size()), labels(cohort.size());
   std::vector<std::int64_t> places;
   std::size_t most = 1;
@@ -76,7 +76,7 @@ TaskBatch MaskedLmTask::collate(std::span<const ClientRows> cohort, const Collat
     std::copy(columns[c].begin(), columns[c].end(), wanted.data_ptr<std::int64_t>() + begin);
     std::copy(labels[c].begin(), labels[c].end(), asked.data_ptr<std::int64_t>() + begin);
   }
-  batch.batch.ids_here = ids;
+  batch.batch.host_ids = ids;
   batch.batch.ids = sent_to(options.device, ids);
   batch.batch.wanted = sent_to(options.device, wanted);
   batch.labels = sent_to(options.device, asked);

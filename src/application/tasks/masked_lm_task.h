@@ -6,16 +6,16 @@
 namespace chorus::inline tasks {
 
 struct MaskedLmConfig {
-  std::int64_t max_length = 256;  ///< tokens of a text, special ones included
+  std::int64_t max_length = 256;  ///< tokens per text, including special ones
   double mask_probability = 0.15;
   double masked = 0.8;    ///< of the chosen tokens: become the mask token
-  double replaced = 0.1;  ///< of the chosen tokens: become another one; the rest stays
+  double replaced = 0.1;  ///< of the chosen tokens: become a random one; the rest is unchanged
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Guess the tokens that were hidden (masking.h). Which ones depends on (seed, round, epoch, client, example) alone, so
-/// that a batch is the same whoever puts it together. Only the chosen places go through the model's head
+/// Predicts masked tokens (masking.h). Which tokens are masked depends only on (seed, round, epoch, client, example),
+/// so a batch does not depend on how it is put together. Only the chosen tokens go through the model's head
 /// (Batch::wanted). Name: masked_lm.
 class MaskedLmTask : public LanguageTask {
  public:

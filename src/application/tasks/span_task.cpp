@@ -20,7 +20,7 @@ const Registration<Tasks, SpanConfig> kSpan{
     "span_extraction", "question answering: which part of a text answers the question",
     [](const SpanConfig& config, const TaskInput& input) { return std::make_unique<SpanTask>(config, input); }};
 
-/// The places of the `count` largest of values[begin, end), largest first; of equal ones the earlier first.
+/// The indices of the `count` largest of values[begin, end), largest first; the earlier of equals first.
 std::vector<std::uint32_t> best_places(const float* values, std::pair<std::uint32_t, std::uint32_t> range,
                                        std::size_t count) {
   std::vector<std::uint32_t> places(range.second - range.first);
@@ -135,7 +135,7 @@ std::vector<Prediction> SpanTask::decode(const Output& output, const TaskBatch& 
       window += 2 * encoded.length(row);
     }
     std::stable_sort(answers.begin(), answers.end(), better);
-    // Two windows that overlap offer the same characters; the better one stays.
+    // Overlapping windows offer the same characters; keep the better one.
     std::vector<SpanAnswer> distinct;
     for (const SpanAnswer& answer : answers) {
       if (distinct.size() == n_best) break;

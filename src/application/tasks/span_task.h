@@ -5,24 +5,24 @@
 namespace chorus::inline tasks {
 
 struct SpanConfig {
-  std::int64_t max_length = 384;        ///< tokens of a window
-  std::int64_t doc_stride = 128;        ///< tokens between the beginnings of two windows
-  std::int64_t max_query_length = 64;   ///< tokens of the question; the rest is cut
-  std::int64_t n_best = 20;             ///< candidates for the start and for the end in a window, and answers kept
+  std::int64_t max_length = 384;        ///< tokens per window
+  std::int64_t doc_stride = 128;        ///< tokens between the starts of two windows
+  std::int64_t max_query_length = 64;   ///< tokens of the question; the rest is truncated
+  std::int64_t n_best = 20;             ///< candidate starts and ends per window, and answers kept
   std::int64_t max_answer_length = 30;  ///< tokens of an answer
-  bool ask_cls = true;                  ///< windows without the answer are trained to point at [CLS]; else left out
-  bool no_answer = false;               ///< the model may answer nothing (SQuAD v2.0; FedNLP allows it everywhere)
-  double no_answer_threshold = 0;       ///< nothing is answered when [CLS] beats the best span by more than this
-  /// FedNLP's windows begin doc_stride = 384 tokens apart although they hold 128: most of the context is never seen.
+  bool ask_cls = true;             ///< windows without the answer are trained to point at [CLS]; else they are left out
+  bool no_answer = false;          ///< the model may answer nothing (SQuAD v2.0; FedNLP always allows it)
+  double no_answer_threshold = 0;  ///< answer nothing if [CLS] beats the best span by more than this
+  /// FedNLP's doc_stride is 384 although a window holds 128 tokens: most of the context is never seen.
   bool fednlp_skip_tokens = false;
 
   void describe(ConfigVisitor& visitor);
 };
 
 /// Extractive question answering: which part of the context answers the question (SQuAD, MRQA). A long context is read
-/// in windows (span_windows.h). A candidate is a pair of start and end tokens of one window's context, in order and not
-/// too long; its score is the sum of the two logits; the best over all windows is the answer, given back as the
-/// characters of the original text. Measured by exact match and F1 over all golds. Name: span_extraction.
+/// in windows (span_windows.h). A candidate is a start and an end token of one window's context, in order and not too
+/// far apart; its score is the sum of the two logits. The best candidate over all windows is the answer, returned as
+/// characters of the original text. Scored by exact match and F1 over all golds. Name: span_extraction.
 class SpanTask : public Task {
  public:
   SpanTask(const SpanConfig& config, const TaskInput& input);

@@ -10,17 +10,17 @@
 namespace chorus::inline tasks {
 namespace {
 
-/// A pair's tokens, apart: what stands before the context, the context, what stands behind it.
+/// A pair's tokens in parts: before the context, the context, after it.
 struct Parts {
   std::size_t context_begin = 0, context_end = 0;
-  std::vector<std::size_t> before;  // tokens of the row's beginning that are kept
+  std::vector<std::size_t> before;  // tokens before the context, the question truncated
 };
 
 Parts parts_of(const Encoding& pair, std::size_t max_query) {
   Parts parts;
   const auto second = [&](std::int8_t sequence) { return sequence == 1; };
   const auto begin = std::find_if(pair.sequences.begin(), pair.sequences.end(), second);
-  // Without a single token of context the window is the question alone; its place is before the last special token.
+  // Without a token of context, the window is the question alone; the context's index is before the last special token.
   parts.context_begin = begin == pair.sequences.end() ? pair.size() - std::min<std::size_t>(1, pair.size())
                                                       : static_cast<std::size_t>(begin - pair.sequences.begin());
   parts.context_end = parts.context_begin +
@@ -37,7 +37,7 @@ Parts parts_of(const Encoding& pair, std::size_t max_query) {
 
 void append_windows(const Tokenizer& tokenizer, std::string_view question, std::string_view context,
                     const std::optional<AnswerView>& answer, const WindowOptions& options, EncodedPart& out) {
-  // Some SQuAD questions begin with spaces, which byte-level tokenizers would make tokens of.
+  // Some SQuAD questions begin with spaces, which would become tokens in byte-level tokenizers.
   question.remove_prefix(std::min(question.find_first_not_of(" \t\n\r"), question.size()));
   const Encoding pair = tokenizer.encode_pair(question, context);
   const Parts parts = parts_of(pair, options.max_query_length);
@@ -52,7 +52,7 @@ void append_windows(const Tokenizer& tokenizer, std::string_view question, std::
   const std::size_t step = options.skip_tokens ? options.doc_stride : std::min(options.doc_stride, room);
   const std::size_t size = parts.context_end - parts.context_begin;
 
-  std::size_t first = size, last = size;  // tokens of the context that touch the answer
+  std::size_t first = size, last = size;  // tokens of the context that overlap the answer
   if (answer) {
     for (std::size_t i = 0; i < size; ++i) {
       const TextSpan span = pair.offsets[parts.context_begin + i];
@@ -98,7 +98,7 @@ void append_windows(const Tokenizer& tokenizer, std::string_view question, std::
     out.ends.push_back(holds ? static_cast<std::int32_t>(before + last - begin) : none);
     out.end_row();
     if (begin + room >= size) break;
-    // With a stride beyond the window the next one may begin behind the end.
+    // With a stride longer than the window, the next window may start past the end.
     if (begin + step >= size) break;
   }
   if (answer && !held) out.count(EncodeCount::kLostAnswers);

@@ -5,11 +5,11 @@
 namespace chorus::inline tasks {
 
 struct TaggingConfig {
-  std::int64_t max_length = 128;  ///< tokens of a sentence, special ones included
-  /// All pieces of a word carry its tag (pieces after the first of a B- word its I- tag), not the first one only.
+  std::int64_t max_length = 128;  ///< tokens per sentence, including special ones
+  /// All pieces of a word carry its tag (later pieces of a B- word its I- tag), not only the first one.
   bool label_all_pieces = false;
   bool strict = false;  ///< score with seqeval's strict IOB2 mode instead of its default
-  /// FedNLP leaves words that were cut off or have no token out of the score; else they count as tagged O.
+  /// FedNLP does not score words that were truncated or have no token; otherwise they count as tagged O.
   bool fednlp_drop_lost_words = false;
   /// See ClassificationConfig.
   bool fednlp_attend_padding = false;
@@ -17,10 +17,10 @@ struct TaggingConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Words to tags. The first piece of a word carries its tag; other pieces and special tokens are not asked. The answer
-/// for a word is the best tag of its first piece; a word without one (cut off by max_length, or made of characters the
-/// tokenizer drops) is answered "O" and counted in EncodeCount::kLostWords. Measured by entities (seqeval). Name:
-/// seq_tagging.
+/// Words to tags. The first piece of a word carries its tag; other pieces and special tokens have no label. The
+/// prediction for a word is the best tag of its first piece; a word without one (truncated by max_length, or made of
+/// characters that the tokenizer drops) is tagged "O" and counted in EncodeCount::kLostWords. Scored by entities
+/// (seqeval). Name: seq_tagging.
 class TaggingTask : public Task {
  public:
   TaggingTask(const TaggingConfig& config, const TaskInput& input);
@@ -40,7 +40,7 @@ class TaggingTask : public Task {
 
  private:
   TaggingConfig config_;
-  std::vector<std::int32_t> inside_;  // by tag: what the later pieces of a word with this tag carry
+  std::vector<std::int32_t> inside_;  // by tag: the tag of a word's later pieces
 };
 
 }  // namespace chorus::inline tasks

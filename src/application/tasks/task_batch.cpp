@@ -26,16 +26,16 @@ TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read 
   }
   result.batch.packing = std::make_shared<Packing>(lengths, device);
   Batch& batch = result.batch;
-  batch.ids_here = tokens_here(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
+  batch.host_ids = host_tokens(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
     return data.ids(row).first(tokens_read(data, row));
   });
-  batch.ids = sent_to(device, batch.ids_here);
+  batch.ids = sent_to(device, batch.host_ids);
   if (types) {
-    batch.types_here = tokens_here(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
+    batch.host_types = host_tokens(result, 0, [&](const EncodedDataset& data, std::uint32_t row) {
       check(data.has_types(), "some clients have token types and others do not");
       return data.types(row).first(tokens_read(data, row));
     });
-    batch.types = sent_to(device, batch.types_here);
+    batch.types = sent_to(device, batch.host_types);
   }
   return result;
 }

@@ -11,7 +11,7 @@
 
 namespace chorus::inline tasks {
 
-/// The rows one client of a cohort uses in one step, and whose they are.
+/// The rows that one client of a cohort uses in one step.
 struct ClientRows {
   const EncodedDataset* data = nullptr;
   std::span<const std::uint32_t> rows;
@@ -25,29 +25,29 @@ struct CollateOptions {
   at::Device device = at::kCPU;
 };
 
-/// What a cohort reads in one step, and what it should answer.
+/// The input and the labels of one step of a cohort.
 struct TaskBatch {
   Batch batch;
-  /// int64, kIgnore where nothing is asked: [C, B] classes; [C, T] tags or next tokens; [C, M] masked tokens; [C, Tt]
+  /// int64, kIgnore where there is no label: [C, B] classes; [C, T] tags or next tokens; [C, M] masked tokens; [C, Tt]
   /// target tokens.
   at::Tensor labels;
-  at::Tensor scores;                    ///< [C, B] float; regression, 0 where there is none
+  at::Tensor scores;                    ///< [C, B] float; regression, 0 if there is none
   at::Tensor starts, ends;              ///< [C, B] int64; QA
-  at::Tensor counted;                   ///< [C] int64: how many answers each client's loss is the mean of
-  std::vector<at::Tensor> fields = {};  ///< whatever else a task's own loss reads
-  /// Where the sequences come from: rows[c][b] of data[c].
+  at::Tensor counted;                   ///< [C] int64: number of counted labels, over which a client's loss is the mean
+  std::vector<at::Tensor> fields = {};  ///< other inputs of a task's loss
+  /// The origin of the sequences: rows[c][b] of data[c].
   std::vector<const EncodedDataset*> data;
   std::vector<std::vector<std::uint32_t>> rows;
 };
 
-/// Calls on_tensor(tensor) for every tensor of a batch that lies on the device, and on_packing(packing) for its
-/// packings: the one list of what distinguishes two batches of the same shape. It names every member, so a new one does
-/// not compile before it has a place here. What lies in this machine's memory (ids_here, types_here, data, rows) is
-/// left out. `batch` is a TaskBatch, const or not.
+/// Calls on_tensor(tensor) for every tensor of a batch on the device, and on_packing(packing) for its packings: the one
+/// list of what differs between two batches of the same shape. It names every member, so a new member does not compile
+/// until it is listed here. Host memory (host_ids, host_types, data, rows) is left out. `batch` is a TaskBatch, const
+/// or not.
 template <typename AnyTaskBatch, typename OnTensor, typename OnPacking>
 void visit_device_parts(AnyTaskBatch& batch, OnTensor on_tensor, OnPacking on_packing) {
   auto& [input, labels, scores, starts, ends, counted, fields, data, rows] = batch;
-  auto& [packing, ids, types, ids_here, types_here, wanted, answers, bottom, bottom_layers, target_packing,
+  auto& [packing, ids, types, host_ids, host_types, wanted, answers, bottom, bottom_layers, target_packing,
          target_ids] = input;
   for (auto* tensor :
        {&labels, &scores, &starts, &ends, &counted, &ids, &types, &wanted, &answers, &bottom, &target_ids}) {
@@ -57,18 +57,18 @@ void visit_device_parts(AnyTaskBatch& batch, OnTensor on_tensor, OnPacking on_pa
   for (auto* each : {&packing, &target_packing}) on_packing(*each);
 }
 
-/// What of its rows' tokens a batch reads.
+/// Which tokens of its rows a batch reads.
 enum class Read {
   kAll,
-  kButLast,  ///< no last token, which nothing is predicted from; a row of one token keeps it
+  kButLast,  ///< without the last token, from which nothing is predicted; a row of one token keeps it
 };
 
-/// Packs the ids and token types of the rows; labels are for the task to add. Every client needs a row.
+/// Packs the ids and token types of the rows; the task adds labels. Every client needs a row.
 TaskBatch pack_rows(std::span<const ClientRows> cohort, at::Device device, Read read = Read::kAll);
 
-/// Tokens' numbers laid out like the packed tokens [C, T]; `values(data, row)` are as many as it reads of a row.
+/// One integer per token, packed like the tokens [C, T]; `values(data, row)` has as many as the batch reads of a row.
 template <typename Values>
-at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values) {
+at::Tensor host_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
   const Packing& packing = *batch.batch.packing;
   at::Tensor result = torch::full({packing.clients(), packing.tokens()}, tail, at::kLong);
   auto* out = result.data_ptr<std::int64_t>();
@@ -81,13 +81,13 @@ at::Tensor tokens_here(const TaskBatch& batch, std::int64_t tail, Values values)
   return result;
 }
 
-/// The same where the packing lies.
+/// The same, on the packing's device.
 template <typename Values>
 at::Tensor pack_tokens(const TaskBatch& batch, std::int64_t tail, Values values) {
-  return sent_to(batch.batch.packing->positions().device(), tokens_here(batch, tail, values));
+  return sent_to(batch.batch.packing->positions().device(), host_tokens(batch, tail, values));
 }
 
-/// One number a sequence, [C, B]; `missing` where a client has fewer.
+/// One value per sequence, [C, B]; `missing` for clients with fewer.
 template <typename T, typename Value>
 at::Tensor pack_sequences(const TaskBatch& batch, T missing, Value value) {
   const Packing& packing = *batch.batch.packing;
@@ -100,7 +100,7 @@ at::Tensor pack_sequences(const TaskBatch& batch, T missing, Value value) {
   return sent_to(packing.positions().device(), result);
 }
 
-/// How many labels of each client count: [C].
+/// Number of counted labels per client: [C].
 at::Tensor count_labels(const at::Tensor& labels);
 
 }  // namespace chorus::inline tasks

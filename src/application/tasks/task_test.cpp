@@ -34,13 +34,13 @@ struct Case {
   std::string task;
   Formulation formulation;
   std::int64_t steps;
-  std::string score;  // which must reach
+  std::string score;  // must reach
   double goal;        // this (at most, for a perplexity)
 };
 
 void PrintTo(const Case& value, std::ostream* out) { *out << value.task; }
 
-/// A task with the same lengths everywhere, by its registered name.
+/// A task by its registered name, always with the same lengths.
 std::unique_ptr<Task> make(const std::string& name, const TaskInput& input) {
   Choice<Tasks> choice(name);
   ConfigVisitor visitor;
@@ -113,7 +113,7 @@ TEST_P(EveryTask, LearnsAndIsMeasured) {
   const Evaluation result = evaluate(*task, *model, trained, {data, test, members}, {.predictions = true});
   ASSERT_EQ(result.predictions.size(), members.size());
   for (std::size_t i = 0; i < members.size(); ++i) EXPECT_EQ(result.predictions[i].example, members[i]);
-  // A short text may have no masked token, and then is not measured.
+  // A short text may have no masked token, and then is not scored.
   EXPECT_LE(result.scores.at("examples"), static_cast<double>(members.size()));
   EXPECT_GE(result.scores.at("examples"), c.task == "masked_lm" ? 12 : static_cast<double>(members.size()));
   const double reached = result.scores.at(c.score);
@@ -164,7 +164,7 @@ TEST(Tasks, RefuseWhatDoesNotFit) {
   const Dataset tags = tiny::dataset(Formulation::kSequenceTagging, 4, 0);
   EXPECT_THAT(message_of<Error>([&] { encode_split(*task, tags, Split::kTrain, kInMemory); }),
               HasSubstr("text_classification cannot read seq_tagging data"));
-  // A label the task does not know.
+  // An unknown label.
   TaskInput fewer{.tokenizer = tokenizer, .labels = {"sport", "money"}};
   const auto narrow = Tasks::make("text_classification", fewer);
   EXPECT_THAT(message_of<Error>([&] { encode_split(*narrow, data, Split::kTest, kInMemory); }),
@@ -246,7 +246,7 @@ TEST(CausalLm, BlocksLoseNothingAndMixNoClients) {
     joined.insert(joined.end(), client.data->ids(row).begin(), client.data->ids(row).end());
   }
   EXPECT_EQ(joined, expected);
-  // Without blocks long texts are cut, and that is counted.
+  // Without blocks, long texts are truncated, and that is counted.
   const auto cut = encode_split(texts, data, Split::kTrain, kInMemory).data;
   std::uint64_t longer = 0;
   for (std::uint32_t row = 0; row < encoded->rows(); ++row) longer += encoded->length(row) > 8 ? 1 : 0;
@@ -259,7 +259,7 @@ TEST(CausalLm, TheLastTokenIsAskedForButNotRead) {
   const auto tokenizer = tiny::tokenizer(data);
   const CausalLmTask task({.max_length = 16}, {.tokenizer = tokenizer});
   EncodedPart part;
-  part.ids = {7};  // nothing can be asked of a token alone
+  part.ids = {7};  // nothing can be predicted from a single token
   part.end_row();
   part.end_example(0);
   const EncodedDataset alone(std::move(part), {.vocabulary = 300});
@@ -270,7 +270,7 @@ TEST(CausalLm, TheLastTokenIsAskedForButNotRead) {
   EXPECT_EQ(batch.batch.packing->lengths()[1], std::vector<std::int64_t>{1});
   EXPECT_EQ(batch.labels[1][0].item<std::int64_t>(), kIgnore);
 
-  // As Hugging Face does it: all is read, and what is made of the last token is left out.
+  // As in Hugging Face: everything is read, and the output of the last token is dropped.
   CohortRows whole(2);
   for (const std::uint32_t row : rows) whole[0].emplace_back(encoded->ids(row).begin(), encoded->ids(row).end());
   whole[1] = {{7}};

@@ -1,4 +1,4 @@
-// What every task says about itself, over the registry.
+// What every registered task says about itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ bool TextRows::append(std::string_view text, std::vector<std::int32_t>& ids) {
   scratch_.clear();
   const std::size_t room = max_length_ == 0 ? std::numeric_limits<std::size_t>::max()
                                             : max_length_ - std::min(max_length_, tokenizer_.special_count(false));
-  // One more than fits tells whether something is cut.
+  // One token more than fits shows whether something is truncated.
   tokenizer_.encode_ids(text, scratch_, false, max_length_ == 0 ? 0 : room + 1);
   const std::size_t kept = std::min(room, scratch_.size());
   for (const auto& item : tokenizer_.spec().post_processor.single) {

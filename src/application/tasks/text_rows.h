@@ -9,15 +9,16 @@
 
 namespace chorus::inline tasks {
 
-/// Appends texts to encoded columns as the tokenizer's template has them. One a thread; keeps its memory between calls.
+/// Appends texts to encoded columns by the tokenizer's template. Use one per thread; it keeps its memory between calls.
 class TextRows {
  public:
-  /// At most `max_length` tokens a row (0: no limit).
+  /// At most `max_length` tokens per row (0: no limit).
   TextRows(const Tokenizer& tokenizer, std::int64_t max_length);
 
-  /// Writes the tokens of one text, special ones included, to `ids`. Whether it had to be cut.
+  /// Appends the tokens of one text, including special ones, to `ids`. Returns whether it was truncated.
   bool append(std::string_view text, std::vector<std::int32_t>& ids);
-  /// Writes the tokens of a pair to out.ids and, where some are not 0, their types to out.types; does not end the row.
+  /// Appends the tokens of a pair to out.ids and, if some types are not 0, the types to out.types; does not end the
+  /// row.
   bool append_pair(std::string_view first, std::string_view second, EncodedPart& out);
 
  private:

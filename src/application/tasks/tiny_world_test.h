@@ -9,14 +9,14 @@
 #include "application/models/model_config.h"
 #include "application/text/tokenizer.h"
 
-/// Data, tokenizer and models that are small enough to train within a test.
+/// Data, tokenizer and models that are small enough to train in a test.
 namespace chorus::tiny {
 
-/// Example `i`: a pure function of its number.
+/// Example `i`: a pure function of its index.
 Record record(Formulation formulation, std::uint64_t i);
 Dataset dataset(Formulation formulation, std::uint64_t train = 96, std::uint64_t test = 24);
 
-/// Learnt from the data itself: a lower-casing WordPiece tokenizer as BERT's.
+/// A lower-casing WordPiece tokenizer like BERT's, learnt from the data.
 std::shared_ptr<const Tokenizer> tokenizer(const Dataset& data, std::size_t vocabulary = 300);
 
 /// BERT, GPT-2 or T5, whichever has the head.

@@ -49,7 +49,7 @@ TEST(AddedTokens, SwallowWhiteSpaceWhereTheyAskForIt) {
   const AddedTokenFinder finder({left, right});
   EXPECT_THAT(matches_in(finder, "a \t<m> b"), ElementsAre("1: \t<m>"));
   EXPECT_THAT(matches_in(finder, "a <r> \n b"), ElementsAre("2:<r> \n "));
-  // White space that one has taken is not taken again.
+  // White space that one token took is not taken again.
   EXPECT_THAT(matches_in(finder, "<r>  <m>"), ElementsAre("2:<r>  ", "1:<m>"));
   // U+3000 is white space too, and three bytes.
   EXPECT_THAT(matches_in(finder, "a\u3000<m>"), ElementsAre("1:\u3000<m>"));
@@ -239,7 +239,7 @@ TEST(Charsmap, DamagedRulesAreRefusedOrHarmless) {
   // A replacement beyond the pool, and a pool without its end.
   EXPECT_FALSE(Charsmap(charsmap_for("ab", "x", 1000)).replacement("ab").has_value());
   EXPECT_EQ(Charsmap(whole.substr(0, whole.size() - 1)).replacement("ab"), "x");
-  // Whatever a unit says, nothing beyond the trie is read (the sanitizers watch).
+  // Whatever a unit says, nothing past the trie is read (the sanitizers check).
   for (std::size_t at = 4; at < 12 + 256 * 4; at += 4) {
     std::string changed = whole;
     for (std::size_t i = 0; i < 4; ++i) changed[at + i] = '\x7f';

@@ -128,7 +128,7 @@ TokenizerSpec sentencepiece_spec(std::string bytes, const std::string& file, Sen
   if (!options.albert) {
     for (int i = 0; i < options.extra_ids; ++i) add(fmt::format("<extra_id_{}>", i), true);
   }
-  // A user-defined symbol is never cut, and what follows it begins a word.
+  // A user-defined symbol is never split, and the text after it begins a word.
   for (const auto& piece : source.pieces) {
     const bool control = piece.type == SentencePieceModel::PieceType::kControl;
     if (control || piece.type == SentencePieceModel::PieceType::kUserDefined) add(piece.text, control);

@@ -62,7 +62,7 @@ TEST(TextParts, NormalizersEqualHuggingFaces) {
     const Normalizer normalizer(normalizer_named(one.at("step")));
     const std::string text = one.at("text"), expected = one.at("out");
     EXPECT_EQ(normalizer.run(text), expected) << one.at("step") << " of " << text;
-    // With offsets the bytes are the same, and every byte stands for code points of the original.
+    // With offsets the bytes are the same, and every byte maps to code points of the original.
     AlignedText aligned, spare;
     const std::uint32_t characters = aligned.assign(text, 0, true);
     normalizer.run(aligned, spare);
@@ -240,7 +240,7 @@ TEST(TextParts, ModelsEqualHuggingFaces) {
     const auto model = make_model(model_of(one), false);
     for (const json& pair : one.at("cases")) {
       const std::string word = pair.at(0);
-      std::vector<Piece> pieces{{-7, 0, 0}};  // what is there stays
+      std::vector<Piece> pieces{{-7, 0, 0}};  // existing pieces stay
       model->cut(word, pieces);
       ASSERT_EQ(pieces.front().id, -7);
       std::vector<std::int32_t> ids;

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-/// Character classes and mappings for tokenizers, the same as the Hugging Face library's for every code point. It uses
-/// tables of several Unicode versions (8 to 16); ours are asked from it (unicode_tables.h). The parts of a
-/// decomposition and the combining classes never change once a character has them, so those come from utf8proc, for the
+/// Character classes and mappings for tokenizers, equal to the Hugging Face library's for every code point. That
+/// library uses tables of several Unicode versions (8 to 16); ours are generated from it (unicode_tables.h).
+/// Decompositions and combining classes never change once a character has them, so those come from utf8proc, for the
 /// characters that the library knows. ASCII is answered from a table.
 namespace chorus::unicode {
 

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the Hugging Face tokenizers library thinks of every code point: data of unicode.h, written by
-/// tools/make_unicode_tables. The system's Unicode library knows another version of Unicode, so that its answers would
-/// differ for a few hundred characters.
+/// The properties that the Hugging Face tokenizers library gives every code point: data for unicode.h, written by
+/// tools/make_unicode_tables. The system's Unicode library has another version of Unicode, so its answers differ for a
+/// few hundred characters.
 namespace chorus::unicode {
 
 /// Bits of a class.

@@ -18,14 +18,14 @@ Reading BatchReader::take(std::int64_t clients, std::int64_t number) {
   return reading;
 }
 
-void BatchReader::begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes) {
+void BatchReader::begin(std::int64_t clients, std::int64_t number, When when, const GpuStreams* streams) {
   if (!input_.read_ahead) return;
   if (when == When::kNow) {
     read_ = read(clients, number);
     return;
   }
-  ahead_ = beside([this, clients, number, lanes] {
-    const auto lane = lanes != nullptr ? lanes->enter() : nullptr;
+  ahead_ = beside([this, clients, number, streams] {
+    const auto guard = streams != nullptr ? streams->enter() : nullptr;
     return read(clients, number);
   });
 }

@@ -9,7 +9,7 @@
 #include "application/trainer/client_batches.h"
 #include "application/trainer/train_client.h"
 #include "application/trainer/value_store.h"
-#include "core/device/gpu_lanes.h"
+#include "core/device/gpu_streams.h"
 #include "core/device/worker_threads.h"
 
 namespace chorus::inline trainer {
@@ -21,8 +21,8 @@ struct Reading {
   Dropout dropout;
 };
 
-/// Reads what a cohort trains on: rows are collated, activations of frozen layers looked up, dropout seeds drawn. Every
-/// draw depends on (seed, round, client, number) alone.
+/// Reads a cohort's batches: collates rows, looks up activations of frozen layers, draws dropout seeds. Every draw
+/// depends only on (seed, round, client, number).
 ///
 ///     BatchReader reader({trainer, clients, moment}, batches, store);
 ///     Reading first = reader.take(3, 0);
@@ -41,12 +41,12 @@ class BatchReader {
 
   Reading take(std::int64_t clients, std::int64_t number);
 
-  /// Reads a batch that `take` will ask for next: on another thread, whose GPU work goes to the main stream of
-  /// `lanes`, if any; or now, because the GPU is still busy.
+  /// Reads the batch that `take` asks for next: on another thread, whose GPU work goes to the main stream of `streams`,
+  /// if any; or now, while the GPU is still busy.
   enum class When { kBeside, kNow };
-  void begin(std::int64_t clients, std::int64_t number, When when, const GpuLanes* lanes = nullptr);
+  void begin(std::int64_t clients, std::int64_t number, When when, const GpuStreams* streams = nullptr);
 
-  /// The given rows for each of the first `clients`; `purpose` and `number` enter the draws.
+  /// The given rows of each client in `cohort`; `purpose` and `number` are part of the keys of random draws.
   Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;
   /// Batch `batch` of the first `clients`, likewise.
   Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose) const;
@@ -57,7 +57,7 @@ class BatchReader {
   Input input_;
   std::vector<ClientBatches>& batches_;
   const ValueStore& store_;
-  std::optional<Reading> read_;  // what `begin` has read at once
+  std::optional<Reading> read_;  // the batch that `begin` read at once
   Beside<Reading> ahead_;
 };
 

@@ -9,13 +9,13 @@
 namespace chorus::inline trainer {
 namespace {
 
-// The golden ratio's fraction: its multiples' own fractions lie evenly in [0, 1), however many there are.
+// The golden ratio's fraction: the fractional parts of its multiples are spread evenly in [0, 1).
 constexpr double kGolden = 0.6180339887498949;
 
-// The place nearest to `wanted` that is not taken yet; takes it.
+// Takes the free index nearest to `wanted`.
 std::size_t take_nearest(std::vector<bool>& taken, std::size_t wanted) {
   for (std::size_t distance = 0; distance < taken.size(); ++distance) {
-    for (const std::size_t place : {wanted + distance, wanted - distance}) {  // below 0 is beyond the end
+    for (const std::size_t place : {wanted + distance, wanted - distance}) {  // below 0 wraps past the end
       if (place >= taken.size() || taken[place]) continue;
       taken[place] = true;
       return place;
@@ -42,7 +42,7 @@ std::span<const std::uint32_t> ClientBatches::at(std::int64_t number) {
 }
 
 void ClientBatches::shuffle(std::size_t epoch) {
-  // From the same beginning each time: the order is a function of the epoch alone.
+  // Always from the same start, so that the order depends on the epoch only.
   rows_ = input_.data.rows;
   RandomStream({input_.seed, "shuffle", input_.round, input_.client, epoch}).shuffle(std::span(rows_));
   std::vector<Batch> by_length;
@@ -54,8 +54,8 @@ void ClientBatches::shuffle(std::size_t epoch) {
   }
   std::stable_sort(by_length.begin(), by_length.end(),
                    [](const Batch& a, const Batch& b) { return a.tokens > b.tokens; });
-  // Which of them comes next is the same share of the way from the longest to the shortest for all clients, however
-  // many batches they have.
+  // All clients are at the same fraction of the way from their longest to their shortest batch, however many batches
+  // they have.
   const double start = RandomStream({input_.seed, "batch-order", input_.round, 0, epoch}).uniform();
   std::vector<bool> taken(by_length.size());
   batches_.clear();

@@ -15,14 +15,13 @@ namespace chorus::inline trainer {
 struct ClientBatchesInput {
   ClientData data;
   ClientId client = 0;
-  std::int64_t size = 1;  ///< rows of a batch
+  std::int64_t size = 1;  ///< rows per batch
   std::uint64_t seed = 0, round = 0;
 };
 
-/// The batches of one client in the order they are read. Each epoch is a permutation of its rows, cut into batches. The
-/// batches come in an order by length that clients share, so that the batches of one step are about equally long and a
-/// cohort spends little on padding at the ends of shorter rows. Order and rows depend on the client, the round and the
-/// epoch alone, whoever else trains.
+/// The batches of one client in the order they are read. Each epoch is a permutation of its rows, cut into batches. All
+/// clients share an order by length, so that the batches of one step are about equally long and a cohort wastes little
+/// on the tails of shorter rows. Order and rows depend only on client, round and epoch, not on the other clients.
 ///
 ///     ClientBatches batches({data, client, 8, seed, round});
 ///     std::span<const std::uint32_t> rows = batches.at(17);      // the 18th batch, of whichever epoch
@@ -31,7 +30,7 @@ class ClientBatches {
   explicit ClientBatches(const ClientBatchesInput& input);
 
   std::span<const std::uint32_t> at(std::int64_t number);
-  /// Batches of an epoch.
+  /// Batches per epoch.
   std::int64_t count() const;
   const EncodedDataset& data() const { return *input_.data.data; }
 
@@ -47,7 +46,7 @@ class ClientBatches {
   std::size_t epoch_ = std::numeric_limits<std::size_t>::max();
 };
 
-/// Those of each client that has rows; clients without rows come last.
+/// One per client that has rows; clients without rows come last.
 std::vector<ClientBatches> batches_of(std::span<const TrainClient> clients, std::int64_t size,
                                       const TrainMoment& moment);
 

@@ -36,7 +36,7 @@ TEST(ClientBatches, AnEpochHasEveryRowOnceAndEpochsDiffer) {
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(epoch, expected);
   }
-  // Whatever was asked for before.
+  // Whatever was read before.
   const auto late = again.at(9), same = batches.at(9);
   EXPECT_TRUE(std::equal(late.begin(), late.end(), same.begin(), same.end()));
 }

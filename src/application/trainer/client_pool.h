@@ -16,37 +16,37 @@
 
 namespace chorus::inline trainer {
 
-/// Where clients' states rest between rounds.
+/// Stores clients' states between rounds.
 struct StateShelf {
   std::function<ClientState(ClientId)> load;
   std::function<void(ClientId, std::uint64_t round, ClientState)> store;
 };
 
-/// Examples that everybody knows: what models are compared and distilled on.
+/// Examples that all parties know, for comparing and distilling models.
 struct PublicSet {
   std::shared_ptr<const EncodedDataset> encoded;  ///< null: there is none
   std::vector<std::uint32_t> examples = {};
 };
 
-/// What clients are made of. Everything is borrowed and must outlive the pool.
+/// What clients are made from. Everything is borrowed and must outlive the pool.
 struct ClientPoolInput {
   TrainerInput trainer;
-  const TunedNetwork* network = nullptr;  ///< where clients can be asked about variants
+  const TunedNetwork* network = nullptr;  ///< if clients can be asked about variants
   TrainerConfig config = {};
   const Dataset& data;
   std::shared_ptr<const EncodedDataset> train;
-  std::shared_ptr<const EncodedDataset> test = {};  ///< null: nobody can evaluate
+  std::shared_ptr<const EncodedDataset> test = {};  ///< null: clients cannot evaluate
   const ClientLists* train_lists = nullptr;
   const ClientLists* test_lists = nullptr;          ///< null: clients have no test examples of their own
-  std::vector<ClientId> ids = {};                   ///< of the lists' clients, rising; empty: 0, 1, 2, ...
-  std::span<const std::uint32_t> shared_test = {};  ///< what everybody can be scored on
+  std::vector<ClientId> ids = {};                   ///< of the lists' clients, ascending; empty: 0, 1, 2, ...
+  std::span<const std::uint32_t> shared_test = {};  ///< test examples shared by all clients
   PublicSet public_set = {};
   StateShelf states = {};
   std::uint64_t seed = 0, rounds = 1;
 };
 
-/// The clients of one process: descriptions only. A hundred thousand cost their lists of examples;
-/// a Workbench is opened for those that are put to work. Thread-safe.
+/// The clients of one process, as descriptions only: a hundred thousand clients cost no more than their lists of
+/// examples. A Workbench is opened for those that work. Thread-safe.
 ///
 ///     ClientPool pool({...});
 ///     std::unique_ptr<Workbench> bench = pool.open(clients, round);
@@ -54,9 +54,9 @@ class ClientPool {
  public:
   explicit ClientPool(const ClientPoolInput& input);
 
-  /// The clients with their training examples. One whose examples encode to no rows fails when it is asked to train.
+  /// The clients with their training examples. A client whose examples encode to no rows fails when asked to train.
   Roster roster() const;
-  /// Bytes one more client of a cohort takes, at worst.
+  /// Maximum bytes per additional client of a cohort.
   double client_bytes() const;
 
   std::unique_ptr<Workbench> open(std::span<const ClientId> clients, std::uint64_t round,
@@ -70,7 +70,7 @@ class ClientPool {
   std::vector<std::int64_t> public_offsets_;      // of its answers; empty: one per row
 };
 
-/// A metric's totals as a message, and back (DataError when it is not such a message).
+/// A metric's totals as a message, and back (DataError if it is not such a message).
 Message to_message(const MetricTotals& totals);
 MetricTotals totals_of(const Message& message);
 

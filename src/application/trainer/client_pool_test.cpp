@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A causal language model and three clients with four texts each; those of the client in the middle are empty.
+/// A causal language model and three clients with four texts each; the second client's texts are empty.
 struct LanguageWorld {
   static Dataset texts() {
     DatasetBuilder builder({.formulation = Formulation::kLanguageModel, .empty = EmptyText::kKeep});
@@ -116,7 +116,7 @@ TEST(ClientPool, ClientsPredictAndFitRowsOfThePublicSet) {
 
   const auto learner = bench->learner(start, {.steps = 100});
   EXPECT_TRUE(learner->predict(rows).equal(bench->predict(start.repeat({3, 1}), rows)));
-  // Learning the answers of another network comes closer to them, a client without rows of its own included.
+  // Training on another network's outputs comes closer to them, even for a client without rows of its own.
   Params teacher(world.model->layout(), {});
   teacher.initialise(9);
   const at::Tensor answers = torch::softmax(bench->predict(teacher.values()[0], rows)[0] / 2, -1);
@@ -150,7 +150,7 @@ TEST(ClientPool, AClientTrainsTheSameWhoeverElseIsHosted) {
     return bench->train(start).values;
   };
   EXPECT_TRUE(trained_as(2).equal(among_all));
-  // Batches are drawn by id. Four rows can be paired in three ways: ids 1, 2 and 3 draw different ones.
+  // Batches are drawn by client id. Four rows can be paired in three ways: ids 1, 2 and 3 draw different ones.
   EXPECT_FALSE(trained_as(1).equal(among_all));
   EXPECT_FALSE(trained_as(3).equal(among_all));
   EXPECT_FALSE(trained_as(3).equal(trained_as(1)));

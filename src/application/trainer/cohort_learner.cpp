@@ -28,7 +28,7 @@ LearnResult result_of(const LocalTraining::Record& record, std::size_t trained, 
 CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set)
     : training_(std::move(training)), public_set_(std::move(public_set)) {
   check(training_->store().owned(), "a learner has values of its own");
-  // An optimizer may count on everybody making the first step, which those without rows do not.
+  // An optimizer may rely on every client making the first step; clients without rows do not.
   for (std::size_t c = training_->input().plan.batches.size(); c < clients().size(); ++c) {
     training_->optimizer().restore(static_cast<std::int64_t>(c), {});
   }

@@ -9,12 +9,12 @@
 
 namespace chorus::inline trainer {
 
-/// The Learner of a cohort: local training without an end, and steps on rows of the public set beside it.
+/// The Learner of a cohort: open-ended local training, and steps on rows of the public set.
 ///
 ///     CohortLearner learner(std::move(training), public_set);
 class CohortLearner final : public Learner {
  public:
-  /// The training's store must own its values. Without a public set it may be null.
+  /// The training's store must own its values. `public_set` may be null.
   CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set);
 
   LearnResult train(std::int64_t steps) override;
@@ -32,7 +32,7 @@ class CohortLearner final : public Learner {
 
   std::unique_ptr<LocalTraining> training_;
   std::shared_ptr<const ClientData> public_set_;
-  std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // numbers of their draws
+  std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
 };
 
 }  // namespace chorus::inline trainer

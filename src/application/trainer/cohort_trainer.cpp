@@ -18,7 +18,7 @@
 #include "application/trainer/private_training.h"
 #include "core/base/error.h"
 #include "core/device/backend.h"
-#include "core/device/gpu_lanes.h"
+#include "core/device/gpu_streams.h"
 #include "core/device/torch_runtime.h"
 
 namespace chorus::inline trainer {
@@ -136,8 +136,8 @@ TrainResult CohortTrainer::train_rows(std::span<const TrainClient> clients, cons
   if (config_.privacy) return private_rows(clients, start, moment, wish, states);
   const auto cohort = static_cast<std::int64_t>(clients.size());
   const Memory memory = memory_for(wish, cohort);
-  std::optional<GpuLanes> lanes;
-  if (steps_early(wish, memory)) lanes.emplace(input_.base.device());
+  std::optional<GpuStreams> streams;
+  if (steps_early(wish, memory)) streams.emplace(input_.base.device());
   LocalTrainingInput input{input_, config_, {clients.begin(), clients.end()}, moment, wish};
   for (const TrainClient& client : clients) {
     input.plan.batches.push_back(batches(client.data.rows.size()));
@@ -151,7 +151,7 @@ TrainResult CohortTrainer::train_rows(std::span<const TrainClient> clients, cons
 
   const auto begin = std::chrono::steady_clock::now();
   LocalTraining::Record record =
-      training.train(training.input().plan.schedule.front(), {lanes ? &*lanes : nullptr, !wish.keep_optimizer});
+      training.train(training.input().plan.schedule.front(), {streams ? &*streams : nullptr, !wish.keep_optimizer});
   TrainResult result;
   result.loss = mean_losses(record.losses, clients.size());  // waits for a GPU
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -163,7 +163,7 @@ TrainResult CohortTrainer::train_rows(std::span<const TrainClient> clients, cons
   } else {
     result.values = training.store().take_values();
   }
-  if (lanes) lanes->hand_over(result.values);
+  if (streams) streams->hand_over(result.values);
   for (std::size_t c = 0; c < clients.size(); ++c) {
     const auto made = static_cast<double>(training.input().plan.schedule[c]);
     result.failures.emplace_back(std::isfinite(result.loss[c]) ? "" : kNotANumber);

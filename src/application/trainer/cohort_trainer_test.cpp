@@ -53,8 +53,8 @@ TEST(CohortTrainer, AClientTrainsTheSameAloneAndAmongOthers) {
     ASSERT_EQ(together.values.size(0), 3);
     for (std::size_t c = 0; c < clients.size(); ++c) {
       const TrainResult alone = bench.train(config, std::span(clients).subspan(c, 1));
-      // Rounding differs; AdamW makes whole steps of a gradient that is nothing but rounding (that of a key's bias is 0
-      // in theory), and Adafactor larger ones, so these few values may differ by that much.
+      // Rounding differs. AdamW makes whole steps even if a gradient is only rounding noise (a key's bias has gradient
+      // 0 in theory), and Adafactor larger ones, so these few values may differ by that much.
       const at::Tensor error = (alone.values[0] - together.values[static_cast<std::int64_t>(c)]).abs();
       const std::string& name = config.optimizer.name();
       EXPECT_LT(error.mean().item<double>(), name == "adafactor" ? 1e-5 : 1e-7) << yaml << " client " << c;
@@ -108,7 +108,7 @@ TEST(CohortTrainer, AccumulatedBatchesEqualOneLargeBatch) {
   EXPECT_TRUE(torch::allclose(large.values, small.values, 1e-5, 1e-6));
 }
 
-TEST(CohortTrainer, ADivergingClientIsToldAndTouchesNobody) {
+TEST(CohortTrainer, ADivergingClientIsReportedAndAffectsNoOther) {
   const Bench bench;
   const auto clients = bench.clients();
   const TrainerConfig config = config_of("{batch_size: 8, learning_rate: 1e-3}");
@@ -144,7 +144,7 @@ TEST(CohortTrainer, EveryPieceCanBeSwitchedOff) {
     const auto train = [&](const TrainerPieces& pieces) {
       StepRecorders recorders;
       const CohortTrainer trainer({*bench.task, *bench.model, bench.params, nullptr, &recorders}, config, pieces);
-      trainer.train(clients, start, {.seed = 1, .round = 2}, {.updates = true}, {});  // records, where that is done
+      trainer.train(clients, start, {.seed = 1, .round = 2}, {.updates = true}, {});  // records, if supported
       return trainer.train(clients, start, {.seed = 1, .round = 2}, {.updates = true}, {});
     };
     const TrainResult plain = train(kNone);
@@ -153,7 +153,7 @@ TEST(CohortTrainer, EveryPieceCanBeSwitchedOff) {
     for (const auto& [name, pieces] : without) {
       const TrainResult result = train(pieces);
       const double error = (result.values - plain.values).norm().item<double>();
-      // A GPU adds in another order each time.
+      // A GPU adds in a different order each time.
       EXPECT_LE(error, gpu ? 0.1 * moved : 0) << name << ' ' << yaml;
       for (std::size_t c = 0; c < clients.size(); ++c) EXPECT_NEAR(result.loss[c], plain.loss[c], gpu ? 5e-3 : 0);
     }
@@ -166,7 +166,7 @@ TEST(CohortTrainer, LeavingOutWordsThatAClientDoesNotHaveChangesNothing) {
   const at::Tensor start = bench.params.values()[0];
   for (const char* yaml : {"{batch_size: 8, epochs: 2, learning_rate: 1e-3, clip: 0}",
                            "{batch_size: 8, optimizer: {name: sgd, momentum: 0.9}, learning_rate: 0.05, clip: 0}"}) {
-    // A look at the gradients, or an own proximal term, needs all of them.
+    // Inspecting the gradients, or a proximal term, needs all of them.
     TrainWish whole, proximal;
     whole.adjust = [](const at::Tensor&, const at::Tensor&) {};
     proximal.adjust = [&](const at::Tensor& values, const at::Tensor& gradients) {
@@ -196,9 +196,9 @@ TEST(CohortTrainer, UpdatesAreTheValuesLessTheStart) {
   EXPECT_THAT(poisoned.finite, testing::ElementsAre(false, true, true));
 }
 
-// On a GPU: what clients have no words for left out, values in the server's memory at first, steps on the way back, and
-// all of it in one pass over memory, against none of that.
-TEST(CohortTrainer, OnAGpuFastWaysGiveWhatPlainOnesGive) {
+// On a GPU: used rows of the word table only, the borrowed start, optimizer steps during the backward pass and fused
+// value copies, compared with none of them.
+TEST(CohortTrainer, OnAGpuFastPathsEqualPlainOnes) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   Bench bench;
   const at::Tensor start = bench.params.values()[0];
@@ -207,7 +207,7 @@ TEST(CohortTrainer, OnAGpuFastWaysGiveWhatPlainOnesGive) {
   bench.params = there;
   const auto clients = bench.clients();
   TrainWish plain{.updates = true}, poison{.updates = true};
-  plain.adjust = [](const at::Tensor&, const at::Tensor&) {};  // wants all gradients, at the end
+  plain.adjust = [](const at::Tensor&, const at::Tensor&) {};  // needs all gradients at the end
   for (const char* precision : {"float32", "bfloat16"}) {
     for (const char* yaml : {"weight_decay: 0", "weight_decay: 0.1", "schedule: {shape: linear, warmup: 0.2}"}) {
       const TrainerConfig config = config_of(fmt::format(
@@ -262,8 +262,8 @@ TEST(CohortTrainer, TheGradientOfAllDataIsThatOfOneBatch) {
   EXPECT_FALSE(small.gradient(clients, start, {}, false).gradients.defined());
 }
 
-// Each way of keeping a cohort's values brings their copies up to date: other steps would go elsewhere.
-TEST(CohortTrainer, HalfPrecisionComesCloseToFull) {
+// Every value store updates the shadow copy: with a stale one, training would diverge.
+TEST(CohortTrainer, Bfloat16ComesCloseToFloat32) {
   const Bench bench;
   const auto clients = bench.clients();
   const at::Tensor start = bench.params.values()[0];

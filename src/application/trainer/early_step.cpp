@@ -4,8 +4,8 @@
 
 namespace chorus::inline trainer {
 
-EarlyStep::EarlyStep(const GpuLanes& lanes, Optimizer& optimizer, const Params& params, const Input& input)
-    : lanes_(lanes), optimizer_(optimizer), params_(params), last_(input.last) {
+EarlyStep::EarlyStep(const GpuStreams& streams, Optimizer& optimizer, const Params& params, const Input& input)
+    : streams_(streams), optimizer_(optimizer), params_(params), last_(input.last) {
   optimizer.begin_step(input.rates);
 }
 
@@ -13,8 +13,8 @@ GradientTaker EarlyStep::taker() {
   return [this](std::int64_t offset, const at::Tensor& gradient) {
     const std::int64_t count = gradient.numel() / gradient.size(0);
     taken_.emplace_back(offset, offset + count);
-    lanes_.beside([&] { part(offset, count, gradient.view({gradient.size(0), count})); });
-    lanes_.lend(gradient);
+    streams_.beside([&] { part(offset, count, gradient.view({gradient.size(0), count})); });
+    streams_.lend(gradient);
   };
 }
 
@@ -31,7 +31,7 @@ void EarlyStep::finish(std::int64_t used) {
 void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
   const at::Tensor& shadow = params_.shadow().values();
   optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
-                       {.half = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
+                       {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
 }
 
 }  // namespace chorus::inline trainer

@@ -10,8 +10,8 @@
 
 namespace chorus::inline trainer {
 
-/// Keeps some elements of every client as they are over one optimizer step: their gradients become 0, and whatever the
-/// optimizer does to the values (weight decay, an old momentum) is undone.
+/// Freezes some elements of every client during one optimizer step: zeroes their gradients, and undoes what the
+/// optimizer does to the values (weight decay, old momentum).
 ///
 ///     const FrozenRanges frozen(ranges, params);
 ///     ...                        // clip, step
@@ -19,7 +19,7 @@ namespace chorus::inline trainer {
 class FrozenRanges {
  public:
   FrozenRanges(std::span<const FlatRange> ranges, const Params& params);
-  /// `params` may be others of the same layout and clients.
+  /// `params` may be another Params of the same layout and clients.
   void restore(const Params& params) const;
 
  private:

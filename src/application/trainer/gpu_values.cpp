@@ -18,9 +18,9 @@ const KernelFamily kValueKernels{kernels::gpu_values};
 const GpuKernel<BeginValuesArgs> kBeginValues{kValueKernels, "begin_values"};
 const GpuKernel<ChangesArgs> kChanges{kValueKernels, "changes"};
 
-std::int64_t apart(const at::Tensor& start) { return start.dim() == 1 ? 0 : start.stride(0); }
+std::int64_t stride_of(const at::Tensor& start) { return start.dim() == 1 ? 0 : start.stride(0); }
 
-// How many clients share a start; and threads for all of them, four groups of four each.
+// Number of clients that share a start; and a grid for all of them, four groups of four elements per thread.
 int sharing(const at::Tensor& start, std::int64_t clients) { return start.dim() == 1 ? static_cast<int>(clients) : 1; }
 GpuGrid grid_for(std::int64_t count, std::int64_t clients, int together) {
   constexpr std::int64_t kThreads = 256, kOfThread = 16;
@@ -44,16 +44,16 @@ TableArgs table_args(const WordPlaces& words) {
 
 }  // namespace
 
-void gpu_begin_values(const at::Tensor& values, const at::Tensor& halves, const at::Tensor& start,
+void gpu_begin_values(const at::Tensor& values, const at::Tensor& shadow, const at::Tensor& start,
                       const WordPlaces& words) {
   const int together = sharing(start, values.size(0));
   kBeginValues.launch(grid_for(values.size(1), values.size(0), together),
                       {.values = values.data_ptr<float>(),
-                       .halves = halves.defined() ? static_cast<u16*>(halves.data_ptr()) : nullptr,
+                       .shadow = shadow.defined() ? static_cast<u16*>(shadow.data_ptr()) : nullptr,
                        .start = start.data_ptr<float>(),
                        .values_stride = values.stride(0),
-                       .halves_stride = halves.defined() ? halves.stride(0) : 0,
-                       .start_stride = apart(start),
+                       .shadow_stride = shadow.defined() ? shadow.stride(0) : 0,
+                       .start_stride = stride_of(start),
                        .table = table_args(words),
                        .count = values.size(1),
                        .clients = together});
@@ -69,7 +69,7 @@ Changes gpu_changes(const at::Tensor& values, const at::Tensor& start, const Wor
                                                        .start = start.data_ptr<float>(),
                                                        .out_stride = stride,
                                                        .values_stride = values.stride(0),
-                                                       .start_stride = apart(start),
+                                                       .start_stride = stride_of(start),
                                                        .table = table_args(words),
                                                        .names = numbers_of(words.names),
                                                        .vocabulary = width_of(words.names),

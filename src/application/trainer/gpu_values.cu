@@ -1,8 +1,8 @@
 #include "application/trainer/gpu_values_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// A thread takes four neighbours, read and written at once where their address allows it. The table begins and ends at
-// a multiple of four, and so do its rows; a client's rows may lie anywhere. blockIdx.y is the first client of a thread.
+// A thread takes four neighbouring elements, in one load and store if they are aligned. The table and its rows start
+// and end at multiples of four; a client's rows may be unaligned. blockIdx.y is a thread's first client.
 
 __device__ inline float4 load_four(const float* at) {
   if ((u64)at % 16 == 0) return *(const float4*)at;
@@ -24,10 +24,10 @@ extern "C" __global__ void __launch_bounds__(256) begin_values(BeginValuesArgs a
   for (i64 i = 4 * (blockIdx.x * (i64)blockDim.x + threadIdx.x); i < count; i += step) {
     if (i + 4 <= others) {
       const float4 v = load_four(start + (i < begin ? i : i + size));
-      const uint2 half = make_uint2(pair(v.x, v.y), pair(v.z, v.w));
+      const uint2 rounded = make_uint2(pair(v.x, v.y), pair(v.z, v.w));
       for (i64 c = first; c < first + a.clients; ++c) {
         store_four(a.values + c * a.values_stride + i, v);
-        if (a.halves != 0) *(uint2*)(a.halves + c * a.halves_stride + i) = half;
+        if (a.shadow != 0) *(uint2*)(a.shadow + c * a.shadow_stride + i) = rounded;
       }
       continue;
     }
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) begin_values(BeginValuesArgs a
           from = begin + a.table.rows[c * used + at / (u32)width] * width + at % (u32)width;
         }
         a.values[c * a.values_stride + j] = start[from];
-        if (a.halves != 0) a.halves[c * a.halves_stride + j] = (u16)pair(start[from], 0);
+        if (a.shadow != 0) a.shadow[c * a.shadow_stride + j] = (u16)pair(start[from], 0);
       }
     }
   }

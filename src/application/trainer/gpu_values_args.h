@@ -5,20 +5,20 @@
 namespace chorus::inline trainer {
 
 /// Rows of a word table that clients leave out (WordPlaces in gpu_values.h): the table in the whole vector, and the
-/// rows [C, used] that each client has, behind its other elements.
+/// rows [C, used] of each client, which come after its other elements.
 struct TableArgs {
   i64 begin, size, width;
   const i64* rows;
   i64 used;
 };
 
-/// values [C, count] become those of `start`, and `halves` their bfloat16 shadow copy, or null. A thread writes them
-/// for `clients` clients that have the same start.
+/// values [C, count] = `start`, and `shadow`, if not null, their bfloat16 shadow copy. A thread writes them for
+/// `clients` clients with the same start.
 struct BeginValuesArgs {
   float* values;
-  u16* halves;
+  u16* shadow;
   const float* start;
-  i64 values_stride, halves_stride, start_stride;
+  i64 values_stride, shadow_stride, start_stride;
   TableArgs table;
   i64 count;
   i32 clients;
@@ -30,10 +30,10 @@ struct ChangesArgs {
   const float *values, *start;
   i64 out_stride, values_stride, start_stride;
   TableArgs table;
-  const i64* names;  ///< [C, vocabulary] where a row of the table is among a client's, or any of its places
+  const i64* names;  ///< [C, vocabulary] index of a table row among the client's rows; any index if absent
   i64 vocabulary;
   i64 count;
-  i32* faulty;  ///< [C] becomes 1 where a result is not finite
+  i32* faulty;  ///< [C] becomes 1 if a result is not finite
   i32 clients;
 };
 

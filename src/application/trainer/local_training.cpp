@@ -34,13 +34,13 @@ LocalTraining::Record LocalTraining::train(std::int64_t steps, const How& how) {
     const std::vector<double> rates = next_rates(clients, record);
     const bool last = how.last && (first + accumulate >= end || plan.readers(first + accumulate) == 0);
     std::optional<EarlyStep> early;
-    if (how.lanes != nullptr && store_->owned()) {
-      early.emplace(*how.lanes, *optimizer_, store_->active(clients), EarlyStep::Input{rates, last});
+    if (how.streams != nullptr && store_->owned()) {
+      early.emplace(*how.streams, *optimizer_, store_->active(clients), EarlyStep::Input{rates, last});
     }
     for (std::int64_t number = first; number < first + accumulate && plan.readers(number) > 0; ++number) {
       record.losses.push_back(
           run_pass(reader_.take(plan.readers(number), number),
-                   {number == first, used, early ? early->taker() : GradientTaker(), how.lanes, end - 1}));
+                   {number == first, used, early ? early->taker() : GradientTaker(), how.streams, end - 1}));
     }
     if (early) {
       early->finish(used);
@@ -62,7 +62,7 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
     Dropout dropout = in.dropout;
     const at::Tensor loss =
         input_.trainer.task.loss(input_.trainer.model.forward(params, in.batch.batch, dropout), in.batch);
-    if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.lanes);
+    if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.streams);
     torch::autograd::backward({loss}, {in.factors});
     if (in.begins) params.writes().end();
     return loss.detach();
@@ -108,7 +108,7 @@ void LocalTraining::renew(std::int64_t steps) {
   step_ = 0;
 }
 
-// What is left of a step once the gradients are there.
+// The rest of a step once the gradients are computed.
 void LocalTraining::finish_step(const ValueStore::Step& step) {
   const TrainWish& wish = input_.wish;
   const Params& now = store_->active(step.clients);
@@ -127,14 +127,14 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
   frozen.restore(store_->active(step.clients));
 }
 
-// The learning rates of the next optimizer step, which is counted.
+// The learning rates of the next optimizer step; counts the step.
 std::vector<double> LocalTraining::next_rates(std::int64_t clients, Record& record) {
   std::vector<double> rates = input_.plan.rates(input_.config, input_.moment, clients, step_++);
   for (std::size_t c = 0; c < rates.size(); ++c) record.rate_sum[c] += rates[c];
   return rates;
 }
 
-// Of the losses of batch `number`, in the gradient.
+// Weights of the losses of batch `number` in the gradient.
 at::Tensor LocalTraining::factors(std::int64_t clients, std::int64_t number) {
   const std::int64_t accumulate = input_.config.accumulate;
   if (accumulate > 1 || !factors_.defined() || factors_.size(0) != clients) {

@@ -23,7 +23,7 @@ namespace chorus::inline trainer {
 struct LocalTrainingInput {
   TrainerInput trainer;
   TrainerConfig config = {};
-  std::vector<TrainClient> clients = {};  ///< those with most batches first, those without rows last
+  std::vector<TrainClient> clients = {};  ///< most batches first, those without rows last
   TrainMoment moment = {};
   TrainWish wish = {};
   TrainingPlan plan = {};
@@ -37,24 +37,24 @@ struct LocalTrainingInput {
 ///     gradients += mu (values - start);  wish.adjust(values, gradients);  frozen gradients = 0
 ///     clip each client's gradient by its norm;  one optimizer step at the schedule's learning rate
 ///
-/// It keeps its position: train(2), train(3) equals train(5) bit for bit.
+/// It keeps its position: train(2), train(3) is bit-identical to train(5).
 class LocalTraining {
  public:
   LocalTraining(LocalTrainingInput input, std::vector<ClientBatches> batches, std::unique_ptr<ValueStore> store);
   LocalTraining(const LocalTraining&) = delete;
   LocalTraining& operator=(const LocalTraining&) = delete;
 
-  /// What some steps did.
+  /// The record of some steps.
   struct Record {
-    std::vector<at::Tensor> losses = {};  ///< [A] of each batch, of those who read it
-    std::vector<double> rate_sum = {};    ///< of each client
+    std::vector<at::Tensor> losses = {};  ///< [A] per batch, of the clients that read it
+    std::vector<double> rate_sum = {};    ///< per client
   };
-  /// How the steps are made.
+  /// Options of the steps.
   struct How {
-    const GpuLanes* lanes = nullptr;  ///< given: the optimizer runs during the backward pass (early_step.h)
-    bool last = false;                ///< the optimizer is not used after these steps
+    const GpuStreams* streams = nullptr;  ///< if given, the optimizer runs during the backward pass (early_step.h)
+    bool last = false;                    ///< the optimizer is not used after these steps
   };
-  /// The next `steps` optimizer steps, or fewer where no client has batches left.
+  /// The next `steps` optimizer steps, or fewer if no client has batches left.
   Record train(std::int64_t steps, const How& how);
   Record train(std::int64_t steps) { return train(steps, {}); }
 
@@ -65,7 +65,7 @@ class LocalTraining {
   /// The loss of a given batch and, if wanted, its gradient [C, P]; no step.
   ProbeResult probe(Reading reading, const ProbeWish& wish);
 
-  /// A new optimizer, and a learning-rate schedule of so many steps that begins anew.
+  /// Resets the optimizer, and starts a learning-rate schedule of `steps` steps.
   void renew(std::int64_t steps);
 
   /// Keeps only the clients at these ascending indices.
@@ -79,10 +79,10 @@ class LocalTraining {
 
  private:
   struct Pass {
-    bool begins = true;  // a step: gradients are written, not added to
+    bool begins = true;  // first pass of a step: gradients are overwritten, not accumulated
     std::int64_t used = 0;
     GradientTaker taker = {};
-    const GpuLanes* lanes = nullptr;
+    const GpuStreams* streams = nullptr;
     std::int64_t last_batch = 0;  // of this call
   };
   at::Tensor run_pass(Reading reading, const Pass& pass);
@@ -97,7 +97,7 @@ class LocalTraining {
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t step_ = 0;        // in the schedule
   std::int64_t next_batch_ = 0;  // in the data
-  at::Tensor factors_;           // of the losses, in the gradient
+  at::Tensor factors_;           // weights of the losses in the gradient
 };
 
 }  // namespace chorus::inline trainer

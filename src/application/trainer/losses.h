@@ -15,8 +15,8 @@ inline constexpr const char* kNoRows = "it has no rows to train on: its texts ar
 /// Copies a tensor to a vector of doubles. Waits for the GPU.
 std::vector<double> as_doubles(const at::Tensor& numbers);
 
-/// Each client's mean loss over the batches it read; batch i has the losses [A] of the first A clients. 0 for one that
-/// read none. One copy from a GPU.
+/// Each client's mean loss over its batches; batch i has the losses [A] of the first A clients. 0 for a client without
+/// batches. One copy from a GPU.
 std::vector<double> mean_losses(const std::vector<at::Tensor>& losses, std::size_t clients);
 
 }  // namespace chorus::inline trainer

@@ -11,7 +11,7 @@
 namespace chorus::inline trainer {
 namespace {
 
-// Tokens of one forward pass, all clients together.
+// Tokens per forward pass over all clients.
 constexpr std::int64_t kMostTokens = 1 << 15;
 
 // Calls found(position) for the first token of each word of a row.
@@ -26,8 +26,8 @@ void first_pieces(const EncodedDataset& data, std::uint32_t row, Found found) {
   }
 }
 
-// The answers [C, n, K] among the logits of a batch in which all clients read the same rows. On a GPU tokens are filled
-// up to a round number.
+// The predictions [C, n, K] in the logits of a batch in which all clients read the same rows. On a GPU, tokens are
+// padded to a round number.
 at::Tensor answers_of(const Model& model, const TaskBatch& batch, const at::Tensor& logits) {
   if (model.head()->per_sequence) return logits.narrow(1, 0, static_cast<std::int64_t>(batch.rows.at(0).size()));
   if (model.head() != Head::kTokenClassification) {
@@ -43,7 +43,7 @@ at::Tensor answers_of(const Model& model, const TaskBatch& batch, const at::Tens
   return logits.index_select(1, torch::tensor(chosen, at::kLong).to(logits.device()));
 }
 
-// [n, ...] for all clients or [C, n, ...], as [C, n, ...] beside the logits.
+// Targets [n, ...] for all clients or [C, n, ...], as [C, n, ...] like the logits.
 at::Tensor each_client(const at::Tensor& targets, std::int64_t dimensions, const at::Tensor& logits) {
   const at::Tensor there = targets.to(logits.device());
   const at::Tensor rows = there.dim() == dimensions ? there : there.unsqueeze(0);

@@ -11,18 +11,19 @@
 
 namespace chorus::inline trainer {
 
-/// Predictions for rows of the public set, and losses against given targets (FedMD, FedID, FedDF). Rows are
-/// numbered as ClientData::rows of the public set lists them.
+/// Predictions for rows of the public set, and losses against given targets (FedMD, FedID, FedDF). A row is an index
+/// into ClientData::rows of the public set.
 
-/// The same rows for each of these clients. `chosen` takes their numbers in the data and must outlive the result.
+/// The same rows for each of these clients. `chosen` receives their rows in the data and must outlive the result.
 std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std::uint32_t> rows,
                                       std::span<const TrainClient> clients, std::vector<std::uint32_t>& chosen);
 
-/// How many answers each row of a public set has; empty: one each. Words whose first piece the model reads for tagging.
+/// Number of predictions per row of a public set; empty: one each. For tagging: words whose first piece the model
+/// reads.
 std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set);
 
-/// Logits [C, n, K] of these rows for each client of `params`, without dropout and without gradients
-/// (Learner::predict). ConfigError for a head that has no fixed list of answers per row.
+/// Logits [C, n, K] of these rows for each client of `params`, without dropout and gradients (Learner::predict).
+/// ConfigError for a head without a fixed number of outputs per row.
 at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const ClientData& set,
                         std::span<const std::uint32_t> rows);
 
@@ -31,10 +32,10 @@ at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, Task
 
 /// Whether there are any targets.
 bool given(const Targets& targets);
-/// ConfigError when answers of the model's head cannot be compared with such targets.
+/// ConfigError if outputs of the model's head cannot be compared with such targets.
 void check_targets(const TrainerInput& trainer, const Targets& targets);
-/// The loss [C] of a model's output against the targets; with none, against the batch's own labels. When it is against
-/// given ones, the batch was read without Batch::answers.
+/// The loss [C] of a model's output against the targets; without targets, against the batch's own labels. With targets,
+/// the batch must be read without Batch::answers.
 at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
                        const Targets& targets);
 

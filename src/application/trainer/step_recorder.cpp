@@ -8,14 +8,14 @@ namespace chorus::inline trainer {
 namespace {
 
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
-// Clients of many sizes make many shapes; those beyond are not worth their memory.
+// Clients of many sizes make many shapes; more recordings are not worth their memory.
 constexpr std::int64_t kMostRecordings = 64;
 constexpr std::size_t kMostShapes = 4096;
 constexpr std::size_t kMostIdle = 4;
-// A thread's first products make things that cannot be made while work is recorded.
+// A thread's first matmuls create handles that cannot be created during a recording.
 constexpr int kMostFailures = 2;
 
-// What a pass reads on the GPU but for the packings and seeds. Of an input, const or not.
+// The GPU tensors that a pass reads, except packings and seeds; for a const or mutable input.
 template <typename Input>
 auto tensors_of(Input& input) {
   std::vector<decltype(&input.factors)> result{&input.factors};
@@ -60,9 +60,9 @@ HeldInput::HeldInput(const PassInput& like) : input_(like) {
     packings_.push_back(own);
     *packing = own;
   }
-  if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.seeds_there().clone());
-  // What lies in this machine's memory is of one batch only.
-  input_.batch.batch.ids_here = input_.batch.batch.types_here = at::Tensor();
+  if (like.dropout.active()) input_.dropout = Dropout::on_gpu(like.dropout.device_seeds().clone());
+  // Host copies belong to one batch only.
+  input_.batch.batch.host_ids = input_.batch.batch.host_types = at::Tensor();
   input_.batch.data.clear();
   input_.batch.rows.clear();
 }
@@ -78,7 +78,7 @@ void HeldInput::take(const PassInput& other) {
   for (std::size_t i = 0; i < packings.size(); ++i) {
     if (packings_[i]) packings_[i]->take(**packings[i]);
   }
-  if (other.dropout.active()) at::Tensor(input_.dropout.seeds_there()).copy_(other.dropout.seeds_there());
+  if (other.dropout.active()) at::Tensor(input_.dropout.device_seeds()).copy_(other.dropout.device_seeds());
 }
 
 StepRecorder::StepRecorder(const Params& base, std::int64_t clients, bool shadow)

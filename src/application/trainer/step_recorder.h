@@ -13,12 +13,12 @@
 
 namespace chorus::inline trainer {
 
-/// What one forward and backward pass over a batch reads besides the parameters.
+/// The input of a forward and backward pass besides the parameters.
 struct PassInput {
   TaskBatch batch;
-  Dropout dropout;     ///< off, or with its seeds sent
-  at::Tensor factors;  ///< [C] of the losses in the gradient
-  bool begins = true;  ///< a step: gradients are written, not added to
+  Dropout dropout;     ///< off, or with its seeds on the device
+  at::Tensor factors;  ///< [C] weights of the losses in the gradient
+  bool begins = true;  ///< first pass of a step: gradients are overwritten, not accumulated
 
   /// Passes of the same shape launch the same kernels on other data.
   std::vector<std::int64_t> shape() const;
@@ -33,11 +33,11 @@ class HeldInput {
 
  private:
   PassInput input_;
-  std::vector<std::shared_ptr<Packing>> packings_;  // the input's, writable; null where it has none
+  std::vector<std::shared_ptr<Packing>> packings_;  // the input's packings, writable; null if there is none
 };
 
 /// Forward and backward passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched
-/// again for every batch of that shape. A recording holds addresses, so values, gradients and batches lie in memory
+/// again for every batch of that shape. A recording holds addresses, so values, gradients and batches are in memory
 /// that is kept between rounds.
 ///
 ///     std::unique_ptr<StepRecorder> recorder = recorders.lend(base, 10, true);
@@ -46,17 +46,17 @@ class HeldInput {
 ///     recorders.take_back(std::move(recorder));
 class StepRecorder {
  public:
-  /// Does a pass: reads `input`, leaves gradients, returns the losses.
+  /// Runs a pass: reads `input`, leaves gradients, returns the losses.
   using Pass = std::function<at::Tensor(PassInput& input)>;
 
   StepRecorder(const Params& base, std::int64_t clients, bool shadow);
 
   const Params& params() const { return params_; }
 
-  /// Runs `pass` for the input: directly the first time a shape is seen, which compiles kernels; then it is recorded,
-  /// and from then on the recording is launched. A pass that cannot be recorded runs directly each time.
+  /// Runs `pass`: directly the first time a shape is seen, which compiles kernels; the second time it is recorded, and
+  /// from then on the recording is launched. A pass that cannot be recorded always runs directly.
   at::Tensor run(PassInput& input, const Pass& pass);
-  /// Passes that were launched from a recording.
+  /// Number of passes launched from a recording.
   std::int64_t launched() const { return launched_; }
 
  private:
@@ -71,21 +71,21 @@ class StepRecorder {
   std::shared_ptr<GpuGraph::Memory> memory_;
   std::map<std::vector<std::int64_t>, Recording> recordings_;
   std::int64_t recorded_ = 0, launched_ = 0;
-  std::uint32_t version_;  // of the frozen vector, parts of which recordings read from copies
+  std::uint32_t version_;  // of the frozen vector, of which recordings read copies
   friend class StepRecorders;
 };
 
 /// A pool of recorders. Thread-safe; a recorder serves one cohort at a time.
 class StepRecorders {
  public:
-  /// One for at least so many clients on the frozen vector of `base`, with or without a bfloat16 shadow copy.
+  /// A recorder for at least `clients` clients on the frozen vector of `base`, with or without a bfloat16 shadow copy.
   std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool shadow);
   void take_back(std::unique_ptr<StepRecorder> recorder);
-  /// Frees the recorders that are not in use.
+  /// Frees recorders that are not in use.
   void forget();
 
-  /// Whether passes over so many trainable elements should be recorded: large ones keep a GPU busy anyway, and their
-  /// memory is better used for more clients.
+  /// Whether to record passes over this many trainable elements: large passes keep a GPU busy anyway, and their memory
+  /// is better used for more clients.
   static bool worth_it(at::Device device, std::int64_t numbers);
 
  private:

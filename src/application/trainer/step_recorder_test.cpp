@@ -23,7 +23,7 @@ struct World : tiny::Classifier {
   }
 };
 
-// A tensor of a batch that is not listed would be replayed with the numbers of an old batch.
+// A tensor of a batch that is not listed would be replayed with the values of an old batch.
 TEST(VisitDeviceParts, ListsEveryTensorOfABatch) {
   TaskBatch batch;
   int tensors = 0, packings = 0;
@@ -31,13 +31,13 @@ TEST(VisitDeviceParts, ListsEveryTensorOfABatch) {
       batch, [&](at::Tensor&) { ++tensors; }, [&](std::shared_ptr<const Packing>&) { ++packings; });
   EXPECT_EQ(packings, 2);
   // What else is in there: an int with its padding, lists of where the rows come from and of fields (none here),
-  // ids_here and types_here.
+  // host_ids and host_types.
   const std::size_t others = sizeof(void*) + sizeof(batch.fields) + sizeof(batch.data) + sizeof(batch.rows) +
                              2 * sizeof(at::Tensor) + static_cast<std::size_t>(packings) * sizeof(batch.batch.packing);
   EXPECT_EQ(sizeof(TaskBatch), others + static_cast<std::size_t>(tensors) * sizeof(at::Tensor));
 }
 
-TEST(HeldInput, TakesTheNumbersOfAnotherPassOfTheSameShape) {
+TEST(HeldInput, TakesTheInputOfAnotherPassOfTheSameShape) {
   const World world;
   Params params(world.model->layout(), {.clients = 2});
   params.initialise(3);
@@ -112,7 +112,7 @@ TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
     for (std::uint64_t round = 1; round <= 4; ++round) {
       const TrainResult expected = plain.train(clients, start, {.seed = 1, .round = round}, {}, {});
       const TrainResult result = recorded.train(clients, start, {.seed = 1, .round = round}, {}, {});
-      // Sums of gradients are added in another order each time.
+      // Gradients are summed in a different order each time.
       EXPECT_LT((result.values - expected.values).abs().mean().item<double>(), 1e-5) << yaml << " round " << round;
       for (std::size_t c = 0; c < clients.size(); ++c) EXPECT_NEAR(result.loss[c], expected.loss[c], 2e-3);
       start = expected.values.mean(0);

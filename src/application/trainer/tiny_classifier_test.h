@@ -8,7 +8,7 @@
 
 namespace chorus::tiny {
 
-/// Texts and a network that tells their topics apart, for tests of training.
+/// Texts and a network that classifies their topics, for tests of training.
 struct Classifier {
   explicit Classifier(std::uint64_t examples = 80) : data(dataset(Formulation::kTextClassification, examples, 20)) {}
 
@@ -18,7 +18,7 @@ struct Classifier {
   std::unique_ptr<Model> model = make_model(model_config(task->head(), *words, task->labels()), task->head());
   std::shared_ptr<const EncodedDataset> encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
 
-  /// Who holds `count` examples from `begin` on.
+  /// A client with `count` examples from `begin` on.
   ClientData client(std::size_t begin, std::size_t count) const {
     return task->client_data(encoded, data.split(Split::kTrain).subspan(begin, count));
   }

@@ -12,10 +12,10 @@ namespace chorus::inline trainer {
 
 /// How much each client of a cohort trains, and at which learning rates.
 struct TrainingPlan {
-  std::vector<std::int64_t> batches = {};   ///< batches each client with rows reads in all, in descending order
-  std::vector<std::int64_t> schedule = {};  ///< optimizer steps that each client's learning-rate schedule spans
+  std::vector<std::int64_t> batches = {};   ///< total batches of each client with rows, in descending order
+  std::vector<std::int64_t> schedule = {};  ///< optimizer steps of each client's learning-rate schedule
 
-  /// How many clients, the first ones, read batch `number`.
+  /// How many clients (the first ones) read batch `number`.
   std::int64_t readers(std::int64_t number) const;
   /// The learning rates of the first `clients` in optimizer step `step`.
   std::vector<double> rates(const TrainerConfig& config, const TrainMoment& moment, std::int64_t clients,

@@ -18,7 +18,7 @@ at::Tensor one_or_each(const at::Tensor& start) { return start.dim() == 1 ? star
 
 bool UsedWords::possible(const Layout& layout, const Embedding& words) {
   const ParamSpec& table = layout[words.table];
-  // 16: as wide as memory is read at once; 1000: rows up to the padding's are always used.
+  // 16: the width of a memory access; 1000: rows up to the padding's are always used.
   return fast_kernels() && table.trainable && table.shape[1] % 16 == 0 && words.padding < 1000;
 }
 
@@ -35,7 +35,7 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<Cli
       name[id] = static_cast<std::int64_t>(used[c].size());
       used[c].push_back(id);
     };
-    // The row of the padding, which has no gradient by its number, keeps it.
+    // The padding row has no gradient because of its id, so it keeps that id.
     for (std::int64_t id = 0; id < std::min(always, vocabulary); ++id) use(id);
     for (std::int64_t number = 0; number < batches[c].count(); ++number) {
       for (const std::uint32_t row : batches[c].at(number)) {
@@ -47,7 +47,7 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<Cli
     }
     counts_.push_back(static_cast<std::int64_t>(used[c].size()));
   }
-  // Whoever has fewer batches has used its words by its last one.
+  // A client with fewer batches has used all its words by its last one.
   for (std::size_t i = 1; i < until_.size(); ++i) until_[i] = std::max(until_[i], until_[i - 1]);
   const std::int64_t most = until_.back();
   rows_ = torch::zeros({cohort, most}, at::kLong);
@@ -59,7 +59,7 @@ UsedWords::UsedWords(const Layout& layout, const Embedding& words, std::span<Cli
   layout_ = std::make_shared<Layout>(layout.with_rows(words.table, most));
 }
 
-std::int64_t UsedWords::numbers_until(std::int64_t batch) const {
+std::int64_t UsedWords::elements_until(std::int64_t batch) const {
   constexpr std::int64_t kTogether = 16;
   const auto place = std::min(static_cast<std::size_t>(batch), until_.size() - 1);
   const std::int64_t all = layout_->trainable_size(), unused = (until_.back() - until_[place]) * width_;

@@ -45,7 +45,7 @@ class BorrowedStart final : public ValueStore {
     check(step.clients == params_.clients(), "all clients make the first step");
     const Params own = params_.with_own_values();
     optimizer.step(own.values(), own.grads(), step.rates, step.scale,
-                   {.before = params_.values(), .half = params_.shadow().values(), .last = step.last});
+                   {.before = params_.values(), .shadow = params_.shadow().values(), .last = step.last});
     params_ = own;
     forget_active();
     owned_ = true;
@@ -65,7 +65,7 @@ class UsedWordsStore final : public ValueStore {
   UsedWordsStore(const Input& input, UsedWords words)
       : ValueStore(words.params(input.base, input.start, input.bfloat16), input.start), words_(std::move(words)) {}
 
-  std::int64_t used_until(std::int64_t number) const override { return words_.numbers_until(number); }
+  std::int64_t used_until(std::int64_t number) const override { return words_.elements_until(number); }
   void adapt(Batch& batch) const override { batch.ids = words_.rename(batch.ids); }
   at::Tensor start() const override {
     if (!begun_.defined()) begun_ = words_.params(params_, start_, false).values();
@@ -93,7 +93,7 @@ class RecordedStore final : public ValueStore {
   bool records() const override { return true; }
   at::Tensor run(std::int64_t clients, PassInput& input, const Pass& pass) override {
     return recorder_->run(input, [&](PassInput& in) {
-      Params fresh = params_.first(clients);  // leaves belong to the stream they were first used on
+      Params fresh = params_.first(clients);  // autograd ties leaves to the stream of their first use
       return pass(fresh, in);
     });
   }
@@ -135,7 +135,7 @@ at::Tensor ValueStore::run(std::int64_t clients, PassInput& input, const Pass& p
 void ValueStore::step(Optimizer& optimizer, const Step& step) {
   const Params& now = active(step.clients);
   optimizer.step(first_elements(now.values(), step.used), first_elements(now.grads(), step.used), step.rates,
-                 step.scale, {.half = first_elements(now.shadow().values(), step.used), .last = step.last});
+                 step.scale, {.shadow = first_elements(now.shadow().values(), step.used), .last = step.last});
 }
 
 at::Tensor ValueStore::start() const { return as_rows(start_); }

@@ -11,7 +11,7 @@ using testing::IsEmpty;
 
 TEST(Activity, OrdersClientsWithDataFromLeastToMost) {
   EXPECT_THAT(by_activity(std::vector<double>{5, 0, 2, 9, 1}), ElementsAre(4, 2, 0, 3));
-  // Equal ones by their number, wherever they stand.
+  // Ties are ordered by id, wherever they are.
   EXPECT_THAT(by_activity(std::vector<double>{3, 1, 3, 1, 3}), ElementsAre(1, 3, 0, 2, 4));
   EXPECT_THAT(by_activity(std::vector<double>{0.5, 0.25}), ElementsAre(1, 0));
   EXPECT_THAT(by_activity(std::vector<double>{0, 0}), IsEmpty());

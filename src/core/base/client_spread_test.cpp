@@ -29,7 +29,7 @@ TEST(ClientSpread, EveryClientCountsOnceAndTheWorstTenthIsTheWorst) {
   EXPECT_TRUE(spreads[2].newcomers);
   EXPECT_EQ(spreads[2].clients, 1);
   EXPECT_FALSE(spreads[2].gain.has_value());
-  // Of a loss, the largest are the worst, and less is a gain.
+  // For a loss, the largest are the worst, and less is a gain.
   const std::vector<ClientSpread> losses = spreads_of(scores, false);
   EXPECT_NEAR(losses[0].worst_tenth, 0.185, 1e-12);
   EXPECT_NEAR(*losses[1].gain, -*spreads[1].gain, 1e-12);

@@ -7,7 +7,7 @@
 namespace chorus::inline base {
 namespace {
 
-// Words come from files: a long one is not a misspelt name, and the distance is quadratic in its length.
+// Words come from files: a long word is not a misspelt name, and the distance is quadratic in its length.
 constexpr std::size_t kLongestWord = 128;
 
 std::string folded(std::string_view word) {
@@ -43,7 +43,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, std::span<const std::string> names) {
   if (word.empty() || word.size() > kLongestWord) return "";
   const std::string text = folded(word);
-  // Another word for the same thing is nearer than one that looks alike.
+  // A synonym is nearer than a name that looks similar.
   if (text == "gpu" && std::find(names.begin(), names.end(), "cuda") != names.end()) return "cuda";
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, (word.size() + 1) / 3) + 1;

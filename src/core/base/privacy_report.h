@@ -10,7 +10,7 @@ struct PrivacyReport {
   double epsilon = 0, delta = 0;
   double noise = 0;            ///< standard deviation / sensitivity
   double sampling_rate = 0;    ///< probability that a client takes part in a round
-  std::int64_t charges = 0;    ///< releases, rounds that were repeated after a crash included
+  std::int64_t charges = 0;    ///< releases, including rounds repeated after a crash
   std::string statement = {};  ///< what is protected, in words
 };
 

@@ -44,7 +44,7 @@ TEST(Errors, HaveTheDocumentedExitCodes) {
   EXPECT_EQ(static_cast<int>(Interrupted().code()), 130);
 }
 
-TEST(Errors, ABugNamesItsPlace) {
+TEST(Errors, ABugNamesItsSourceLocation) {
   const std::string message = message_of<InternalError>([] { check(false, "it cannot be"); });
   EXPECT_NE(message.find("it cannot be"), std::string::npos);
   EXPECT_NE(message.find("result_test.cpp"), std::string::npos) << message;

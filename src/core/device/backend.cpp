@@ -22,6 +22,8 @@ Backend backend_for(const at::Tensor& x, Supported supported) {
 
 bool is_float(const at::Tensor& x) { return x.scalar_type() == at::kFloat; }
 
-bool is_float_or_half(const at::Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
+bool is_float_or_bfloat16(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
+}
 
 }  // namespace chorus::inline device

@@ -24,8 +24,8 @@ TEST(Backend, IsWhatTheDeviceSupportsAndTheProgramWants) {
 TEST(Backend, KnowsTheTypesOfOurKernels) {
   EXPECT_TRUE(is_float(torch::zeros({1})));
   EXPECT_FALSE(is_float(torch::zeros({1}, at::kDouble)));
-  EXPECT_TRUE(is_float_or_half(torch::zeros({1}, at::kBFloat16)));
-  EXPECT_FALSE(is_float_or_half(torch::zeros({1}, at::kHalf)));
+  EXPECT_TRUE(is_float_or_bfloat16(torch::zeros({1}, at::kBFloat16)));
+  EXPECT_FALSE(is_float_or_bfloat16(torch::zeros({1}, at::kHalf)));
 }
 
 }  // namespace

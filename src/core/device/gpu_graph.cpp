@@ -25,12 +25,12 @@ namespace memory = c10::cuda::CUDACachingAllocator;
 struct GpuGraph::Memory::Pool {
   explicit Pool(c10::DeviceIndex index)
       : device(index), stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)) {
-    // LibTorch counts its own pools from 1 in either place; these are ours.
+    // LibTorch numbers its own pools from 1 in both fields; these ids are ours.
     static std::atomic<c10::CaptureId_t> next{1ULL << 40};
     id = {next++, 0};
   }
   c10::DeviceIndex device;
-  c10::cuda::CUDAStream stream;  // to record on; nothing runs there
+  c10::cuda::CUDAStream stream;  // for capture only; nothing runs on it
   c10::MempoolId_t id;
   bool used = false;
 };
@@ -66,7 +66,7 @@ bool GpuGraph::record(const std::function<void()>& work) {
   std::exception_ptr error;
   std::string reason;
   memory::beginAllocateToPool(pool.device, pool.id, [stream](cudaStream_t other) { return other == stream; });
-  // Each recording uses the pool once more; one use is given back, so that the pool goes with its Memory.
+  // Each recording takes another reference to the pool. Release one, so that the pool is freed with its Memory.
   if (pool.used) memory::releasePool(pool.device, pool.id);
   pool.used = true;
   cudaGraph_t graph = nullptr;
@@ -82,7 +82,7 @@ bool GpuGraph::record(const std::function<void()>& work) {
   memory::endAllocateToPool(pool.device, pool.id);
   if (reason.empty() && graph != nullptr) cudaGraphInstantiateWithFlags(&recorded_->graph, graph, 0);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  (void)cudaGetLastError();  // of what failed here, which is told by the answer
+  (void)cudaGetLastError();  // clears the error, which the return value reports
   if (error) std::rethrow_exception(error);
   if (recorded_->graph == nullptr) Log("gpu").debug("a step cannot be recorded: {}", reason);
   return recorded_->graph != nullptr;

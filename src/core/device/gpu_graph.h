@@ -7,8 +7,8 @@
 
 namespace chorus::inline device {
 
-/// Work of a GPU that is recorded once and then launched as one. A step of training is hundreds of small kernels, and
-/// asking for them one by one can take longer than they run.
+/// A CUDA graph: GPU work that is recorded once and then launched as a whole. A training step is hundreds of small
+/// kernels, and launching them one by one can take longer than running them.
 ///
 ///     GpuGraph graph(memory);
 ///     if (graph.record([&] { y = f(x); })) {       // nothing has run yet
@@ -16,10 +16,10 @@ namespace chorus::inline device {
 ///       graph.launch();                            // y is f(next)
 ///     }
 ///
-/// A recording knows places, not tensors: what the work reads must stay where it is, and so must what it made (y).
+/// A recording refers to addresses, not to tensors: its inputs and results (y) must stay where they are.
 class GpuGraph {
  public:
-  /// Where recorded work keeps what it computes on the way. Shared by graphs that are launched one after the other.
+  /// Memory for intermediate results. Shared by graphs that are launched one after the other.
   class Memory {
    public:
     explicit Memory(at::Device device);
@@ -38,17 +38,15 @@ class GpuGraph {
   GpuGraph& operator=(const GpuGraph&) = delete;
   ~GpuGraph();
 
-  /// Whether work of this device can be recorded: it is a GPU, this program was built with CUDA, and fast ways are
-  /// wanted (kernels.h).
+  /// Whether work on this device can be recorded: it is a GPU, the build has CUDA, and fast kernels are on (kernels.h).
   static bool works_on(at::Device device);
-  /// Whether this thread is recording: what it asks for does not run now, and numbers of this machine's memory must not
-  /// enter.
+  /// Whether this thread is recording. Kernels are then not run, and values from host memory must not be used.
   static bool recording();
 
-  /// False when the work cannot be recorded, because it waits for the GPU or sends numbers to it; it can be done as
-  /// usual then. Throws what is thrown when memory is used up.
+  /// False if the work cannot be recorded because it waits for the GPU or copies values to it; run it as usual then.
+  /// Throws only if memory runs out.
   bool record(const std::function<void()>& work);
-  /// Does what was recorded, after all that the current stream was asked for before.
+  /// Runs the recording on the current stream.
   void launch() const;
 
  private:

@@ -98,8 +98,8 @@ const std::vector<const AnyGpuKernel*>& AnyGpuKernel::all() { return registered_
 
 namespace {
 
-/// NVRTC and the driver, from the library through which LibTorch itself reaches them, or from where they are
-/// installed. A result of 0 is success.
+/// NVRTC and the driver, loaded through the library that LibTorch uses, or from where they are installed. A result of 0
+/// is success.
 class Nvrtc {
  public:
   static const Nvrtc& get() {
@@ -164,7 +164,7 @@ void succeed(int result, const std::string& what) {
   if (result != 0) throw InternalError(fmt::format("{}: CUDA error {}", what, result));
 }
 
-// The driver needs the context that a thread's first call of the runtime creates. Allowed during a stream capture.
+// The driver needs the context that a thread's first runtime call creates. Allowed during a stream capture.
 bool make_context() {
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   return cudaFree(nullptr) == cudaSuccess;
@@ -259,7 +259,7 @@ AnyGpuKernel::AnyGpuKernel(const KernelFamily& family, const char* name, std::si
 }
 
 void* AnyGpuKernel::function_for(int device, std::initializer_list<KernelChoice> choices) const {
-  thread_local std::string key;  // keeps its memory from launch to launch
+  thread_local std::string key;  // keeps its memory between launches
   key.assign(1, static_cast<char>(device));
   for (const KernelChoice& choice : choices) {
     key += ' ';

@@ -21,26 +21,26 @@ struct KernelSource {
   const char* text;
 };
 
-/// A macro of a .cu file and the values it is compiled with. Those listed are compiled by a test without a GPU; a
-/// launch with any other is refused.
+/// A macro of a .cu file and the values it is compiled with. A test compiles all of them without a GPU; a launch with
+/// any other value is an error.
 struct KernelOption {
   const char* name;
   std::vector<std::string> values;
 };
 
-/// Values of options by the option's name: which variants of kernels a program is about to launch.
+/// Option values by option name: the kernel variants that a program is about to launch.
 using KernelValues = std::map<std::string, std::vector<std::string>>;
 
-/// Where compiled kernels stay between two runs of the program, by a key that covers source, options, architecture and
-/// compiler. Both functions are called by several threads; `load` returns what `save` got, or nothing.
+/// Keeps compiled kernels between runs, under a key that covers source, options, architecture and compiler. Both
+/// functions must be thread-safe; `load` returns what `save` stored, or nothing.
 struct KernelStore {
   std::function<std::optional<std::string>(const std::string& key)> load;
   std::function<void(const std::string& key, std::string_view image)> save;
 };
-/// Before the first launch; without a store every process compiles what it launches.
+/// Call before the first launch. Without a store, every process compiles what it launches.
 void set_kernel_store(KernelStore store);
 
-/// A value chosen for a launch: a word such as "float", or a number.
+/// An option value chosen for a launch: a word such as "float", or a number.
 class KernelChoice {
  public:
   KernelChoice(const char* word) : word_(word) {}
@@ -52,9 +52,8 @@ class KernelChoice {
   std::int64_t number_ = 0;
 };
 
-/// The kernels of one .cu file, compiled when one of them is first launched with given options, or before
-/// (gpu_warm_up.h), by the compiler that LibTorch brings along (NVRTC). The result is kept under a hash of source,
-/// options, architecture and compiler, in this process and in the kernel store.
+/// The kernels of one .cu file. NVRTC, which comes with LibTorch, compiles them on the first launch with given options
+/// or earlier (gpu_warm_up.h). The result is cached in this process and in the kernel store.
 class KernelFamily {
  public:
   KernelFamily(const KernelSource& source, std::vector<KernelOption> options = {});
@@ -63,15 +62,15 @@ class KernelFamily {
   const std::vector<KernelOption>& options() const { return options_; }
   /// `#define` lines for every combination of options.
   std::vector<std::string> variants() const;
-  /// Those made of these values only; none when an option is not among them.
+  /// Only combinations of these values; none if an option is missing.
   std::vector<std::string> variants(const KernelValues& values) const;
-  /// Those of one combination; its values are in the order of the options.
+  /// `#define` lines for one combination; the values are in the order of the options.
   std::string defines(const std::vector<std::string>& values) const;
   /// PTX for an architecture like "compute_90", machine code for one like "sm_90". Needs a build with CUDA.
   std::string compile(const std::string& defines, const std::string& architecture) const;
-  /// What a compiled source is kept under; `compiler` is everything else that decides on the result.
+  /// Key of a compiled source; `compiler` is everything else that affects the result.
   std::string cache_key(const std::string& defines, const std::string& compiler) const;
-  /// Compiles for this GPU and loads, unless that was done before. Different variants can be loaded side by side.
+  /// Compiles and loads for this GPU, unless that is done. Variants can be loaded concurrently.
   void load(const std::string& defines, int device) const;
 
  private:
@@ -79,7 +78,7 @@ class KernelFamily {
   std::vector<KernelOption> options_;
 };
 
-/// What GpuKernel<Args> is of every Args.
+/// The part of GpuKernel<Args> that does not depend on Args.
 class AnyGpuKernel {
  public:
   struct Grid {
@@ -122,7 +121,7 @@ class AnyGpuKernel {
 ///     ...
 ///     kForward.launch({.blocks = 10}, {.x = x.data_ptr(), .rows = 7}, {"bf16"});   // on LibTorch's current stream
 ///
-/// Thread-safe. A launch costs a few microseconds; it can be recorded (gpu_graph.h).
+/// Thread-safe. A launch costs a few microseconds and can be recorded (gpu_graph.h).
 template <typename Args>
 class GpuKernel : public AnyGpuKernel {
   static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>);

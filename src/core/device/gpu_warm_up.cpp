@@ -23,7 +23,7 @@ void quietly(const std::function<void()>& work) {
   }
 }
 
-// The context, and cuBLAS with the kernels of small matmuls. LibTorch hands the handle on to other threads.
+// Creates the context, and cuBLAS with the kernels for small matmuls. LibTorch passes the handle on to other threads.
 void start_libraries(at::Device device) {
   const TorchThreads one(1);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {

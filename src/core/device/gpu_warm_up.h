@@ -9,11 +9,10 @@
 
 namespace chorus::inline device {
 
-/// What a program's first work on a GPU would wait for, done on background threads while data is read: the CUDA
-/// context, cuBLAS, and the kernels of this program in the variants that `values` names (KernelFamily::variants). On a
-/// cold start compiling takes seconds of CPU time, and kernels compile side by side. Nothing depends on it: what is
-/// missing at a launch is compiled then, and what fails here fails again there with its message. On a CPU it does
-/// nothing.
+/// Prepares a GPU on background threads while data is read: the CUDA context, cuBLAS, and the kernels of this program
+/// in the variants that `values` names (KernelFamily::variants). On a cold start, compiling takes seconds of CPU time;
+/// kernels compile in parallel. Correctness does not depend on it: a launch compiles what is missing, and reports what
+/// failed here. Does nothing on a CPU.
 ///
 ///     const GpuWarmUp warm_up(device, {{"ELEMENT", {"bf16"}}, {"D", {"32"}}});
 ///     ...                                         // read data
@@ -31,8 +30,8 @@ class GpuWarmUp {
     const KernelFamily* family = nullptr;
     std::string defines{};
   };
-  /// All variants of these values, the first of each family before the second of any: the values that are needed most
-  /// should come first.
+  /// All variants with these values: the first of each family, then the second of each, and so on. List the values that
+  /// are needed most first.
   static std::vector<Job> jobs(const KernelValues& values);
 
  private:

@@ -6,8 +6,9 @@
 
 namespace chorus::inline device {
 
-/// A tensor on its way from a GPU to host memory. The copy is queued behind the work requested so far and the caller
-/// continues; `wait` blocks until this copy has arrived, not until later work is done. A CPU tensor is passed on as is.
+/// Copies a tensor from a GPU to host memory asynchronously. The copy is queued behind the work launched so far, and
+/// the caller continues. `wait` blocks until the copy has arrived, not until later work is done. A CPU tensor is
+/// returned as is.
 ///
 ///     HostCopy answers(logits);     // logits of batch k
 ///     ...                           // launch batch k + 1
@@ -22,7 +23,7 @@ class HostCopy {
  private:
   struct Arrival;
   at::Tensor here_;
-  std::shared_ptr<Arrival> arrival_;  // null: it is here
+  std::shared_ptr<Arrival> arrival_;  // null: already on the CPU
 };
 
 }  // namespace chorus::inline device

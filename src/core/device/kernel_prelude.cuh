@@ -2,8 +2,8 @@
 
 #include "core/device/kernel_types.h"
 
-// What every kernel source begins with: bfloat16, and loads and stores of one, two or four neighbouring elements as
-// float32. Those of two and four want addresses at a multiple of as many elements.
+// Included by every kernel: bfloat16, and loads and stores of one, two or four neighbouring elements as float32. Groups
+// of two and four must be aligned to their size.
 
 using namespace chorus;
 

@@ -13,7 +13,7 @@ using u16 = unsigned short;
 static_assert(sizeof(i64) == 8 && sizeof(u64) == 8 && sizeof(i32) == 4 && sizeof(u32) == 4 && sizeof(u16) == 2,
               "not an LP64 system");
 
-/// One row of parameters per client: [C, width] with a stride, or [width] for all (stride 0). Null: there is none.
+/// One row of parameters per client: [C, width] with a stride, or [width] for all clients (stride 0). May be null.
 struct ClientRow {
   const float* data;
   i64 stride;

@@ -4,8 +4,7 @@ namespace chorus::inline device {
 
 /// Switches for the whole program. Set them before a run; operators read them on every call.
 
-/// Whether operators use their fast implementations (default), or the LibTorch reference that those are tested against
-/// (federation.kernels).
+/// Whether operators use their fast implementations (default) or the LibTorch reference (federation.kernels).
 bool fast_kernels();
 void use_fast_kernels(bool on);
 

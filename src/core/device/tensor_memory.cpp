@@ -26,11 +26,11 @@ namespace {
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kLong = 2 * kLargePage;
 
-// Memory of whole large pages, if the system has such, or null.
+// Maps whole huge pages where the system has them, else small ones. Null on failure.
 void* map_pages(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  // What is before the first page and after the last one goes back.
+  // Unmap what lies before the first and after the last page.
   auto* first = static_cast<std::byte*>(memory);
   const std::size_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
   if (before > 0) ::munmap(first, before);
@@ -41,13 +41,13 @@ void* map_pages(std::size_t bytes) {
   return first + before;
 }
 
-// Blocks of two large pages and more.
+// Caches blocks of at least two huge pages.
 class LongBlocks {
  public:
   void* take(std::size_t bytes) {
     const std::size_t size = (bytes + kLargePage - 1) / kLargePage * kLargePage;
     const std::lock_guard lock(mutex_);
-    // One that is hardly longer will do; the newest may be in the cache still.
+    // Accept a slightly longer block. The newest one may still be in the cache.
     const auto kept = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
       return block.size >= size && block.size - size <= size / 8;
     });
@@ -62,7 +62,7 @@ class LongBlocks {
       forget(0);
       memory = map_pages(size);
     }
-    // LibTorch's words, by which is_out_of_memory knows it.
+    // LibTorch's wording, which is_out_of_memory recognises.
     TORCH_CHECK(memory != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
     return used({memory, size});
   }
@@ -72,7 +72,7 @@ class LongBlocks {
     forget(0);
   }
 
-  /// False: it is none of these.
+  /// False if the memory is not one of these blocks.
   bool give_back(void* memory) {
     const std::lock_guard lock(mutex_);
     const auto found = taken_.find(memory);
@@ -81,8 +81,8 @@ class LongBlocks {
     kept_bytes_ += found->second;
     taken_bytes_ -= found->second;
     taken_.erase(found);
-    // A round's vectors are a few times as much as what stays between rounds; what was needed once goes.
-    constexpr std::size_t kSteps = std::size_t{128} << 20;  // what small steps leave, of many lengths
+    // A round needs a few times what stays allocated between rounds; free the rest.
+    constexpr std::size_t kSteps = std::size_t{128} << 20;  // for small steps, whose blocks have many lengths
     forget(std::min(most_kept_, std::max(kSteps, 3 * taken_bytes_)));
     return true;
   }
@@ -97,7 +97,7 @@ class LongBlocks {
     taken_bytes_ += block.size;
     return block.memory;
   }
-  // The oldest, until no more than so much is kept.
+  // Frees the oldest blocks until at most `bytes` are kept.
   void forget(std::size_t bytes) {
     while (kept_bytes_ > bytes) {
       kept_bytes_ -= kept_.front().size;
@@ -108,7 +108,7 @@ class LongBlocks {
 
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> taken_;
-  std::list<Block> kept_;  // the oldest first
+  std::list<Block> kept_;  // oldest first
   std::size_t kept_bytes_ = 0, taken_bytes_ = 0;
   const std::size_t most_kept_ =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 8;
@@ -131,7 +131,7 @@ class TensorMemory : public c10::Allocator {
  private:
   static c10::Allocator& base() { return *c10::GetDefaultCPUAllocator(); }
   static LongBlocks& blocks() {
-    static auto* all = new LongBlocks;  // tensors may outlive everything else
+    static auto* all = new LongBlocks;  // never destroyed: tensors may outlive static objects
     return *all;
   }
   static c10::DataPtr from_heap(std::size_t bytes) {
@@ -143,7 +143,7 @@ class TensorMemory : public c10::Allocator {
     }
   }
   static void give_back(void* memory) {
-    // Long blocks begin with a large page.
+    // Long blocks start at a huge page.
     const bool may_be_long = memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % kLargePage == 0;
     if (!may_be_long || !blocks().give_back(memory)) base().raw_deleter()(memory);
   }
@@ -154,11 +154,11 @@ class TensorMemory : public c10::Allocator {
 void prepare_tensor_memory() {
   static std::once_flag done;
   std::call_once(done, [] {
-    // Memory that is given back to the system comes back page by page, which costs more than a simulated client's whole
-    // bookkeeping.
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // it takes no larger one
+    // Memory returned to the system comes back page fault by page fault, which costs more than all other bookkeeping of
+    // a simulated client.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum that glibc accepts
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    // Shorter blocks, the libraries' own among them: no worker waits for another one's.
+    // Enough arenas for shorter blocks, so that workers do not wait for each other.
     mallopt(M_ARENA_MAX, static_cast<int>(std::thread::hardware_concurrency()) + 1);
     static auto* memory = new TensorMemory;
     c10::SetCPUAllocator(memory);

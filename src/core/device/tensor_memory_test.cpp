@@ -44,7 +44,7 @@ TEST(TensorMemory, IsGivenBackByItsAddress) {
   memory.raw_deallocate(nullptr);
 }
 
-TEST(TensorMemory, TellsWhenThereIsNone) {
+TEST(TensorMemory, ReportsExhaustedMemory) {
   prepare_tensor_memory();
   EXPECT_THROW(torch::empty({std::int64_t{1} << 50}, at::kFloat), c10::Error);
 }

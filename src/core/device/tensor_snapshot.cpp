@@ -35,7 +35,7 @@ TensorSnapshot::TensorSnapshot(const at::Tensor& tensor) {
 
 at::Tensor TensorSnapshot::on_host() const {
   if (!ready_) return copy_;
-  // A stream of its own: on the current one the copy would come after everything requested since.
+  // A separate stream: on the current one, the copy would wait for all work launched since.
   const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, copy_.device().index());
   const c10::cuda::CUDAStreamGuard guard(stream);
   ready_->event.block(stream);

@@ -6,9 +6,9 @@
 
 namespace chorus::inline device {
 
-/// A tensor as it is now, to be read later by another thread while the original changes. The copy is made where the
-/// tensor is: on a GPU it is queued behind the work requested so far and costs the caller microseconds. A GPU without
-/// room for it copies to host memory at once.
+/// The current values of a tensor, for another thread to read while the original changes. The copy stays on the
+/// tensor's device: on a GPU it is queued behind the work launched so far and costs the caller microseconds. If the GPU
+/// has no room for it, it is copied to host memory at once.
 ///
 ///     const TensorSnapshot snapshot(model);
 ///     model.add_(update);                    // does not change the snapshot

@@ -2,9 +2,9 @@
 
 namespace chorus::inline device {
 
-/// While it lives, float32 matmuls of a GPU round their factors to TF32 (10 bits of mantissa, float32 sums), which
-/// tensor cores multiply several times as fast; at the end the setting is what it was. The setting is LibTorch's and
-/// holds for the whole process. With `on` false nothing changes.
+/// While it lives, float32 matmuls on a GPU round their operands to TF32 (10 bits of mantissa, float32 sums), which
+/// tensor cores multiply several times as fast. The destructor restores the setting, which is LibTorch's and global to
+/// the process. With `on` false nothing changes.
 ///
 ///     const Tf32Matmuls tf32(config.precision == Precision::kTf32 && device.is_cuda());
 class Tf32Matmuls {
@@ -18,7 +18,7 @@ class Tf32Matmuls {
   bool before_;
 };
 
-/// Whether float32 matmuls of a GPU are in TF32 now.
+/// Whether float32 matmuls on a GPU use TF32 now.
 bool tf32_matmuls();
 
 }  // namespace chorus::inline device

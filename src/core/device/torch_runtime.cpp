@@ -47,7 +47,7 @@ class ToLog : public c10::WarningHandler {
 }  // namespace
 
 void prepare_torch() {
-  // Handlers are LibTorch's own per thread.
+  // LibTorch has one warning handler per thread.
   static ToLog handler;
   thread_local bool handled = false;
   if (!handled) warnings::set_warning_handler(&handler);

@@ -6,14 +6,14 @@
 
 namespace chorus::inline device {
 
-/// Sets LibTorch up, at the first call and at the first of each thread: one thread a core unless OMP_NUM_THREADS says
-/// otherwise (LibTorch counts hyper-threads out), its warnings go to our log, and tensors lie in large pages
-/// (tensor_memory.h). Params calls it, so nobody else has to.
+/// Sets LibTorch up, once per process and, for warnings, once per thread: one thread per logical core unless
+/// OMP_NUM_THREADS says otherwise (LibTorch's default does not count hyper-threads), warnings in our log, and tensors
+/// in huge pages (tensor_memory.h). Params calls it, so no other code has to.
 void prepare_torch();
 
-/// While it lives, LibTorch uses so many threads for the operations of this thread; 0: one per core. A thread that
-/// works beside others should use one: the threads of a finished operation go on spinning for a while, on a core that
-/// somebody else could use.
+/// While it lives, LibTorch uses `count` threads for this thread's operations; 0: one per core. A thread that works
+/// beside others should use one, because the threads of a finished operation spin for a while on cores that others
+/// could use.
 class TorchThreads {
  public:
   explicit TorchThreads(int count);
@@ -25,15 +25,15 @@ class TorchThreads {
   int before_;
 };
 
-/// A tensor of this machine's memory on `device`. To a GPU the copy is queued like any other work: the caller goes on,
-/// where Tensor::to would wait until the GPU has done all it was asked for before.
+/// Copies a CPU tensor to `device`. A copy to a GPU is queued like other work and the caller continues; Tensor::to
+/// would wait for all work launched before.
 at::Tensor sent_to(at::Device device, const at::Tensor& here);
 
-/// Whether this is what LibTorch throws when memory, the machine's or a GPU's, is used up.
+/// Whether this is LibTorch's exception for exhausted host or GPU memory.
 bool is_out_of_memory(const std::exception& error);
-/// Bytes of the GPU that nobody uses; 0 without one.
+/// Free bytes of the GPU; 0 without one.
 double free_gpu_memory();
-/// Gives what LibTorch keeps of a GPU's memory for later back.
+/// Returns the GPU memory that LibTorch caches.
 void release_unused_memory();
 
 }  // namespace chorus::inline device

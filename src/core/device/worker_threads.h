@@ -14,22 +14,22 @@
 
 namespace chorus::inline device {
 
-/// Threads that stay between tasks. Giving LibTorch its number of threads costs up to milliseconds per new thread,
-/// which neither an ask of a session nor a batch that is read ahead should pay each time.
+/// Threads that stay alive between tasks. Setting LibTorch's number of threads costs up to milliseconds per new thread,
+/// too much for every ask of a session or every batch read ahead.
 ///
 ///     WorkerThreads workers(1);
-///     workers.run([&] { ... });       // at once: on a thread that waits, or on a new one
+///     workers.run([&] { ... });       // at once: on an idle thread or a new one
 ///
 /// A task must not throw. The destructor waits for all tasks.
 class WorkerThreads {
  public:
-  /// `torch_threads`: what LibTorch may use inside each of them.
+  /// `torch_threads`: LibTorch's threads inside each of them.
   explicit WorkerThreads(int torch_threads) : torch_threads_(torch_threads) {}
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
   ~WorkerThreads();
 
-  /// Never waits for another task: with none to spare there is one more thread.
+  /// Never waits for another task: without an idle thread, it starts one more.
   void run(std::function<void()> task);
   std::size_t threads() const;
 
@@ -45,8 +45,8 @@ class WorkerThreads {
   std::vector<std::thread> threads_;
 };
 
-/// The result of work on another thread. As with std::async, the destructor waits for the work, which may refer to what
-/// its owner holds.
+/// The result of work on another thread. Like std::async's future, the destructor waits for the work, which may refer
+/// to its owner's members.
 template <typename Result>
 class Beside {
  public:
@@ -71,7 +71,7 @@ class Beside {
   std::future<Result> result_;
 };
 
-/// Threads of the process for short work beside other work; LibTorch uses one thread in each.
+/// The process's threads for short background work; LibTorch uses one thread in each.
 WorkerThreads& helper_threads();
 
 /// Runs `work` on one of them.

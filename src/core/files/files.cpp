@@ -163,7 +163,7 @@ void AtomicFile::commit() {
   temporary_.clear();
   if (!sync) return;
 
-  // The name itself must survive a power cut too. Some file systems cannot sync a folder: nothing to be done there.
+  // The name must survive a power cut, too. Some file systems cannot sync a folder; that is ignored.
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.value >= 0) (void)::fsync(opened.value);

@@ -85,7 +85,7 @@ TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNoRubbish) {
   EXPECT_EQ(entries(), 1U);
 }
 
-TEST_F(FilesTest, AFullDiskIsTheWorldsFault) {
+TEST_F(FilesTest, AFullDiskIsAnExternalFailure) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   EXPECT_THAT(message_of<WorldError>([&] { write_file("/dev/full", "x"); }), HasSubstr("/dev/full: cannot be written"));
 }

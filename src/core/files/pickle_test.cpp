@@ -30,7 +30,7 @@ Pickle parse(const std::string& bytes) {
       "x.bin");
 }
 
-/// As Python would print it, with what was dropped as None.
+/// As Python prints it, with dropped values as None.
 std::string shown(const Pickle& pickle, Pickle::Ref ref) {
   const Pickle::Value& value = pickle[ref];
   const auto list = [&](std::string_view open, std::string_view close) {

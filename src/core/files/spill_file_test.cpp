@@ -72,7 +72,7 @@ TEST(SpillFile, ADamagedPieceIsNotGivenBack) {
   EXPECT_EQ(read_place(spill, *second), "the second");
   fs::resize_file(path, spill.size() - 1);
   EXPECT_EQ(read_place(spill, *second), "(damaged)");
-  // A place that is none of this file's.
+  // A place that is not in this file.
   EXPECT_EQ(read_place(spill, {first->offset + 1, first->size, first->print}), "(damaged)");
   EXPECT_EQ(read_place(spill, {1U << 20, 3, {}}), "(damaged)");
 }
@@ -105,7 +105,7 @@ TEST(SpillFile, AFullDiskEndsTheWritingOnly) {
     const std::string piece(600, 'p');
     const auto first = spill.append(spill_bytes(piece));
     const bool second = spill.append(spill_bytes(piece)).has_value();
-    const bool third = spill.append(spill_bytes("x")).has_value();  // it would fit, but the end is not known any more
+    const bool third = spill.append(spill_bytes("x")).has_value();  // it would fit, but the end is unknown now
     const bool kept = first && read_place(spill, *first) == piece;
     ::_exit(kept && !second && !third && spill.size() == 600 && !spill.trouble().empty() ? 0 : 1);
   }

@@ -64,7 +64,7 @@ struct ZipWriter {
       append_number<std::uint32_t>(directory, large ? 0xffffffff : static_cast<std::uint32_t>(offset));
       directory += entry.name;
       if (large) {
-        append_number<std::uint16_t>(directory, 7);  // somebody else's extra field comes first
+        append_number<std::uint16_t>(directory, 7);  // another extra field comes first
         append_number<std::uint16_t>(directory, 2);
         append_number<std::uint16_t>(directory, 0);
         append_number<std::uint16_t>(directory, 1);
@@ -142,7 +142,7 @@ TEST(StoredZip, EveryTruncationIsRefused) {
 }
 
 TEST(StoredZip, NoChangedByteReadsOutsideTheFile) {
-  // Whatever one byte says, members lie within the file or it is refused; the sanitizers watch the rest.
+  // Whatever one byte says, members lie within the file or the file is refused; the sanitizers check the rest.
   for (const bool large : {false, true}) {
     ZipWriter zip = two_members();
     zip.large = large;

@@ -5,7 +5,7 @@
 namespace chorus::inline ports {
 namespace {
 
-// Sessions are told apart by number only; no random draw depends on it.
+// Sessions differ by number only; no random draw depends on it.
 std::uint64_t next_session() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;

@@ -20,16 +20,16 @@ namespace chorus::inline ports {
 struct Request {
   std::string procedure;
   std::uint64_t round = 0;
-  Message body = {};                    ///< for everybody; a transport encodes it once
+  Message body = {};                    ///< for all clients; a transport encodes it once
   std::vector<Message> own = {};        ///< empty, or one more message per client, in the order of the cohort
   std::uint64_t ask = 0;                ///< earlier asks of this round; filters key their draws by it
-  std::uint64_t session = 0;            ///< of a Session; 0: clients forget everything but their state afterwards
-  std::size_t enough = 0;               ///< stop waiting after so many replies; 0: wait for all (over-selection)
-  std::optional<double> deadline = {};  ///< stop waiting after so many seconds
+  std::uint64_t session = 0;            ///< of a Session; 0: clients keep nothing but their state
+  std::size_t enough = 0;               ///< stop waiting after this many replies; 0: wait for all (over-selection)
+  std::optional<double> deadline = {};  ///< stop waiting after this many seconds
   std::uint64_t run = 0;     ///< fingerprint of the run; 0: not stated. A client takes part in one run at a time
-  std::uint64_t layout = 0;  ///< fingerprint of what trains; a client with another network refuses. 0: not stated
+  std::uint64_t layout = 0;  ///< fingerprint of the trainable layout; a client with another one refuses. 0: not stated
 
-  /// The own message of slot or client i; empty where there is none.
+  /// The own message of slot or client i, or an empty one.
   const Message& own_of(std::size_t i) const;
 };
 
@@ -39,12 +39,12 @@ struct Reply {
   std::size_t slot = 0;  ///< index in the cohort that was asked
   Message body = {};
   std::string failure = {};  ///< empty: it replied
-  Cost cost = {};            ///< on the client's device, where devices are emulated
+  Cost cost = {};            ///< on the emulated device
   bool left_out = false;     ///< the emulation left it out: late, vanished or surplus
   /// Name of a tensor in the body that this process has already checked to be finite; empty: none.
   std::string finite = {};
-  std::uint64_t bytes_down = 0, bytes_up = 0;  ///< of the request and of the reply, as they travelled
-  double seconds = 0;                          ///< between asking and the reply, by this machine's clock
+  std::uint64_t bytes_down = 0, bytes_up = 0;  ///< of request and reply, on the wire
+  double seconds = 0;                          ///< real time between asking and the reply
 
   bool ok() const { return failure.empty(); }
   /// Tells the client that its reply is used: only then does it keep the new state (control variates, error feedback).
@@ -87,13 +87,13 @@ class Replies {
   Next next_;
 };
 
-/// Bytes of all requests and replies so far.
+/// Total bytes of requests and replies.
 struct Traffic {
   std::uint64_t down = 0;  ///< to the clients
   std::uint64_t up = 0;    ///< from them
 };
 
-/// The clients of a run and the one way to reach them. An algorithm cannot tell whether they are rows of a tensor in
+/// The clients of a run and the only way to reach them. An algorithm cannot tell whether they are rows of a tensor in
 /// this process or other machines.
 ///
 ///     for (Reply& reply : federation.ask(cohort, {.procedure = "train", .round = r, .body = body})) sum.add(reply);
@@ -114,15 +114,15 @@ class Federation {
   virtual Traffic traffic() const = 0;
 };
 
-/// Several asks to one cohort within a round. A client keeps its workbench, and all that its procedures put there
-/// (values, optimizer, activations), from ask to ask; it is not copied or rebuilt. Ends with the object.
+/// Several asks to one cohort within a round. A client keeps its workbench, and everything that its procedures put
+/// there (values, optimizer, activations), between asks; nothing is copied or rebuilt. Ends with the object.
 ///
 ///     Session session(federation);
 ///     for (int batch = 0; batch < batches; ++batch) {
 ///       for (Reply& reply : session.ask(cohort, {.procedure = "fedid/step", .round = r})) ...
 ///     }
 ///
-/// A client that is not asked, or fails, has left the session: later asks may name the remaining ones only.
+/// A client that is not asked, or fails, leaves the session; later asks may name only the remaining ones.
 class Session {
  public:
   explicit Session(Federation& federation);

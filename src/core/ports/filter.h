@@ -27,13 +27,13 @@ struct FilterBlock {
 
 /// What a sender's filter may use besides the values.
 struct FilterContext {
-  StreamKey key = {};                        ///< of every random draw; `step` differs from filter to filter
-  std::span<const FilterBlock> blocks = {};  ///< that make up the values, without gaps; empty: they are one vector
-  ClientState* memory = nullptr;             ///< kept between rounds, by the client or by the server; may be null
-  std::string place = {};                    ///< prefix of the names a filter may use in `memory`
+  StreamKey key = {};                        ///< of every random draw; each filter has its own `step`
+  std::span<const FilterBlock> blocks = {};  ///< the blocks that make up the values, without gaps; empty: one vector
+  ClientState* memory = nullptr;             ///< kept between rounds by the client or the server; may be null
+  std::string place = {};                    ///< prefix of the filter's names in `memory`
 };
 
-/// Error feedback: what was lost is remembered, and added to what is sent next,
+/// Error feedback: the lost part is remembered and added to the next message,
 ///     v = x + compensation e,   sent = decode(encode(v)),   e' = decay e + x - sent
 /// (with both 1, e' = v - sent: Seide et al. 2014, Karimireddy et al. 2019; else Wu et al. 2018).
 struct ErrorFeedback {
@@ -41,18 +41,18 @@ struct ErrorFeedback {
   double decay = 1;
 };
 
-/// One step between a vector and the bytes that travel. A list of filters (algorithm/compression/filter_chain.h) goes
-/// through these stages in order; the receiver undoes them in reverse:
+/// One step between a vector and the bytes that travel. A list of filters (algorithm/compression/filter_chain.h) runs
+/// these stages in order; the receiver undoes them in reverse:
 ///
-///   kTransform  as many values, changed for good: clipping, noise. The receiver sees the changed ones
-///   kReduce     fewer values, which the next filter goes on with, and bytes that say how to restore the others
-///   kPack       all values into bytes; at most one, and without any they travel as float32
-///   kMask       bytes that only somebody with the key can read; at most one
+///   kTransform  as many values, changed for good: clipping, noise. The receiver sees the changed values
+///   kReduce     fewer values, which go to the next filter, and bytes that restore the others
+///   kPack       all values into bytes; at most one. Without it they travel as float32
+///   kMask       bytes that only a holder of the key can read; at most one
 ///   kEntropy    fewer bytes; at most one
 ///
-/// A filter is immutable and thread-safe; what it remembers lies in the context's memory, where a tensor of another
-/// size than it should have is forgotten. Random draws come from the context's key only. All bytes are little-endian.
-/// Decoding checks everything, since a peer may have sent it: DataError, one sentence.
+/// A filter is immutable and thread-safe. What it remembers is in the context's memory; a tensor there with the wrong
+/// size is discarded. Random draws come only from the context's key. All bytes are little-endian. Decoding checks
+/// everything, because bytes may come from a peer: DataError, one sentence.
 class Filter {
  public:
   static constexpr std::string_view kKind = "filter";
@@ -62,26 +62,26 @@ class Filter {
   virtual ~Filter() = default;
   virtual Stage stage() const = 0;
 
-  /// Of kTransform. Applied to every float32 tensor, however short.
+  /// For kTransform. Applied to every float32 tensor, however short.
   virtual Numbers transform(std::span<const float>, const FilterContext&) const { wrong_stage(); }
 
-  /// kReduce and kPack: appends its bytes, and returns what is left for the next filter (kPack: nothing).
+  /// For kReduce and kPack: appends its bytes and returns the values for the next filter (kPack: none).
   virtual Numbers encode(std::span<const float>, Bytes&, const FilterContext&) const { wrong_stage(); }
-  /// Of kReduce: how many of `size` values it has left, according to its bytes.
+  /// For kReduce: the number of values it passed on, out of `size`, according to its bytes.
   virtual std::size_t left(std::span<const std::byte>, std::size_t) const { wrong_stage(); }
   /// The `size` values, exactly or approximately, from its bytes and the output of the next filter's decode.
   virtual Numbers decode(std::span<const std::byte>, Numbers, std::size_t) const { wrong_stage(); }
 
-  /// Of kMask, in place. The receiver's context has the same key; it has no memory.
+  /// For kMask, in place. The receiver's context has the same key but no memory.
   virtual void mask(std::span<std::byte>, const FilterContext&) const { wrong_stage(); }
   virtual void unmask(std::span<std::byte>, const FilterContext&) const { wrong_stage(); }
 
-  /// Of kEntropy.
+  /// For kEntropy.
   virtual Bytes squeeze(std::span<const std::byte>) const { wrong_stage(); }
-  /// DataError rather than more than `most` bytes.
+  /// DataError if the result is longer than `most` bytes.
   virtual Bytes unsqueeze(std::span<const std::byte>, std::size_t /*most*/) const { wrong_stage(); }
 
-  /// Error feedback for the whole list of filters, if this one asks for it.
+  /// Error feedback for the whole list of filters, if this filter asks for it.
   virtual std::optional<ErrorFeedback> feedback() const { return std::nullopt; }
   /// Whether it remembers anything between rounds.
   virtual bool remembers() const { return false; }

@@ -21,7 +21,7 @@ struct GateMoment {
   std::function<ClientState&()> memory = {};
 };
 
-/// Totals over the tensors that were filtered.
+/// Totals over all filtered tensors.
 struct GateTotals {
   double raw = 0;     ///< bytes as float32
   double packed = 0;  ///< bytes that travel
@@ -37,9 +37,9 @@ struct GateTotals {
 class Gate {
  public:
   virtual ~Gate() = default;
-  /// DataError when a message cannot be sent (values that are not finite).
+  /// DataError if a message cannot be sent (non-finite values).
   virtual GateTotals send(Message& message, const GateMoment& moment) const = 0;
-  /// DataError when a message cannot be read; tensors come to the gate's device.
+  /// DataError if a message cannot be read. Tensors are moved to the gate's device.
   virtual GateTotals receive(Message& message, const GateMoment& moment) const = 0;
 };
 

@@ -11,43 +11,41 @@
 
 namespace chorus::inline ports {
 
-/// What the clients should answer for some rows of the public set; with none of them, the rows' own labels. n is the
-/// number of answers, as in Learner::predict; a first dimension C gives each client its own targets. Every kind is a
-/// loss, the mean over the answers; the losses of several kinds are added, but labels and probabilities exclude each
-/// other.
+/// Targets for some rows of the public set; without any, the rows' own labels. n is the number of predictions, as in
+/// Learner::predict; a leading dimension C gives each client its own targets. Each kind is a loss, the mean over the
+/// predictions. Losses of several kinds are added, but labels and probabilities exclude each other.
 struct Targets {
-  at::Tensor labels = {};         ///< int64 [n] or [C, n]; -100 where nothing is asked
-  at::Tensor probabilities = {};  ///< float [n, K] or [C, n, K]; a row of zeros where nothing is asked
+  at::Tensor labels = {};         ///< int64 [n] or [C, n]; -100: no target
+  at::Tensor probabilities = {};  ///< float [n, K] or [C, n, K]; a row of zeros: no target
   double temperature = 1;         ///< T of the soft loss, T^2 KL(p || softmax(logits / T)) (Hinton et al. 2015)
   at::Tensor votes = {};          ///< float, likewise: - sum_c votes_c log softmax(logits)_c; any sign and sum
   at::Tensor rewards = {};        ///< float, likewise: - sum_c rewards_c softmax(logits)_c
   at::Tensor scores = {};         ///< float, likewise: (1/K) sum_c (logits_c - scores_c)^2
 };
 
-/// What some optimizer steps did; one entry per client.
+/// The result of some optimizer steps; one entry per client.
 struct LearnResult {
   std::vector<double> loss;           ///< mean over the batches
   std::vector<double> steps;          ///< optimizer steps made
-  std::vector<double> rate_sum;       ///< of the learning rates of those steps
-  std::vector<std::string> failures;  ///< empty strings, or what went wrong
+  std::vector<double> rate_sum;       ///< sum of their learning rates
+  std::vector<std::string> failures;  ///< empty, or what went wrong
   double seconds = 0;                 ///< all clients together
 };
 
 /// How a loss is measured.
 struct ProbeWish {
-  bool dropout = false;    ///< as in training
-  bool gradients = false;  ///< the gradient is wanted, too
+  bool dropout = false;    ///< with dropout, as in training
+  bool gradients = false;  ///< compute the gradient, too
 };
 
 struct ProbeResult {
-  std::vector<double> loss;   ///< of each client
+  std::vector<double> loss;   ///< per client
   at::Tensor gradients = {};  ///< [C, P]; undefined if not wanted
 };
 
-/// Training that goes on over several calls: C clients with values [C, P], an optimizer, a position in the
-/// learning-rate schedule and one in each client's data. Making one copies the values once; a later call costs its own
-/// forward passes, backward passes and optimizer steps and nothing else. Clients come in the order of
-/// Workbench::clients().
+/// Training that continues over several calls: C clients with values [C, P], an optimizer, a position in the
+/// learning-rate schedule and one in each client's data. Creating it copies the values once; later calls cost only
+/// their own passes and optimizer steps. Clients are in the order of Workbench::clients().
 ///
 ///     std::unique_ptr<Learner> learner = bench.learner(global, {});
 ///     learner->train(1);                                           // one optimizer step on the clients' own data
@@ -61,13 +59,12 @@ class Learner : public Kept {
   /// and keeps its values.
   virtual LearnResult train(std::int64_t steps) = 0;
 
-  /// One optimizer step of every client on these rows of the public set. ConfigError where the task's answers have no
-  /// such targets.
+  /// One optimizer step of every client on these rows of the public set. ConfigError if the task has no such targets.
   virtual LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) = 0;
 
-  /// Logits [C, n, K] for these rows of the public set, without dropout. n is the number of rows for one answer per
-  /// sequence; the number of words whose tag the model predicts, row after row, for tagging, so that it does not depend
-  /// on the tokenizer; and otherwise the number of tokens the model reads, row after row.
+  /// Logits [C, n, K] for these rows of the public set, without dropout. With one prediction per sequence, n is the
+  /// number of rows. For tagging, it is the number of words whose tag the model predicts, row after row, so that it
+  /// does not depend on the tokenizer. Otherwise it is the number of tokens that the model reads, row after row.
   virtual at::Tensor predict(std::span<const std::uint32_t> rows) = 0;
 
   /// The same with dropout, as the published code of FedID predicts.
@@ -77,12 +74,12 @@ class Learner : public Kept {
   /// far), without a step. Every client needs data.
   virtual ProbeResult probe(std::int64_t number, const ProbeWish& wish) = 0;
 
-  /// Forgets the optimizer's state and begins a learning-rate schedule of so many steps.
+  /// Resets the optimizer and starts a learning-rate schedule of `steps` steps.
   virtual void renew(std::int64_t steps) = 0;
 
-  /// [C, P]: the learner's own memory, to be read; it changes with the next step.
+  /// [C, P]: the learner's own memory, read-only; it changes with the next step.
   virtual at::Tensor values() const = 0;
-  /// [P] for all clients or [C, P]. The optimizer's state and all positions stay.
+  /// [P] for all clients or [C, P]. Keeps the optimizer's state and all positions.
   virtual void set_values(const at::Tensor& values) = 0;
 };
 

@@ -9,14 +9,14 @@
 
 namespace chorus::inline ports {
 
-/// What a request or a reply carries: named tensors, numbers and texts. An algorithm adds a field by giving it a name;
-/// nothing else knows of it. The bytes on a wire are those of proto/message.proto.
+/// The content of a request or a reply: named tensors, numbers and texts. An algorithm adds a field by naming it;
+/// nothing else needs to know it. The wire format is proto/message.proto.
 ///
 ///     Message reply;
 ///     reply.tensors["update"] = delta;
 ///     reply.numbers["examples"] = 113;
 ///
-/// A Message may come from a peer: the getters check, and throw DataError naming the field.
+/// A Message may come from a peer, so the getters check and throw DataError naming the field.
 struct Message {
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
   std::map<std::string, double, std::less<>> numbers = {};

@@ -132,7 +132,7 @@ TEST(Roster, IsSortedAndKnowsWhoIsMissing) {
   EXPECT_EQ(roster.members()[2].id, 7U);
   EXPECT_EQ(roster.find(2)->name, "ward 7");
   for (const ClientId absent : {0U, 3U, 8U, 1000U}) EXPECT_EQ(roster.find(absent), nullptr) << absent;
-  // 1 where a client does not say, 0 for one that is gone or never was.
+  // 1 if a client does not say, 0 if it has left or never existed.
   EXPECT_THAT(roster.sizes(), ElementsAre(0, 0, 1, 0, 0, 0, 0, 30));
   EXPECT_EQ(roster.size_of(7), 30);
   EXPECT_EQ(roster.size_of(8), 0);

@@ -9,7 +9,7 @@
 
 namespace chorus::inline ports {
 
-/// One client's part of an answer: what it sends back, or why it cannot.
+/// One client's answer: what it sends back, or why it cannot.
 struct Answer {
   Message body = {};
   std::string failure = {};

@@ -4,7 +4,7 @@
 
 namespace chorus::inline ports {
 
-/// How much of a tunable network takes part: what is attached (adapters, low-rank updates, prefixes) in its top `depth`
+/// The trained part of a tunable network: what is attached (adapters, low-rank updates, prefixes) in its top `depth`
 /// layers, `width` wide (bottleneck, rank, length). -1: as much as the run has.
 struct Variant {
   int depth = -1;

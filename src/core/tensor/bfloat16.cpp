@@ -12,11 +12,11 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-// At any byte.
-using Half = std::uint16_t __attribute__((aligned(1), may_alias));
+// May be unaligned.
+using Bits = std::uint16_t __attribute__((aligned(1), may_alias));
 
 CHORUS_BEST_INSTRUCTIONS
-void round_numbers(const float* __restrict x, Half* __restrict out, std::size_t n) {
+void round_elements(const float* __restrict x, Bits* __restrict out, std::size_t n) {
   constexpr std::uint32_t kInfinity = 0x7F800000U, kNoNumber = 0x7FC0U;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x[i]);
@@ -26,7 +26,7 @@ void round_numbers(const float* __restrict x, Half* __restrict out, std::size_t 
 }
 
 CHORUS_BEST_INSTRUCTIONS
-void widen_numbers(const Half* __restrict in, float* __restrict x, std::size_t n) {
+void widen_elements(const Bits* __restrict in, float* __restrict x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(in[i]) << 16);
 }
 
@@ -35,11 +35,11 @@ CHORUS_END_OF_FAST_LOOPS
 }  // namespace
 
 void to_bfloat16(std::span<const float> x, std::byte* out) {
-  round_numbers(x.data(), reinterpret_cast<Half*>(out), x.size());
+  round_elements(x.data(), reinterpret_cast<Bits*>(out), x.size());
 }
 
 void from_bfloat16(const std::byte* in, std::span<float> x) {
-  widen_numbers(reinterpret_cast<const Half*>(in), x.data(), x.size());
+  widen_elements(reinterpret_cast<const Bits*>(in), x.data(), x.size());
 }
 
 void put_as_bfloat16(const at::Tensor& to, const at::Tensor& from) {
@@ -49,10 +49,10 @@ void put_as_bfloat16(const at::Tensor& to, const at::Tensor& from) {
   }
   constexpr std::int64_t kGrain = 1 << 15;
   for (std::int64_t row = 0; row < from.size(0); ++row) {
-    const float* numbers = from.data_ptr<float>() + row * from.stride(0);
-    auto* halves = reinterpret_cast<std::byte*>(to.data_ptr<at::BFloat16>() + row * to.stride(0));
+    const float* elements = from.data_ptr<float>() + row * from.stride(0);
+    auto* rounded = reinterpret_cast<std::byte*>(to.data_ptr<at::BFloat16>() + row * to.stride(0));
     at::parallel_for(0, from.size(1), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      to_bfloat16({numbers + begin, static_cast<std::size_t>(end - begin)}, halves + 2 * begin);
+      to_bfloat16({elements + begin, static_cast<std::size_t>(end - begin)}, rounded + 2 * begin);
     });
   }
 }

@@ -7,14 +7,14 @@
 
 namespace chorus::inline tensor {
 
-/// bfloat16: float32's first 16 bits, rounded to the nearest, of two as near the even one. As bytes little-endian, at
-/// any place.
+/// bfloat16: the first 16 bits of a float32, rounded to nearest, ties to even. Bytes are little-endian and may be
+/// unaligned.
 void to_bfloat16(std::span<const float> x, std::byte* out);
 void from_bfloat16(const std::byte* in, std::span<float> x);
 
-/// `to` [A, P] = `from` [A, P], rounded; both may be parts of longer rows.
+/// `to` [A, P] = `from` [A, P], rounded; rows may have a stride.
 void put_as_bfloat16(const at::Tensor& to, const at::Tensor& from);
-/// x rounded; x itself where it is bfloat16.
+/// x rounded; x itself if it is bfloat16.
 at::Tensor as_bfloat16(const at::Tensor& x);
 
 }  // namespace chorus::inline tensor

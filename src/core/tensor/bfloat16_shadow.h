@@ -12,14 +12,14 @@
 
 namespace chorus::inline tensor {
 
-/// The bfloat16 copy of a frozen vector, made when first asked for and shared by all Params that share the vector.
+/// The bfloat16 copy of a frozen vector, made on first use and shared by all Params that share the vector.
 class FrozenShadow {
  public:
   struct Views {
-    std::vector<at::Tensor> single;  ///< by parameter; undefined for those that train
+    std::vector<at::Tensor> single;  ///< by parameter; undefined for trainable ones
     JoinedViews joined;
   };
-  /// Up to date with the vector.
+  /// Updated if the vector has changed.
   std::shared_ptr<const Views> views(const std::shared_ptr<const Layout>& layout, const at::Tensor& frozen);
 
  private:
@@ -30,22 +30,22 @@ class FrozenShadow {
   std::shared_ptr<const Layout> layout_;  // of the views
 };
 
-/// The bfloat16 shadow copy of every parameter, which matmuls read in mixed precision. Whoever changes the values
-/// brings it up to date (put_as_bfloat16, or an optimizer step). Without one, every tensor here is undefined.
+/// The bfloat16 shadow copy of every parameter, which matmuls read in mixed precision. Code that changes the values
+/// must update it (put_as_bfloat16, or an optimizer step). Without a shadow copy, every tensor here is undefined.
 class Bfloat16Shadow {
  public:
   Bfloat16Shadow() = default;
-  /// Of values [C, P]; `rows` [C, P] is the memory of the copy.
+  /// `rows` [C, P] is the memory of the copy of values [C, P].
   Bfloat16Shadow(const Layout& layout, at::Tensor rows, std::shared_ptr<const FrozenShadow::Views> frozen);
 
   bool exists() const { return values_.defined(); }
-  /// [C, P] of what trains.
+  /// The trainable part, [C, P].
   const at::Tensor& values() const { return values_; }
-  /// As params[id] and params.joined(first), without autograd.
+  /// Like params[id] and params.joined(first), without autograd.
   const at::Tensor& operator[](ParamId id) const;
   const at::Tensor& joined(ParamId first) const { return joined_[first]; }
 
-  /// Of clients [begin, begin + count) alone, on the same memory.
+  /// Clients [begin, begin + count), on the same memory.
   Bfloat16Shadow rows(const Layout& layout, std::int64_t begin, std::int64_t count) const;
 
  private:

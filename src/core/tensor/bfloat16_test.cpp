@@ -9,7 +9,7 @@
 namespace chorus::inline tensor {
 namespace {
 
-// Every exponent, ties, and what is no number, as LibTorch rounds them.
+// Every exponent, ties, NaN and infinities, as LibTorch rounds them.
 TEST(Bfloat16, IsThatOfLibTorch) {
   std::vector<float> numbers{0,
                              -0.0F,

@@ -52,7 +52,7 @@ void sum_of_eight(float* out, const Term* t, std::int64_t from, std::int64_t n) 
   const float *e = t[4].numbers + from, *f = t[5].numbers + from, *g = t[6].numbers + from, *h = t[7].numbers + from;
   const float wa = t[0].weight, wb = t[1].weight, wc = t[2].weight, wd = t[3].weight;
   const float we = t[4].weight, wf = t[5].weight, wg = t[6].weight, wh = t[7].weight;
-  // Processors read ahead within a page of each stream; eight at once need more.
+  // Hardware prefetching stops at page boundaries; eight streams at once need software prefetching.
   constexpr std::int64_t kStride = 64, kAhead = 512;
   for (std::int64_t begin = 0; begin < n; begin += kStride) {
     for (std::int64_t line = begin + kAhead; line < begin + kAhead + kStride; line += 16) {
@@ -86,7 +86,7 @@ float difference_of(float* __restrict x, const float* __restrict y, std::int64_t
   return sum;
 }
 
-// x - x is 0 for a number and not a number for anything else.
+// x - x is 0 for a finite x and NaN otherwise.
 CHORUS_BEST_INSTRUCTIONS
 float differences(const float* x, std::int64_t n) {
   float lanes[32] = {};
@@ -106,10 +106,10 @@ CHORUS_END_OF_FAST_LOOPS
 
 namespace {
 
-// A piece of a result that stays in the cache while it is made.
+// A piece of the result that stays in the cache.
 constexpr std::int64_t kPiece = 4096;
 
-// Up to four terms.
+// At most four terms.
 void sum_of(float* out, std::span<const Term> t, std::int64_t begin, std::int64_t n) {
   const auto of = [&](std::size_t k) { return t[k].numbers + begin; };
   if (t.size() == 1) sum_of_one(out, of(0), t[0].weight, n);
@@ -120,7 +120,7 @@ void sum_of(float* out, std::span<const Term> t, std::int64_t begin, std::int64_
   }
 }
 
-// Past the cache: a long result is not read again soon, and memory that is only written need not be read first.
+// Non-temporal stores: a long result is not read again soon, and its memory need not be read first.
 void store(float* out, const float* piece, std::int64_t n) {
 #ifdef __SSE__
   if (reinterpret_cast<std::uintptr_t>(out) % 16 == 0) {

@@ -6,7 +6,7 @@
 namespace chorus::inline tensor {
 namespace {
 
-// On a GPU long rows that lie apart are filled faster one by one.
+// On a GPU, filling long strided rows one by one is faster.
 void clear(const at::Tensor& rows) {
   constexpr std::int64_t kLong = 1 << 18;
   if (rows.is_cpu() || rows.size(1) < kLong) {
@@ -19,7 +19,7 @@ void clear(const at::Tensor& rows) {
 }  // namespace
 
 GradientWrites::GradientWrites(std::shared_ptr<const Layout> layout, at::Tensor gradients)
-    : written(layout->specs().size(), 1),  // until `begin` gradients are what they are
+    : written(layout->specs().size(), 1),  // until `begin`, all gradients are valid
       uses(layout->specs().size(), 0),
       layout_(std::move(layout)),
       gradients_(std::move(gradients)) {}
@@ -28,7 +28,7 @@ void GradientWrites::begin(std::int64_t used, GradientTaker new_taker) {
   taker = std::move(new_taker);
   std::fill(uses.begin(), uses.end(), std::uint8_t{0});
   const std::int64_t matmuls = layout_->matmul_size();
-  std::vector<std::pair<std::int64_t, std::int64_t>> others{{matmuls, matmuls}, {used, used}};  // written later, too
+  std::vector<std::pair<std::int64_t, std::int64_t>> others{{matmuls, matmuls}, {used, used}};  // not cleared
   for (std::size_t i = 0; i < written.size(); ++i) {
     const ParamSpec& spec = layout_->specs()[i];
     const bool first = spec.trainable && spec.offset < matmuls;

@@ -5,7 +5,7 @@
 namespace chorus::inline tensor {
 namespace {
 
-// The parameters of a joint as one, if they are that.
+// The parameters of a joint as one spec, if they are adjacent and alike.
 std::optional<ParamSpec> joined_spec(const Layout& layout, const StoragePlan::Joint& joint) {
   ParamSpec all = layout[ParamId{joint.first}];
   for (int i = 1; i < joint.count; ++i) {

@@ -9,16 +9,16 @@
 
 namespace chorus::inline tensor {
 
-/// Parameters that a StoragePlan joins (the query, key and value weights of an attention layer) as one view,
-/// [C, count * rows, ...] or [count * rows, ...]: one matmul instead of several. A joint has no view where its
-/// parameters do not lie side by side or do not train alike.
+/// Parameters that a StoragePlan joins (the query, key and value weights of an attention layer) as one view, [C, count
+/// * rows, ...] or [count * rows, ...]: one matmul instead of several. A joint has no view if its parameters are not
+/// adjacent, or if only some of them train.
 class JoinedViews {
  public:
   JoinedViews() = default;
-  /// Adds the joints whose parameters train or are frozen, as `trainable` says; `view` makes a view of such a spec.
+  /// Adds the joints of trainable or of frozen parameters; `view` makes the view of a spec.
   void add(const Layout& layout, bool trainable, const std::function<at::Tensor(const ParamSpec&)>& view);
 
-  /// By the first parameter of the joint; undefined where there is none.
+  /// By the first parameter of the joint; undefined if there is no view.
   const at::Tensor& operator[](ParamId first) const;
 
  private:

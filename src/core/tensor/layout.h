@@ -25,13 +25,13 @@ struct Init {
   static Init uniform(double half_width) { return {Kind::kUniform, half_width}; }
 };
 
-/// A parameter of a Layout: its place in the list. Cheap to copy; -1 means "this model has no such parameter".
+/// A parameter of a Layout: its index in the list. Cheap to copy; -1 means "this model has no such parameter".
 struct ParamId {
   int index = -1;
   bool exists() const { return index >= 0; }
 };
 
-/// Which part of a network a parameter belongs to: the embeddings, a numbered layer (0 is nearest the input), the head.
+/// The part of a network that a parameter belongs to: embeddings, a numbered layer (0 is nearest the input), or head.
 inline constexpr int kEmbeddingLayer = -1;
 inline constexpr int kHeadLayer = std::numeric_limits<int>::max();
 
@@ -42,9 +42,9 @@ struct ParamSpec {
   int layer = kEmbeddingLayer;
   bool trainable = true;
   bool buffer = false;      ///< saved with the model, never trained (BART's final_logits_bias)
-  bool attached = false;    ///< no part of the plain checkpoint: an adapter, a low-rank factor, a prefix
+  bool attached = false;    ///< not in the plain checkpoint: an adapter, a low-rank factor, a prefix
   std::int64_t count = 0;   ///< product of the shape
-  std::int64_t offset = 0;  ///< place in the flat trainable (or frozen) vector; see Layout::place()
+  std::int64_t offset = 0;  ///< index in the flat trainable (or frozen) vector; see Layout::place()
 };
 
 /// The parameter list of a model: names, shapes, and which of them train. A model adds its parameters once, in its
@@ -54,8 +54,8 @@ struct ParamSpec {
 ///     ParamId weight = layout.add("classifier.weight", {labels, hidden}, Init::normal(0.02));
 ///     layout.freeze([](const ParamSpec& p) { return p.layer < 4; });
 ///
-/// All trainable parameters lie in one flat vector of `trainable_size()` elements, all others in one of
-/// `frozen_size()`. There are no holes. In which order is decided by a StoragePlan.
+/// All trainable parameters are in one flat vector of `trainable_size()` elements, all others in one of
+/// `frozen_size()`, without gaps. A StoragePlan decides the order.
 class Layout {
  public:
   ParamId add(std::string name, std::vector<std::int64_t> shape, Init init);
@@ -68,18 +68,17 @@ class Layout {
   /// Another name under which checkpoints may hold the same tensor (tied weights). Accepted on load, never written.
   void alias(std::string name, ParamId id);
 
-  /// Hints to the StoragePlan: the parameter is the weight of a matmul; it is the table of a language model's head,
-  /// whether it is looked up, too, or not; `first` and the count - 1 parameters added right after it may be used as
-  /// one.
+  /// Hints for the StoragePlan: the parameter is the weight of a matmul; it is the table of a language model's head,
+  /// whether or not it is also an embedding; `first` and the count - 1 parameters after it may be used as one.
   void mark_matmul_weight(ParamId id);
   void mark_head_table(ParamId id) { StoragePlan::mark(storage_.head_tables, id.index); }
   void join(ParamId first, int count);
   const StoragePlan& storage() const { return storage_; }
 
-  /// Makes exactly the parameters for which `is_frozen` is true frozen, all others (buffers excepted) trainable.
+  /// Freezes exactly the parameters for which `is_frozen` is true; all others except buffers become trainable.
   void freeze(const std::function<bool(const ParamSpec&)>& is_frozen);
 
-  /// The same layout, the table `id` having so many rows and lying last.
+  /// The same layout, but table `id` has `rows` rows and comes last.
   Layout with_rows(ParamId id, std::int64_t rows) const;
 
   const ParamSpec& operator[](ParamId id) const { return specs_.at(static_cast<std::size_t>(id.index)); }
@@ -88,13 +87,13 @@ class Layout {
   std::optional<ParamId> find(std::string_view name) const;
   bool is_alias(std::string_view name) const { return aliases_.contains(std::string(name)); }
 
-  /// How much of the trainable vector the weights of matmuls take, at its beginning.
+  /// Elements of matmul weights, which come first in the trainable vector.
   std::int64_t matmul_size() const { return matmul_size_; }
   std::int64_t trainable_size() const { return trainable_size_; }
   std::int64_t frozen_size() const { return frozen_size_; }
-  /// Of the names, shapes and offsets of what trains: both ends of a federation must have the same. Never 0.
+  /// Hash of names, shapes and offsets of trainable parameters, which both ends of a federation must share. Never 0.
   std::uint64_t fingerprint() const;
-  /// Every number a checkpoint holds.
+  /// Number of elements in a checkpoint.
   std::int64_t size() const { return trainable_size_ + frozen_size_; }
 
  private:

@@ -23,8 +23,8 @@ constexpr std::array<std::pair<StoredType, at::ScalarType>, 10> kTensorTypes = {
                                                                                  {StoredType::kF64, at::kDouble},
                                                                                  {StoredType::kI64, at::kLong}}};
 
-/// A tensor over the file's own bytes where they are aligned, over a copy of them where not. Bools are seen as bytes: a
-/// file may hold values that no C++ bool has.
+/// A tensor over the file's own bytes if they are aligned, else over a copy. Bools are read as bytes, because a file
+/// may hold values that no C++ bool has.
 at::Tensor borrow(const StoredView& view) {
   const auto type = view.type == StoredType::kBool ? at::kByte : scalar_type(view.type);
   const size_t width = bytes_of(view.type);
@@ -70,7 +70,7 @@ void copy_into(const StoredView& view, at::Tensor destination) {
 bool all_finite(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return true;
   const at::NoGradGuard no_grad;
-  // Nothing brings a sum back from NaN or infinity, so a finite one clears all; only an overflow needs a second look.
+  // A NaN or infinity makes the sum non-finite, so a finite sum needs no second look; an overflow does.
   const auto type = tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   if (std::isfinite(tensor.sum(type).item<double>())) return true;
   return at::isfinite(tensor).all().item<bool>();

@@ -13,7 +13,7 @@ at::Tensor zero_rows(std::int64_t clients, std::int64_t size, at::Device device)
   return aligned_rows(clients, size, device).zero_();
 }
 
-// A start [P] or [C, P] as rows of so many clients of `base`, without a copy.
+// A start [P] or [C, P] as rows [C, P], without a copy.
 at::Tensor start_rows(const Params& base, std::int64_t clients, const at::Tensor& start) {
   const std::int64_t size = base.layout().trainable_size();
   check(start.size(-1) == size, "the start is of another model");

@@ -57,7 +57,7 @@ TEST(Params, BackwardAccumulatesIntoTheFlatGradient) {
   EXPECT_EQ(params.gradient(id, 1).abs().max().item<float>(), 0);
 }
 
-TEST(Params, WhatNoProductWroteIsZeroAtTheEnd) {
+TEST(Params, GradientsThatNoMatmulWroteAreZero) {
   Layout layout;
   const ParamId bias = layout.add("bias", {16}, Init::ones()), used = layout.add("used", {4, 8}, Init::ones()),
                 unused = layout.add("unused", {2, 8}, Init::ones());
@@ -70,7 +70,7 @@ TEST(Params, WhatNoProductWroteIsZeroAtTheEnd) {
   params.writes().begin();
   EXPECT_EQ(params.gradient(bias, 1).abs().max().item<float>(), 0);
   EXPECT_EQ(params.writes().written, (std::vector<std::uint8_t>{1, 0, 0}));
-  params.gradient(used, 0).fill_(3);  // as a product does
+  params.gradient(used, 0).fill_(3);  // as a matmul does
   params.gradient(used, 1).fill_(3);
   params.writes().written[1] = 1;
   params.writes().end();
@@ -158,7 +158,7 @@ TEST(Bfloat16Shadow, CopiesWhatTrainsAndSharesTheFrozenCopy) {
   EXPECT_NE(with.shadow()[trained].data_ptr(), again.shadow()[trained].data_ptr());
   const Params second = with.client(1);
   EXPECT_EQ(second.shadow()[trained].data_ptr(), with.shadow()[trained][1].data_ptr());
-  // A frozen vector that was written to is copied again.
+  // A changed frozen vector is copied again.
   params.tensor(frozen).fill_(7);
   EXPECT_EQ(params.with_shadow().shadow()[frozen][0].item<float>(), 7);
 }

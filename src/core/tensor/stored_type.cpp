@@ -44,7 +44,7 @@ std::optional<int64_t> elements_of(const std::vector<int64_t>& shape, StoredType
   int64_t elements = 1;
   for (const int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(strides, std::max<int64_t>(size, 1), &strides)) return std::nullopt;
-    elements *= size;  // never more than strides, which did not overflow
+    elements *= size;  // at most the strides, which did not overflow
   }
   return elements;
 }

@@ -67,7 +67,7 @@ TEST(StoredType, ShapesAsText) {
   EXPECT_EQ(shape_text({2, -3}), "[2, -3]");
 }
 
-/// The bytes of a tensor, beginning at an address that is no multiple of anything.
+/// The bytes of a tensor at an unaligned address.
 struct Unaligned {
   explicit Unaligned(const at::Tensor& tensor) : buffer(tensor.nbytes() + 1) {
     std::memcpy(buffer.data() + 1, tensor.data_ptr(), tensor.nbytes());
@@ -112,7 +112,7 @@ TEST(StoredView, ConvertsBetweenFloatingTypesAndRefusesOthers) {
   EXPECT_TRUE(at::equal(wide, at::tensor({0.0, 1.5, 0.0, 0.0, 1.5, 0.0}, at::kDouble).view({2, 3})));
   EXPECT_THAT(message_of<InternalError>([&] { copy_into(view, at::zeros({2}, at::kLong)); }), HasSubstr("F16"));
   EXPECT_THAT(message_of<InternalError>([&] { copy_into(view, at::zeros({3})); }), HasSubstr("[2]"));
-  // Autograd is not told of it.
+  // Autograd does not notice.
   at::Tensor leaf = at::zeros({2}).set_requires_grad(true);
   copy_into(view, leaf);
   EXPECT_TRUE(leaf.is_leaf());
@@ -131,10 +131,10 @@ TEST(AllFinite, SeesEveryPlaceAndIsNotFooledByOverflow) {
       }
     }
   }
-  // Their sums are not finite, they are.
+  // The sums overflow, but the elements are finite.
   EXPECT_TRUE(all_finite(at::full({4}, 3e38, at::kFloat)));
   EXPECT_TRUE(all_finite(at::full({4}, 1.7e308, at::kDouble)));
-  // Infinities that would cancel.
+  // Infinities that cancel.
   EXPECT_FALSE(all_finite(at::tensor({HUGE_VAL, -HUGE_VAL})));
   EXPECT_TRUE(all_finite(at::empty({0})));
   EXPECT_TRUE(all_finite(at::full({2}, 7, at::kLong)));

@@ -94,7 +94,7 @@ TEST_F(Year, GivesEveryExampleToOnePlace) {
   EXPECT_EQ(cut("{by: duration, segments: 4}").train[3].total(), 73u);
 }
 
-TEST_F(Year, CutsWhereTold) {
+TEST_F(Year, CutsAtGivenTimes) {
   const TimeSegments segments =
       cut("{by: cuts, from: 2005-01-11, cuts: [2005-01-21], test_from: 2005-02-01, test_until: 2005-02-03}");
   EXPECT_THAT(segments.bounds,

@@ -6,7 +6,7 @@
 
 namespace chorus::inline ops {
 
-/// Queries, keys and values of attention: packed rows [C, T, H], or columns of wider rows.
+/// Queries, keys and values of attention: packed rows [C, T, H], or column ranges of wider rows.
 struct Attending {
   at::Tensor q, k, v;
 

@@ -9,7 +9,7 @@
 namespace chorus::inline ops {
 namespace {
 
-// Of queries like q, and heads of this width.
+// For queries like q and heads of this width.
 Backend attention_backend(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec) {
   return backend_for(q, {.cpu = attention_cpu_fits(q, keys, spec), .gpu = attention_gpu_fits(q, width, keys, spec)});
 }

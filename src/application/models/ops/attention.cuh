@@ -3,8 +3,8 @@
 #include "application/models/ops/attention_args.h"
 #include "application/models/ops/dropout.cuh"
 
-// What the attention kernels of both element types share: sequences, dropout masks, the running softmax. An accumulator
-// of mma (16 x 8) has, for lane = 4 g + t, rows g and g + 8, columns 2t and 2t + 1.
+// Shared by the attention kernels of both element types: sequences, dropout masks, the running softmax. An mma
+// accumulator (16 x 8) holds, for lane = 4 g + t, rows g and g + 8, columns 2t and 2t + 1.
 
 #define ROWS kAttentionRows
 #define QUERIES 32
@@ -12,10 +12,10 @@
 struct Sequence {
   u64 q_row, k_row;  // of the first token
   u32 q_count, k_count, head;
-  u32 q_tail, k_tail;  // rows that follow and belong to no sequence
+  u32 q_tail, k_tail;  // rows after it that belong to no sequence
   u64 mask_key, mask_group;
 };
-// 2^x; scores are kept in units of log2.
+// 2^x; scores are in units of log2.
 __device__ inline float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -50,7 +50,7 @@ __device__ inline u64 mask_bits(const Sequence& s, u32 query, u32 key) {
   return mask_hash(s.mask_key, s.mask_group + ((u64)query << 14) + key / 4);
 }
 // The mask bits of rows first + g and first + g + 8 for this lane's two columns, 16 each. Two neighbouring lanes need
-// halves of the same hashes: each computes the hash of one row.
+// different halves of the same hashes, so each computes the hash of one row.
 __device__ inline void row_bits(u32* bits, const Sequence& s, u32 first, u32 key) {
   u32 odd = threadIdx.x % 2, row = first + threadIdx.x % 32 / 4 + 8 * odd;
   u64 both = mask_bits(s, row, key);
@@ -75,13 +75,13 @@ __device__ inline bool seen(const Sequence& s, u32 query, u32 key, u32 causal) {
   return query < s.q_count && key < s.k_count && (!causal || key <= query);
 }
 
-// The softmax over all keys so far of rows g and g + 8.
+// The running softmax of rows g and g + 8 over the keys so far.
 struct Softmax {
   float top[2] = {-3e38f, -3e38f}, total[2] = {0, 0};
 };
 
-// The scores s [N / 8][4] of the rows at `first` and the keys at `column` become weights, not yet divided by their
-// totals, after dropout; the sums so far shrink to the new unit.
+// Turns the scores s [N / 8][4] of the rows at `first` and the keys at `column` into weights after dropout, not yet
+// divided by their totals; rescales the sums so far.
 template <u32 N>
 __device__ inline void soften(float (*s)[4], float (*sum)[4], Softmax& softmax, const Sequence& at,
                               const AttentionForwardArgs& args, u32 first, u32 column) {
@@ -141,8 +141,8 @@ __device__ inline void finish(Softmax& softmax, const Sequence& at, const Attent
 }
 
 // Scores s [N / 8][4] of the keys at `first` and the queries at `column`, and the gradients d of their weights, become
-// the gradients of the scores (s) and the weights after dropout (d). of_query: the log of a query's total, and the
-// product of its output and gradient. kept: key_bits of this lane's query.
+// the gradients of the scores (s) and the weights after dropout (d). of_query: log of a query's total, and the dot
+// product of its output and its gradient. kept: key_bits of this lane's query.
 template <u32 N>
 __device__ inline void slopes(float (*s)[4], float (*d)[4], const float2* of_query, u32 kept, u32 first, u32 column,
                               const AttentionGradientArgs& args) {
@@ -156,7 +156,7 @@ __device__ inline void slopes(float (*s)[4], float (*d)[4], const float2* of_que
       float2 query = of_query[place];
 #pragma unroll
       for (u32 e = odd; e < 4; e += 2) {
-        // At most 1: keys beyond the end have scores of 0.
+        // At most 1: keys past the end have score 0.
         float weight = power_of_two(fminf(s[n][e] * unit - query.x, 0));
         if (args.shape.causal && first + g + 4 * (e - odd) > column + place) weight = 0;
         float factor = kept_keys >> 4 * (e - odd) & 1 ? keep : 0;

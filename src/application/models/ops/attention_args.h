@@ -4,11 +4,11 @@
 
 namespace chorus::inline ops {
 
-/// Rows of queries that one block of the forward kernel takes.
+/// Query rows per block of the forward kernel.
 inline constexpr u32 kAttentionRows = 64;
 
-/// The sequences. places [7, N] (Packing::places): of each sequence its client, its number there, the rows of its first
-/// query and key, and their counts; then all sequences, the longest first, so that long ones start early.
+/// The sequences. places [7, N] (Packing::places): for each sequence its client, its index there, the rows of its first
+/// query and key, and their counts; then all sequences sorted by length, so that long ones start early.
 struct AttentionShape {
   const i64* places;
   i64 q_rows, k_rows;  ///< of all clients
@@ -16,8 +16,8 @@ struct AttentionShape {
   float scale;
 };
 
-/// Tensors of bfloat16 or float32 rows; a stride is between two rows. logs: log2 of each query's sum of exponentials,
-/// per head.
+/// Tensors of bfloat16 or float32 rows; a stride is the distance between rows. logs: log2 of each query's sum of
+/// exponentials, per head.
 struct AttentionForwardArgs {
   const void *q, *k, *v;
   i64 q_stride, k_stride;
@@ -32,7 +32,7 @@ struct AttentionGradientArgs {
   i64 q_stride, k_stride;
   const void *out, *dout;
   const float* logs;
-  float* products;  ///< scratch, like logs
+  float* products;  ///< scratch for dot products, like logs
   float* sums;      ///< scratch, like out in float32
   void *dq, *dk, *dv;
   i64 dq_stride, dk_stride;

@@ -12,18 +12,18 @@
 namespace chorus::inline ops {
 namespace {
 
-/// Where a sequence lies among the packed rows of queries and of keys, and its weights in the flat buffer.
+/// Where a sequence is among the packed query and key rows, and its weights in the flat buffer.
 struct Place {
   std::int64_t client, sequence;
-  std::int64_t query, queries;  // first row in C * Tq, and how many
+  std::int64_t query, queries;  // first row in C * Tq, and their number
   std::int64_t key, keys;
-  std::int64_t weights;  // offset for head 0; head h is h * queries * keys further
+  std::int64_t weights;  // offset for head 0; head h is h * queries * keys elements further
 };
 
 struct Shape {
   std::vector<Place> places;
   std::int64_t heads, width, all;  // width of a head, of all heads
-  std::int64_t weights = 0;        // in all
+  std::int64_t weights = 0;        // total
   bool causal;
   float scale;
 };
@@ -72,7 +72,7 @@ void fill_head(const Dropout::Site& site, const Place& place, const Shape& shape
   fill_masks(row(0), place.queries, row(1).start - row(0).start, place.keys, mask);
 }
 
-// Zeroes the rows of no sequence.
+// Zeroes the rows that belong to no sequence.
 void clear_tails(const at::Tensor& packed, const Packing& packing) {
   for (std::int64_t c = 0; c < packing.clients(); ++c) {
     std::int64_t used = 0;
@@ -87,7 +87,7 @@ struct Call {
   Dropout::Site site;
 };
 
-// One head of a sequence among packed rows.
+// One head of a sequence in packed rows.
 MatrixProduct::Rows head_of(const at::Tensor& x, std::int64_t row, std::int64_t head, const Shape& shape) {
   return {x.data_ptr<float>() + row * x.stride(1) + head * shape.width, x.stride(1)};
 }
@@ -104,7 +104,7 @@ Weighted weigh(const Attending& in, const Call& call) {
   const Weighted result{torch::empty(in.q.sizes(), in.q.options()), torch::empty({shape.weights}, in.q.options())};
   for_each_head(shape, [&](const Place& place, std::int64_t head, float* scratch) {
     float* p = result.weights.data_ptr<float>() + place.weights + head * place.queries * place.keys;
-    const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    const MatrixProduct scores{.m = place.queries, .n = place.keys, .k = shape.width, .transpose_b = true};
     scores(head_of(in.q, place.query, head, shape), head_of(in.k, place.key, head, shape), p, place.keys);
     for (std::int64_t i = 0; i < place.queries; ++i) {
       const std::int64_t seen = shape.causal ? std::min(i + 1, place.keys) : place.keys;
@@ -135,9 +135,9 @@ void weigh_gradient(const at::Tensor& gradient, const Attending& in, const at::T
     const float* p = weights.data_ptr<float>() + place.weights + head * size;
     float *d_weights = scratch, *mask = scratch + size;
     const MatrixProduct::Rows up = head_of(d, place.query, head, shape);
-    const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .turn_b = true};
+    const MatrixProduct over_keys{.m = place.queries, .n = place.keys, .k = shape.width, .transpose_b = true};
     const MatrixProduct to_queries{.m = place.queries, .n = shape.width, .k = place.keys, .scale = shape.scale};
-    MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .turn_a = true};
+    MatrixProduct to_keys{.m = place.keys, .n = shape.width, .k = place.queries, .transpose_a = true};
     if (masked) {
       fill_head(call.site, place, shape, head, mask);
       product_row(p, mask, d_weights, size);

@@ -34,7 +34,7 @@ struct GpuAttentionCall {
   at::Tensor places;  // Packing::places
   Dropout::Site site = {};
 
-  // From the forward pass to the backward pass, except the places.
+  // Saves everything but the places for the backward pass.
   void save(torch::autograd::AutogradContext& context) const {
     site.save(context);
     context.saved_data["heads"] = heads;
@@ -52,7 +52,7 @@ struct GpuAttentionCall {
   }
 };
 
-// Rows of one matrix: a contiguous tensor, or the columns of one.
+// Rows of one matrix: a contiguous tensor, or a column range of one.
 bool rows_fit(const at::Tensor& x) {
   return x.stride(2) == 1 && x.stride(0) == x.size(1) * x.stride(1) && x.stride(1) % 8 == 0 &&
          reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
@@ -60,7 +60,7 @@ bool rows_fit(const at::Tensor& x) {
 std::int64_t row_count(const at::Tensor& x) { return x.size(0) * x.size(1); }
 at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(); }
 
-// Tokens of no sequence are 0 in `out`.
+// Tokens that belong to no sequence are 0 in `out`.
 struct Attended {
   at::Tensor out, logs;
 };

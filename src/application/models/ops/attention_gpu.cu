@@ -1,7 +1,7 @@
 #include "application/models/ops/attention.cuh"
 
-// Attention in bfloat16 after FlashAttention-2 (Dao 2023): scores stay in registers, tile by tile, and no sequence is
-// padded. A warp has 16 rows of one sequence and head, a block 64; columns pass by in tiles of shared memory.
+// bfloat16 attention after FlashAttention-2 (Dao 2023): scores stay in registers, tile by tile, and no sequence is
+// padded. A warp handles 16 rows of one sequence and head, a block 64; columns are processed in shared-memory tiles.
 //
 // Options: D, the width of a head.
 //
@@ -16,7 +16,7 @@ __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
+// Loads rows first + g and first + g + 8 of a matrix as A fragments; 0 past `count`.
 __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 first, u32 count) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
@@ -30,8 +30,7 @@ __device__ inline void load_rows(u32 (*a)[4], const bf16* x, u64 stride, u32 fir
     }
   }
 }
-// Rows [first, first + N) of a matrix on their way into shared memory; beyond `count` they are 0. Fetched early, so
-// that a tile arrives while another is in use.
+// Prefetches rows [first, first + N) of a matrix for shared memory, while another tile is in use; 0 past `count`.
 template <u32 N>
 struct Tile {
   uint4 parts[N * (D / 8) / 128 + (N * (D / 8) % 128 != 0)];
@@ -63,13 +62,13 @@ __device__ inline void load_transposed_pair(u32* b, const u16* from) {
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
                : "r"((u32)__cvta_generic_to_shared(from)));
 }
-// 16 rows of a tile as A fragments.
+// Loads 16 rows of a tile as A fragments.
 __device__ inline void load_rows(u32 (*a)[4], const u16 (*tile)[STRIDE]) {
   u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (u32 i = 0; i < D / 16; ++i) load_pair(a[i], &tile[lane % 16][i * 16 + lane / 16 * 8]);
 }
-// Copies rows [first, first + N) of a matrix into shared memory asynchronously; beyond `count` they are 0.
+// Copies rows [first, first + N) of a matrix into shared memory asynchronously; 0 past `count`.
 template <u32 N>
 __device__ inline void copy_rows(u16 (*tile)[STRIDE], const bf16* x, u64 stride, u32 first, u32 count) {
 #pragma unroll
@@ -83,12 +82,12 @@ __device__ inline void copy_rows(u16 (*tile)[STRIDE], const bf16* x, u64 stride,
   }
 }
 __device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-// Waits until all but the last LEFT groups of copies have arrived.
+// Waits until at most the last LEFT groups of copies are pending.
 template <u32 LEFT>
 __device__ inline void await_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
 }
-// s [N / 8][4] = rows (A fragments) times the rows of the tile.
+// s [N / 8][4] = rows (A fragments) times the transposed tile.
 template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
   u32 lane = threadIdx.x % 32;
@@ -176,8 +175,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(Attention
   store_rows(out, width, sum, first, at.q_count, 1.0f / softmax.total[0], 1.0f / softmax.total[1]);
 }
 
-// The part of the queries' gradient that comes from 64 keys: ds [keys][queries] transposed, times the keys. A warp
-// takes 16 of 32 queries and half of the columns, always the same ones, so no other warp touches its sums.
+// The contribution of 64 keys to the queries' gradient: ds [keys][queries] transposed, times the keys. A warp takes 16
+// of 32 queries and half of the columns, always the same ones, so no other warp touches its sums.
 __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*keys)[STRIDE], float* sums, bf16* dq,
                                       u64 sum_stride, u64 dq_stride, u32 column, u32 q_count, bool first, bool last,
                                       float scale) {
@@ -223,8 +222,9 @@ __device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*
   }
 }
 
-// A block takes a whole sequence and head, 64 keys at a time, past which the queries go in tiles of 32. It keeps the
-// dot products of a query's output and its gradient, and the partial gradients of queries, in global memory of its own.
+// A block takes a whole sequence and head: 64 keys at a time, for which it loops over the queries in tiles of 32. It
+// keeps the dot products of each query's output and gradient, and partial gradients of queries, in its own global
+// memory.
 extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(AttentionGradientArgs args) {
   Sequence at = sequence_of(args.shape, args.mask);
   u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
   __shared__ __align__(16) u16 key_tile[ROWS][STRIDE], value_tile[ROWS][STRIDE];
   __shared__ __align__(16) u16 query_tile[2][QUERIES][STRIDE], dout_tile[2][QUERIES][STRIDE];
   __shared__ __align__(16) u16 ds_tile[ROWS][QUERIES + 8];
-  __shared__ float2 of_query[QUERIES];  // the log of its sum, and its product
+  __shared__ float2 of_query[QUERIES];  // log of its total, and its dot product
   u64 width = (u64)heads * D, place = at.q_row * width + at.head * D, number = at.q_row * heads + at.head;
   const bf16* q = (const bf16*)args.q + at.q_row * args.q_stride + at.head * D;
   const bf16* k = (const bf16*)args.k + at.k_row * args.k_stride + at.head * D;
@@ -247,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
   clear_rows(dq + at.q_count * args.dq_stride, args.dq_stride, at.q_tail);
   clear_rows(dk + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
   clear_rows(dv + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
-  // A query's product is the sum of four neighbouring lanes.
+  // Four neighbouring lanes sum up a query's dot product.
   for (u32 row = threadIdx.x / 4; row < (at.q_count + 31) / 32 * 32; row += 32) {
     float product = 0;
     for (u32 i = t; i < D / 8 && row < at.q_count; i += 4) {
@@ -269,13 +269,13 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
     end_of_copies();
     float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
     for (u32 column = start; column < at.q_count; column += QUERIES, now ^= 1) {
-      // All warps finished with the other tiles at the barrier after ds.
+      // At the barrier after ds, all warps are done with the other tiles.
       if (column + QUERIES < at.q_count) {
         copy_rows<QUERIES>(query_tile[now ^ 1], q, args.q_stride, column + QUERIES, at.q_count);
         copy_rows<QUERIES>(dout_tile[now ^ 1], dout, width, column + QUERIES, at.q_count);
       }
       end_of_copies();
-      if (threadIdx.x < QUERIES) {  // a query beyond the end has no weights
+      if (threadIdx.x < QUERIES) {  // a query past the end has no weights
         u32 query = column + threadIdx.x;
         of_query[threadIdx.x] =
             query < at.q_count ? make_float2(logs[query * heads], products[query * heads]) : make_float2(3e38f, 0);

@@ -4,16 +4,16 @@
 
 namespace chorus::inline ops {
 
-/// Attention within packed sequences on a GPU, without padding and with the same masks as everywhere: of bfloat16
-/// tensors, and of float32 tensors where matmuls are in TF32 (core/device/tf32.h). Sums are float32.
+/// Attention within packed sequences on a GPU, without padding and with the same masks as the other backends: for
+/// bfloat16 tensors, and for float32 tensors if matmuls use TF32 (core/device/tf32.h). Accumulates in float32.
 
-/// Whether the kernels take this call, with queries like `q` and heads of this width.
+/// Whether the kernels support queries like `q` and heads of this width.
 bool attention_gpu_fits(const at::Tensor& q, std::int64_t width, const Packing& keys, const AttentionSpec& spec);
 
 at::Tensor attention_gpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                          const Packing& keys, const AttentionSpec& spec, const Dropout::Site& site);
 
-/// The same with queries, keys and values side by side, qkv [C, T, 3 H]; so their gradient is one tensor, too.
+/// The same for queries, keys and values in one tensor, qkv [C, T, 3 H], so that their gradient is one tensor, too.
 at::Tensor self_attention_gpu(const at::Tensor& qkv, const Packing& packing, const AttentionSpec& spec,
                               const Dropout::Site& site);
 

@@ -4,7 +4,7 @@
 
 namespace chorus::inline ops {
 
-/// Attention by batched matmuls over padded sequences: for every device, type and spec.
+/// Attention by batched matmuls over padded sequences, for every device, type and spec.
 at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packing& queries,
                                const Packing& keys, const AttentionSpec& spec, Dropout& dropout);
 

@@ -1,15 +1,15 @@
 #include "application/models/ops/attention.cuh"
 
-// Attention of float32 tensors with matmuls in TF32: attention_gpu.cu with the fragments of mma.m16n8k8.
+// float32 attention with TF32 matmuls: attention_gpu.cu with the fragments of mma.m16n8k8.
 //
 // Options: D, the width of a head.
 //
 // For lane = 4 g + t: an A (16 x 8) has rows g and g + 8, columns t and t + 4; a B (8 x 8) has rows t and t + 4, column
-// g. The inner dimension may be read in any order that both factors share. Reading 2t and 2t + 1 where the instruction
-// says t and t + 4 makes the accumulators of 8 columns the A of the next matmul, and two neighbours one load.
+// g. The inner dimension may be in any order that both operands share. With 2t and 2t + 1 in place of t and t + 4, the
+// accumulators of 8 columns are the A of the next matmul, and two neighbouring elements are one load.
 
 #define STRIDE (D + 8)
-// Rounded to nearest; the instruction itself would cut off.
+// Rounds to nearest; the instruction itself would truncate.
 __device__ inline u32 tf32(float x) {
   u32 y;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
@@ -21,7 +21,7 @@ __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Rows first + g and first + g + 8 of a matrix as A fragments; beyond `count` they are 0.
+// Loads rows first + g and first + g + 8 of a matrix as A fragments; 0 past `count`.
 __device__ inline void load_rows(u32 (*a)[4], const float* x, u64 stride, u32 first, u32 count) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
@@ -36,7 +36,7 @@ __device__ inline void load_rows(u32 (*a)[4], const float* x, u64 stride, u32 fi
     }
   }
 }
-// 16 rows of a tile as A fragments.
+// Loads 16 rows of a tile as A fragments.
 __device__ inline void load_rows(u32 (*a)[4], const u32 (*tile)[STRIDE]) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
@@ -48,8 +48,7 @@ __device__ inline void load_rows(u32 (*a)[4], const u32 (*tile)[STRIDE]) {
       a[i][half + 2] = both.y;
     }
 }
-// Rows [first, first + N) of a matrix on their way into shared memory; beyond `count` they are 0. Fetched early, so
-// that a tile arrives while another is in use.
+// Prefetches rows [first, first + N) of a matrix for shared memory, while another tile is in use; 0 past `count`.
 template <u32 N>
 struct Tile {
   float4 parts[N * (D / 4) / 128];
@@ -77,7 +76,7 @@ __device__ inline void copy_rows(u32 (*tile)[STRIDE], const float* x, u64 stride
   rows.fetch(x, stride, first, count);
   rows.put(tile);
 }
-// s [N / 8][4] = rows (A fragments) times the rows of the tile.
+// s [N / 8][4] = rows (A fragments) times the transposed tile.
 template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u32 (*tile)[STRIDE]) {
   u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -126,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_tf32_forward(Atte
   Sequence at = sequence_of(args.shape, args.mask);
   u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16;
   if (begin >= at.q_count) return;
-  __shared__ __align__(16) u32 key_tile[KEYS][STRIDE], value_tile[KEYS][D + 4];  // whose banks are read by columns
+  __shared__ __align__(16) u32 key_tile[KEYS][STRIDE], value_tile[KEYS][D + 4];  // D + 4: read by columns
   u64 width = (u64)args.shape.heads * D;
   const float* q = (const float*)args.q + at.q_row * args.q_stride + at.head * D;
   const float* k = (const float*)args.k + at.k_row * args.k_stride + at.head * D;
@@ -194,7 +193,7 @@ __device__ inline void query_gradient(const u32 (*ds)[QUERIES + 8], const u32 (*
   }
 }
 
-// As in attention_gpu.cu. The values are A fragments only and stay in registers: their tile would not fit.
+// As in attention_gpu.cu. The values are used only as A fragments and stay in registers, because a tile would not fit.
 extern "C" __global__ void __launch_bounds__(128, 2) attention_tf32_gradient(AttentionGradientArgs args) {
   Sequence at = sequence_of(args.shape, args.mask);
   u32 heads = args.shape.heads, causal = args.shape.causal, threshold = args.mask.threshold;
@@ -202,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) attention_tf32_gradient(Att
   u32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   __shared__ __align__(16) u32 key_tile[ROWS][STRIDE], query_tile[QUERIES][STRIDE], dout_tile[QUERIES][STRIDE];
   __shared__ __align__(16) u32 ds_tile[ROWS][QUERIES + 8];
-  __shared__ float2 of_query[QUERIES];  // the log of its total, and its product
+  __shared__ float2 of_query[QUERIES];  // log of its total, and its dot product
   u64 width = (u64)heads * D, place = at.q_row * width + at.head * D, number = at.q_row * heads + at.head;
   const float* q = (const float*)args.q + at.q_row * args.q_stride + at.head * D;
   const float* k = (const float*)args.k + at.k_row * args.k_stride + at.head * D;
@@ -216,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) attention_tf32_gradient(Att
   clear_rows(dq + at.q_count * args.dq_stride, args.dq_stride, at.q_tail);
   clear_rows(dk + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
   clear_rows(dv + at.k_count * args.dk_stride, args.dk_stride, at.k_tail);
-  // A query's product is the sum of four neighbouring lanes.
+  // Four neighbouring lanes sum up a query's dot product.
   for (u32 row = threadIdx.x / 4; row < (at.q_count + 31) / 32 * 32; row += 32) {
     float product = 0;
     for (u32 i = t; i < D / 4 && row < at.q_count; i += 4) {
@@ -234,10 +233,10 @@ extern "C" __global__ void __launch_bounds__(128, 2) attention_tf32_gradient(Att
     load_rows(values, v, args.k_stride, first, at.k_count);
     float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
     for (u32 column = causal ? begin : 0; column < at.q_count; column += QUERIES) {
-      // All warps finished with the tiles before at the barrier after ds.
+      // At the barrier after ds, all warps are done with the previous tiles.
       copy_rows<QUERIES>(query_tile, q, args.q_stride, column, at.q_count);
       copy_rows<QUERIES>(dout_tile, dout, width, column, at.q_count);
-      if (threadIdx.x < QUERIES) {  // a query beyond the end has no weights
+      if (threadIdx.x < QUERIES) {  // a query past the end has no weights
         u32 query = column + threadIdx.x;
         of_query[threadIdx.x] =
             query < at.q_count ? make_float2(logs[query * heads], products[query * heads]) : make_float2(3e38f, 0);

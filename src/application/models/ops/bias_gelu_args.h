@@ -4,8 +4,8 @@
 
 namespace chorus::inline ops {
 
-/// Rows x [C, rows, width], width a multiple of 4, and a bias that is added to them. blockIdx.y is the client; the
-/// threads of `chunks` neighbouring blocks take a row.
+/// Adds a bias to rows x [C, rows, width], width a multiple of 4. blockIdx.y is the client; `chunks` neighbouring
+/// blocks share a row.
 struct BiasArgs {
   const void* x;
   ClientRow bias;
@@ -13,8 +13,8 @@ struct BiasArgs {
   u32 rows, width, chunks;
 };
 
-/// dx = dy * gelu'(x + bias), in blocks of block_rows rows, and the sums of dx over those: sums [C, blocks, width], or
-/// null.
+/// dx = dy * gelu'(x + bias), in blocks of block_rows rows, and the sums of dx over each block: sums [C, blocks,
+/// width], or null.
 struct BiasGeluGradientArgs {
   const void* x;
   ClientRow bias;

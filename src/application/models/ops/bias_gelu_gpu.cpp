@@ -16,14 +16,14 @@ const GpuKernel<BiasArgs> kAddBias{kBiasGeluKernels, "add_bias"};
 const GpuKernel<BiasArgs> kBiasGelu{kBiasGeluKernels, "bias_gelu"};
 const GpuKernel<BiasGeluGradientArgs> kBiasGeluGradient{kBiasGeluKernels, "bias_gelu_gradient"};
 
-constexpr std::int64_t kGradientRows = 16;  // of a block
+constexpr std::int64_t kGradientRows = 16;  // per block
 
-// Blocks that share a row, a thread taking four neighbours.
+// Blocks that share a row; a thread takes four neighbouring elements.
 std::int64_t chunks_of(const at::Tensor& x) { return (x.size(2) / 4 + kGpuThreads - 1) / kGpuThreads; }
 
 void launch_rows(const GpuKernel<BiasArgs>& kernel, const at::Tensor& x, const at::Tensor& bias, const at::Tensor& y,
                  bool by_tanh) {
-  constexpr std::int64_t kRows = 8;  // of a block
+  constexpr std::int64_t kRows = 8;  // per block
   const AlignedRow biases(bias);
   const std::int64_t chunks = chunks_of(x);
   kernel.launch({.blocks = chunks * std::max<std::int64_t>(1, (x.size(1) + kRows - 1) / kRows),

@@ -1,7 +1,7 @@
 #include "application/models/ops/bias_gelu_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Options: ELEMENT, BY_TANH. A block takes rows of a client, a thread four neighbours of each.
+// Options: ELEMENT, BY_TANH. A block takes rows of a client, a thread four neighbouring elements of each.
 
 typedef ELEMENT T;
 

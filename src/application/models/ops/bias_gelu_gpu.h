@@ -6,14 +6,14 @@ namespace chorus::inline ops {
 
 /// Biases and GELU on a GPU, for x [C, T, H] and a bias [H], [C, H] or undefined.
 
-/// Whether the kernels take such rows.
+/// Whether the kernels support such rows.
 bool bias_gpu_fits(const at::Tensor& x);
 
 /// x += bias, in place.
 void add_bias_gpu(const at::Tensor& x, const at::Tensor& bias);
 /// gelu(x + bias).
 at::Tensor bias_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
-/// The gradient of x; that of the bias [C, H] is added to `bias_gradient` where it is defined.
+/// The gradient of x. Adds that of the bias [C, H] to `bias_gradient` if defined.
 at::Tensor bias_gelu_gradient_gpu(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& dy, bool by_tanh,
                                   const at::Tensor& bias_gradient);
 

@@ -26,7 +26,7 @@ GpuGrid loss_grid(const at::Tensor& logits) {
 }  // namespace
 
 bool cross_entropy_gpu_fits(const at::Tensor& logits) {
-  return logits.dim() == 3 && is_float_or_half(logits) &&
+  return logits.dim() == 3 && is_float_or_bfloat16(logits) &&
          logits.size(0) * logits.size(1) < std::numeric_limits<std::int32_t>::max();
 }
 

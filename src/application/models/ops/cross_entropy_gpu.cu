@@ -5,7 +5,7 @@
 
 typedef ELEMENT T;
 
-// The sum or the largest over a block.
+// The sum or the maximum over a block.
 __device__ inline float block_of(float x, bool largest) {
   __shared__ float parts[8];
   x = largest ? warp_max(x) : warp_sum(x);

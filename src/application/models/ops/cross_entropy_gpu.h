@@ -6,11 +6,11 @@
 
 namespace chorus::inline ops {
 
-/// On a GPU: the mean cross entropy of each client's logits [C, M, V] where labels [C, M] are not `ignored`.
+/// On a GPU: the mean cross entropy of each client's logits [C, M, V] over labels [C, M] that are not `ignored`.
 struct CrossEntropyResult {
   at::Tensor loss;    ///< [C] float32
-  at::Tensor logs;    ///< [C * M] logarithms of the sums of exponentials
-  at::Tensor counts;  ///< [C] labels that count, at least 1
+  at::Tensor logs;    ///< [C * M] logs of the sums of exponentials
+  at::Tensor counts;  ///< [C] counted labels, at least 1
 };
 bool cross_entropy_gpu_fits(const at::Tensor& logits);
 CrossEntropyResult cross_entropy_gpu(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored);

@@ -40,7 +40,7 @@ at::Tensor mask_hidden_cpu(const at::Tensor& x, const Dropout::Site& site) {
   return to;
 }
 
-// The mask is computed again for the gradient, never kept.
+// The backward pass recomputes the mask instead of storing it.
 class MaskHidden : public torch::autograd::Function<MaskHidden> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const Dropout::Site& site) {
@@ -109,14 +109,14 @@ at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, s
 
 Dropout Dropout::on_gpu(const at::Tensor& seeds) {
   Dropout result(std::vector<std::uint64_t>(static_cast<std::size_t>(seeds.size(0))));
-  result.seeds_there_ = seeds;
-  result.known_here_ = false;
+  result.device_seeds_ = seeds;
+  result.seeds_on_host_ = false;
   return result;
 }
 
 void Dropout::send(at::Device device) {
-  if (device.is_cpu() || seeds_there_.defined() || !active()) return;
-  seeds_there_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
+  if (device.is_cpu() || device_seeds_.defined() || !active()) return;
+  device_seeds_ = sent_to(device, torch::tensor(std::vector<std::int64_t>(seeds_.begin(), seeds_.end()), at::kLong));
 }
 
 Dropout::Site Dropout::site(double probability, at::Device device) {
@@ -126,7 +126,7 @@ Dropout::Site Dropout::site(double probability, at::Device device) {
   for (const std::uint64_t seed : seeds_) site.keys.push_back(mix(seed, site.call));
   if (!device.is_cpu()) {
     send(device);
-    site.seeds = seeds_there_;
+    site.seeds = device_seeds_;
   }
   site.threshold = static_cast<std::uint64_t>(std::llround(probability * 65536.0));
   site.scale = static_cast<float>(65536.0 / (65536.0 - static_cast<double>(site.threshold)));
@@ -135,7 +135,7 @@ Dropout::Site Dropout::site(double probability, at::Device device) {
 
 at::Tensor Dropout::apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients,
                           const at::Tensor& row_starts) {
-  check(known_here_, "these masks can be made by kernels only");
+  check(seeds_on_host_, "these masks can be made by kernels only");
   const std::vector<std::int64_t> keys(site.keys.begin(), site.keys.end());
   const at::Tensor row_keys = torch::tensor(keys, at::kLong).to(x.device()).index_select(0, row_clients);
   return x * keep_mask(row_keys, row_starts, x.size(-1), site).view(x.sizes()).to(x.scalar_type());
@@ -145,7 +145,7 @@ at::Tensor Dropout::hidden(const at::Tensor& x, double probability) {
   const Site site = this->site(probability, x.device());
   if (site.keys.empty()) return x;
   const std::int64_t clients = x.size(0), rows = x.size(1), stride = (x.size(2) + 3) / 4 * 4;
-  check(clients == static_cast<std::int64_t>(seeds_.size()), "dropout needs one seed a client");
+  check(clients == static_cast<std::int64_t>(seeds_.size()), "dropout needs one seed per client");
   if (mask_backend(x) != Backend::kReference) return MaskHidden::apply(x, site);
   const auto options = x.options().dtype(at::kLong);
   const at::Tensor row_clients = torch::arange(clients, options).repeat_interleave(rows);

@@ -3,7 +3,7 @@
 #include "application/models/ops/dropout_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Dropout masks, the same bits as mask_hash.h: one hash decides four neighbouring elements, with 16 bits each.
+// Dropout masks, the same bits as mask_hash.h: one hash gives four neighbouring elements 16 bits each.
 
 __device__ inline u64 mask_hash(u64 key, u64 group) {
   u64 z = key + 0x9E3779B97F4A7C15ULL * group;

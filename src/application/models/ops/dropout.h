@@ -14,29 +14,29 @@ struct AutogradContext;
 
 namespace chorus::inline ops {
 
-/// The random part of a forward pass. Each client has a stream of its own, and an element is dropped or kept by a hash
-/// of (client's seed, number of the call, index of the element): the same client drops the same elements whether it
-/// trains alone or in a cohort, padded or not, on a CPU or a GPU.
+/// The random part of a forward pass. Each client has its own stream, and a hash of (client's seed, number of the call,
+/// index of the element) decides whether an element is dropped: a client drops the same elements whether it trains
+/// alone or in a cohort, padded or not, on a CPU or a GPU.
 ///
 ///     Dropout off;                                  // evaluation
 ///     Dropout on({seed_of_client_0, seed_of_client_1});
 ///     x = on.hidden(x, 0.1);
 ///
-/// One object serves one forward pass; it counts its calls, so that each site of the network has its own mask.
+/// One object serves one forward pass. It counts its calls, so that each site of the network has its own mask.
 class Dropout {
  public:
   Dropout() = default;
   explicit Dropout(std::vector<std::uint64_t> client_seeds) : seeds_(std::move(client_seeds)) {}
 
-  /// From seeds [C] int64 that are on a GPU already; works with GPU kernels only.
+  /// From seeds [C] int64 on a GPU; works with GPU kernels only.
   static Dropout on_gpu(const at::Tensor& seeds);
 
-  /// Copies the seeds to the device where masks will be computed; otherwise the first mask does.
+  /// Copies the seeds to the device of the masks; otherwise the first mask does.
   void send(at::Device device);
 
   bool active() const { return !seeds_.empty(); }
   /// The seeds on the device they were sent to, or undefined.
-  const at::Tensor& seeds_there() const { return seeds_there_; }
+  const at::Tensor& device_seeds() const { return device_seeds_; }
 
   /// One site of the network, for kernels that compute its masks themselves.
   struct Site {
@@ -57,7 +57,7 @@ class Dropout {
     static std::uint64_t weights_start(std::int64_t s, std::int64_t heads, std::int64_t h, std::int64_t q) {
       return static_cast<std::uint64_t>(((s * heads + h) * kLongest + q) * kLongest);
     }
-    /// From the forward pass to the backward pass.
+    /// Saves it for the backward pass.
     void save(torch::autograd::AutogradContext& context) const;
     static Site saved(torch::autograd::AutogradContext& context);
   };
@@ -70,20 +70,20 @@ class Dropout {
   at::Tensor weights(const at::Tensor& x, double probability, const Packing& packing);
 
  private:
-  // A stride longer than any sequence, so that a mask does not depend on how the batch is padded.
+  // Longer than any sequence, so that a mask does not depend on padding.
   static constexpr std::int64_t kLongest = 1 << 16;
 
   at::Tensor apply(const at::Tensor& x, const Site& site, const at::Tensor& row_clients, const at::Tensor& row_starts);
 
   std::vector<std::uint64_t> seeds_;
-  bool known_here_ = true;  // whether seeds_ holds the seeds, or only the GPU does
-  at::Tensor seeds_there_;  // on the GPU, once sent
+  bool seeds_on_host_ = true;  // false: only the GPU has the seeds
+  at::Tensor device_seeds_;    // on the GPU, once sent
   std::uint64_t calls_ = 0;
 };
 
-/// Reference masks by tensor operations, for any device: [rows, width]
-/// floats, 0 where dropped and 1/(1-p) where kept; p is rounded to 1/65536. Element j of a row is decided by 16 bits of
-/// hash(row key, row start + j). `row_keys`, `row_starts` are int64 [rows].
+/// Reference masks by tensor operations, for any device: [rows, width] floats, 0 if dropped and 1/(1-p) if kept; p is
+/// rounded to 1/65536. 16 bits of hash(row key, row start + j) decide element j of a row. `row_keys`, `row_starts` are
+/// int64 [rows].
 at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, std::int64_t width,
                      const Dropout::Site& site);
 

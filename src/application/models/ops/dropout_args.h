@@ -4,7 +4,7 @@
 
 namespace chorus::inline ops {
 
-/// The dropout masks of one site of the network (dropout.h). Nothing is dropped where the threshold is 0.
+/// The dropout masks of one site of the network (dropout.h). With threshold 0 nothing is dropped.
 struct MaskArgs {
   const i64* seeds;  ///< one per client
   u64 call;
@@ -12,7 +12,7 @@ struct MaskArgs {
   float scale;
 };
 
-/// y = x * mask for x [C, rows, width]; `total` groups of four neighbours.
+/// y = x * mask for x [C, rows, width]; `total` groups of four neighbouring elements.
 struct MaskHiddenArgs {
   const void* x;
   void* y;

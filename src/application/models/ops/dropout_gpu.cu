@@ -1,6 +1,6 @@
 #include "application/models/ops/dropout.cuh"
 
-// Options: ELEMENT. A thread takes groups of four neighbours, which one hash decides.
+// Options: ELEMENT. A thread takes groups of four neighbouring elements, which share one hash.
 
 typedef ELEMENT T;
 

@@ -8,7 +8,7 @@ namespace chorus::inline ops {
 
 /// x [C, rows, width] * mask.
 at::Tensor mask_hidden_gpu(const at::Tensor& x, const Dropout::Site& site);
-/// x [N, heads, queries, keys] * mask; the client of each sequence and its number there: [N] int64.
+/// x [N, heads, queries, keys] * mask; client_of and sequence_of are [N] int64.
 at::Tensor mask_weights_gpu(const at::Tensor& x, const Dropout::Site& site, const at::Tensor& client_of,
                             const at::Tensor& sequence_of);
 

@@ -19,7 +19,7 @@ const char* gpu_element(at::ScalarType type) { return type == at::kBFloat16 ? "b
 
 bool gpu_rows_fit(const at::Tensor& x) {
   constexpr std::int64_t kMostWidth = 16 * kGpuThreads;
-  return is_float_or_half(x) && x.size(-1) <= kMostWidth && x.numel() < std::numeric_limits<std::int32_t>::max();
+  return is_float_or_bfloat16(x) && x.size(-1) <= kMostWidth && x.numel() < std::numeric_limits<std::int32_t>::max();
 }
 
 MaskArgs mask_args(const Dropout::Site& site) {

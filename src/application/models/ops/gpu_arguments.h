@@ -8,12 +8,12 @@
 
 namespace chorus::inline ops {
 
-/// What the launches of our GPU kernels share.
+/// Helpers for launching our GPU kernels.
 
 /// Threads per block, unless a kernel needs another number.
 inline constexpr int kGpuThreads = 256;
 
-/// An option of a kernel that is the type of its elements; and its value for float32 or bfloat16.
+/// The option for a kernel's element type; and its value for float32 or bfloat16.
 KernelOption element_option(const char* name);
 const char* gpu_element(at::ScalarType type);
 
@@ -23,8 +23,8 @@ bool gpu_rows_fit(const at::Tensor& x);
 /// The masks of a site.
 MaskArgs mask_args(const Dropout::Site& site);
 
-/// A parameter [H] or [C, H] that kernels read four elements at a time, H being a multiple of 4; copied where its
-/// address does not allow that. Undefined gives null.
+/// A parameter [H] or [C, H] that kernels read four elements at a time, H being a multiple of 4; copied if it is not
+/// aligned. Null if undefined.
 class AlignedRow {
  public:
   explicit AlignedRow(const at::Tensor& tensor);

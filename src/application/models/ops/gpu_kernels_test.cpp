@@ -1,4 +1,4 @@
-// Our GPU kernels beside the references, over the widths and types that have variants of their own.
+// Our GPU kernels compared with the references, over the widths and types that have their own variants.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -134,7 +134,7 @@ TEST_F(GpuKernels, AttentionOfFloat32) {
   }
 }
 
-// The kernels of bfloat16, and those of float32 in TF32, beside float32 without either.
+// The bfloat16 and TF32 kernels compared with plain float32.
 TEST_F(GpuKernels, AttentionOfEveryHeadWidth) {
   const at::Device gpu(at::kCUDA, 0);
   const Packing packing({{3, 150, 9}, {64, 65}, {1}}, gpu);
@@ -170,7 +170,7 @@ TEST_F(GpuKernels, AttentionOfFloat32WithoutTf32IsExact) {
   EXPECT_FALSE(attention_gpu_fits(normal({1, 18, 96}), 16, packing, {.heads = 2}));
 }
 
-// Everything a backward pass adds up, twice.
+// Every sum of a backward pass, twice.
 TEST_F(GpuKernels, GiveTheSameBitsEachTime) {
   const at::Device gpu(at::kCUDA, 0);
   Layout layout;

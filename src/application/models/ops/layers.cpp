@@ -47,7 +47,7 @@ class GeluRows : public torch::autograd::Function<GeluRows> {
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    // The slopes become the gradients in place: a graph is used once.
+    // The slopes become the gradients in place, because a graph is used once.
     const at::Tensor slopes = context->get_saved_variables()[0], up = gradients[0].contiguous();
     const float* dy = up.data_ptr<float>();
     float* slope = slopes.data_ptr<float>();
@@ -107,7 +107,7 @@ at::Tensor Linear::with_update(const Params& params, const at::Tensor& x, const 
   return y + product(params, {update.b}, product(params, {update.a}, x) * update.scale);
 }
 
-at::Tensor for_products(const Params& params, const at::Tensor& x) {
+at::Tensor for_matmuls(const Params& params, const at::Tensor& x) {
   return params.shadow().exists() && x.is_cuda() ? x.to(at::kBFloat16) : x;
 }
 

@@ -23,7 +23,7 @@ void add_looked_up_cpu(const at::Tensor& rows, const at::Tensor& ids, const at::
   }
 }
 
-// On a GPU index_put_ sorts and scatter_add_ adds atomically.
+// On a GPU, index_put_ sorts and scatter_add_ adds atomically.
 void add_looked_up_reference(const at::Tensor& rows, const at::Tensor& ids, const at::Tensor& tables,
                              std::int64_t padding) {
   const at::Tensor counted = padding < 0 ? rows : rows.masked_fill(ids.eq(padding).unsqueeze(2), 0);
@@ -44,7 +44,7 @@ class LookUp : public torch::autograd::Function<LookUp> {
     context->save_for_backward({ids, tables});
     GradientTarget::keep(*context, target);
     context->saved_data["padding"] = padding;
-    // One launch for all clients; on a CPU copies of whole rows are faster.
+    // One launch for all clients; on a CPU, copying whole rows is faster.
     if (!tables.is_cpu()) return tables.gather(1, ids.unsqueeze(2).expand({-1, -1, tables.size(2)}));
     if (tables.size(0) == 1) return tables[0].index_select(0, ids[0]).unsqueeze(0);
     std::vector<at::Tensor> parts;
@@ -59,7 +59,7 @@ class LookUp : public torch::autograd::Function<LookUp> {
     const at::Tensor &rows = outputs[0], &ids = saved[0], &sums = saved[1].grad();
     const std::int64_t padding = context->saved_data["padding"].toInt();
     if (!GradientTarget::take_kept(*context, sums)) sums.zero_();
-    if (rows.is_cpu()) {  // its loop is the reference, too
+    if (rows.is_cpu()) {  // this loop is the reference, too
       add_looked_up_cpu(rows.contiguous(), ids.contiguous(), sums, padding);
     } else if (backend_for(rows, {.gpu = gpu_rows_fit(rows)}) == Backend::kGpu) {
       add_looked_up_gpu(rows, ids, sums, padding);
@@ -96,7 +96,7 @@ at::Tensor repeat_rows(const at::Tensor& x, const at::Tensor& rows) { return Rep
 
 at::Tensor sum_rows(const at::Tensor& x, const at::Tensor& owner, std::int64_t count) {
   if (x.is_cpu() || !deterministic()) return torch::zeros({count, x.size(1)}, x.options()).index_add_(0, owner, x);
-  // A matmul with one-hot rows: index_add_ adds atomically on a GPU.
+  // A matmul with a one-hot matrix, because index_add_ adds atomically on a GPU.
   const at::Tensor index = torch::arange(count, owner.options()).unsqueeze(1);
   return torch::mm(index.eq(owner.unsqueeze(0)).to(x.scalar_type()), x);
 }

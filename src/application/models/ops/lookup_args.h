@@ -7,13 +7,13 @@ namespace chorus::inline ops {
 /// Tokens per block of the kernels that add gradients of looked-up rows.
 inline constexpr u32 kLookupChunk = 32;
 
-/// tables [C, V, width] += dy [C, tokens, width] at the rows that ids [C, tokens] name, except row `padding`. Atomic
-/// additions: the order, and so the last bits, differ from run to run.
+/// tables [C, V, width] += dy [C, tokens, width] at the rows ids [C, tokens], except row `padding`. Uses atomic
+/// additions: the order, and so the last bits, differ between runs.
 struct LookupGradientArgs {
   const void* dy;
   const i64* ids;
   float* tables;
-  i64 stride;  ///< between the tables of two clients
+  i64 stride;  ///< between clients' tables
   i64 padding;
   u32 tokens, width;
 };
@@ -25,9 +25,9 @@ struct SortTokensArgs {
   u32 tokens;
 };
 
-/// The same sums in a fixed order. Chunks of kLookupChunk sorted tokens are summed by id; an id that crosses a chunk's
-/// border leaves a part in `parts` [C, chunks, 2, width]: of the id that goes on from the chunk before, and of the one
-/// that goes on into the next.
+/// The same sums in a fixed order. Chunks of kLookupChunk sorted tokens are summed by id. An id that crosses a chunk's
+/// border leaves a partial sum in `parts` [C, chunks, 2, width]: one continued from the previous chunk, and one that
+/// continues in the next.
 struct SortedLookupArgs {
   const void* dy;
   const i64* ids;

@@ -17,21 +17,21 @@ const GpuKernel<SortTokensArgs> kSortTokens{kLookupKernels, "sort_tokens"};
 const GpuKernel<SortedLookupArgs> kSortedLookup{kLookupKernels, "sorted_lookup_gradient"};
 const GpuKernel<SortedLookupArgs> kSortedLookupRest{kLookupKernels, "sorted_lookup_rest"};
 
-// Beyond this many tokens our own sort, whose work grows with their square, is slower than other ways.
+// With more tokens than this, our sort, whose work is quadratic, is slower than the alternatives.
 constexpr std::int64_t kMostSorted = 16384;
 
-// For many tokens and a small table, such as T5's relative positions: a matmul with one-hot rows.
+// For many tokens and a small table, such as T5's relative positions: a matmul with a one-hot matrix.
 void add_by_matmul(const at::Tensor& rows, const at::Tensor& ids, at::Tensor tables, std::int64_t padding) {
-  // Ids that are the same for all clients are expanded.
+  // Ids that all clients share are expanded (stride 0).
   const at::Tensor names = (ids.stride(0) == 0 ? ids.narrow(0, 0, 1) : ids).unsqueeze(1);  // [C or 1, 1, T]
   const at::Tensor index = torch::arange(tables.size(1), ids.options()).view({1, -1, 1});
   const at::Tensor chosen = names.eq(index).logical_and(index.ne(padding)).to(at::kFloat);
   tables.add_(torch::matmul(chosen, rows.to(at::kFloat)));
 }
 
-// The tokens of each client in the order of their ids, ties in the order of the tokens.
+// The tokens of each client sorted by id, ties by position.
 at::Tensor sorted_tokens(const at::Tensor& ids, const char* element) {
-  constexpr std::int64_t kTokens = 32;  // of a block
+  constexpr std::int64_t kTokens = 32;  // per block
   if (ids.size(1) > kMostSorted)
     return std::get<1>(at::sort(ids, /*stable=*/true, 1, /*descending=*/false)).to(at::kInt);
   const at::Tensor order = torch::empty(ids.sizes(), ids.options().dtype(at::kInt));

@@ -1,11 +1,11 @@
 #include "application/models/ops/lookup_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Options: ELEMENT. Gradients of table rows that tokens looked up, blockIdx.y being the client.
+// Options: ELEMENT. Gradients of looked-up table rows; blockIdx.y is the client.
 
 typedef ELEMENT T;
 
-// A thread adds neighbouring tokens with the same id before it writes.
+// A thread sums neighbouring tokens with the same id before it writes.
 extern "C" __global__ void lookup_gradient(LookupGradientArgs a) {
   u32 client = blockIdx.y, begin = blockIdx.x * kLookupChunk, width = a.width;
   u32 end = begin + kLookupChunk < a.tokens ? begin + kLookupChunk : a.tokens;
@@ -23,8 +23,8 @@ extern "C" __global__ void lookup_gradient(LookupGradientArgs a) {
   }
 }
 
-// A block sorts 32 tokens, one per lane, into the order of all: it counts those that stand before them. Each of its 8
-// warps counts in pieces of 128 tokens of its own.
+// A block sorts 32 tokens, one per lane: their index among all tokens is the number of tokens before them. Each of its
+// 8 warps counts its own pieces of 128 tokens.
 extern "C" __global__ void __launch_bounds__(256) sort_tokens(SortTokensArgs a) {
   __shared__ int4 others[8][32];
   __shared__ u32 counts[8][32];
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) sort_tokens(SortTokensArgs a) 
     others[warp][lane] = make_int4(v[0], v[1], v[2], v[3]);
     __syncwarp();
     if (begin + 128 <= first || begin >= first + 32) {
-      i32 below = begin < first ? mine + 1 : mine;  // of equal ids the earlier token comes first
+      i32 below = begin < first ? mine + 1 : mine;  // equal ids: the earlier token comes first
 #pragma unroll 8
       for (u32 i = 0; i < 32; ++i) {
         int4 o = others[warp][i];
@@ -65,16 +65,16 @@ extern "C" __global__ void __launch_bounds__(256) sort_tokens(SortTokensArgs a) 
   a.order[(u64)client * a.tokens + count] = (i32)token;
 }
 
-// A block takes a chunk of the sorted tokens, a thread columns of it.
+// A block takes a chunk of the sorted tokens, a thread some columns of it.
 extern "C" __global__ void __launch_bounds__(256) sorted_lookup_gradient(SortedLookupArgs a) {
   __shared__ i32 from[kLookupChunk];
-  __shared__ i64 id[kLookupChunk + 2];  // with one neighbour on either side; -1: there is none
+  __shared__ i64 id[kLookupChunk + 2];  // with one neighbour on either side; -1: none
   u32 client = blockIdx.y, begin = blockIdx.x * kLookupChunk, width = a.width;
   u32 count = begin + kLookupChunk < a.tokens ? kLookupChunk : a.tokens - begin;
   const i64* ids = a.ids + (u64)client * a.tokens;
   const i32* order = a.order + (u64)client * a.tokens;
   for (u32 i = threadIdx.x; i < count + 2; i += blockDim.x) {
-    u32 place = begin + i - 1;  // of the first chunk's first: beyond all tokens
+    u32 place = begin + i - 1;  // for the first element of the first chunk: past all tokens
     id[i] = place < a.tokens ? ids[order[place]] : -1;
     if (i > 0 && i <= count) from[i - 1] = order[place];
   }
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(256) sorted_lookup_gradient(SortedL
   }
 }
 
-// Where an id goes on beyond the chunk in which it begins, that chunk's block adds up its parts.
+// If an id continues past the chunk in which it begins, that chunk's block sums its parts.
 extern "C" __global__ void __launch_bounds__(256) sorted_lookup_rest(SortedLookupArgs a) {
   u32 client = blockIdx.y, end = (blockIdx.x + 1) * kLookupChunk, width = a.width;
   if (end >= a.tokens) return;
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(256) sorted_lookup_rest(SortedLooku
   i64 mine = ids[order[end - 1]];
   bool begun_before = end > kLookupChunk && ids[order[end - kLookupChunk - 1]] == mine;
   if (mine == a.padding || begun_before || ids[order[end]] != mine) return;
-  u32 chunks = 1;  // into which the id goes on: those that begin with it
+  u32 chunks = 1;  // chunks in which the id continues: those that begin with it
   for (u32 next = blockIdx.x + 2; next * kLookupChunk < a.tokens; next += blockDim.x) {
     u64 place = (u64)(next + threadIdx.x) * kLookupChunk;
     u32 more = __syncthreads_count(place < a.tokens && ids[order[place]] == mine);

@@ -21,7 +21,7 @@ at::Tensor added_one_by_one(const at::Tensor& rows, const at::Tensor& ids, std::
   return sums;
 }
 
-// Ids as they come: all different, a few words often, all the same, and in runs as long as sequences.
+// Ids as in practice: all different, a few frequent words, all the same, and runs as long as sequences.
 std::vector<at::Tensor> some_ids(std::int64_t clients, std::int64_t tokens, std::int64_t words) {
   const at::Tensor runs = torch::arange(tokens, at::kLong).div(50, "floor").remainder(words);
   return {torch::arange(clients * tokens, at::kLong).remainder(words).view({clients, tokens}),
@@ -38,7 +38,7 @@ TEST(LookUpGpu, AddsWhatEachTokenGives) {
       for (const std::int64_t tokens : {1, 31, 32, 33, 64, 65, 300}) {
         for (const at::Tensor& ids : some_ids(2, tokens, 40)) {
           const at::Tensor rows = torch::randn({2, tokens, 20}).to(type).to(at::kCUDA);
-          // Between the tables of two clients lies something else, as in Params.
+          // Clients' tables have a stride, as in Params.
           const at::Tensor memory = torch::ones({2, 40 * 20 + 5}).to(at::kCUDA);
           const at::Tensor tables = memory.narrow(1, 0, 40 * 20).view({2, 40, 20});
           add_looked_up_gpu(rows, ids.to(at::kCUDA), tables, 3);
@@ -73,7 +73,7 @@ TEST(LookUpGpu, TakesManyTokensOfASmallTable) {
 TEST(LookUpGpu, GivesTheSameBitsEachTime) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
   torch::manual_seed(4);
-  // The last has more tokens than our own sort takes.
+  // The last has more tokens than our own sort supports.
   for (const std::int64_t tokens : {500, 4000, 20'000}) {
     for (const at::Tensor& ids : some_ids(3, tokens, 1000)) {
       const at::Tensor rows = torch::randn({3, tokens, 16}).to(at::kCUDA), names = ids.to(at::kCUDA);

@@ -14,11 +14,11 @@
 namespace chorus::inline ops {
 namespace {
 
-/// The order in which one client's tokens are computed: step by step, and in each step the sequences that have not
-/// ended, the longest first.
+/// The order in which one client's tokens are computed: step by step, in each step all sequences that have not ended,
+/// longest first.
 struct Order {
   std::vector<std::int64_t> begins;     // the first token of each step; the last entry is the number of tokens
-  std::vector<std::int64_t> rows;       // the index of each token, in this order, among the client's T
+  std::vector<std::int64_t> rows;       // index of each token, in this order, among the client's T
   std::vector<std::int64_t> sequences;  // the client's sequences, sorted
 
   std::int64_t steps() const { return static_cast<std::int64_t>(begins.size()) - 1; }
@@ -52,7 +52,7 @@ struct Holder : torch::CustomClassHolder {
   std::vector<Order> orders;  // one per client
 };
 
-// A parameter of all clients, or one per client.
+// A parameter shared by all clients, or one per client.
 const float* of_client(const at::Tensor& parameter, std::int64_t client, std::int64_t dimensions) {
   return parameter.data_ptr<float>() + (parameter.dim() > dimensions ? client * parameter.stride(0) : 0);
 }
@@ -66,7 +66,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
     const std::int64_t clients = from.size(0), tokens = from.size(1), hidden = from.size(2) / 4;
     std::int64_t most = 0;
     for (const Order& order : holder->orders) most = std::max(most, order.tokens());
-    // Of each client: gates, c, h.
+    // Per client: gates, c, h.
     at::Tensor kept = torch::empty({clients, most, 6 * hidden}, from.options());
     at::Tensor states = torch::zeros({clients, tokens, hidden}, from.options());
     at::Tensor ends = torch::zeros({clients, sequences, hidden}, from.options());
@@ -87,7 +87,8 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
             add_row(gates, input + order.rows[static_cast<std::size_t>(at + i)] * 4 * hidden, 4 * hidden);
           }
           if (t > 0) {
-            const MatrixProduct from_state{.m = running, .n = 4 * hidden, .k = hidden, .turn_b = true, .add = true};
+            const MatrixProduct from_state{
+                .m = running, .n = 4 * hidden, .k = hidden, .transpose_b = true, .add = true};
             from_state({parts.h + before * hidden, hidden}, {w, hidden}, parts.gates + at * 4 * hidden, 4 * hidden);
           }
           for (std::int64_t i = 0; i < running; ++i) {
@@ -113,7 +114,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    // The gates become their gradients in place: a graph is used once.
+    // The gates become their gradients in place, because a graph is used once.
     const at::Tensor &kept = saved[0], &weight = saved[1], &bias = saved[2];
     const auto holder = c10::static_intrusive_pointer_cast<Holder>(context->saved_data["order"].toCapsule());
     const std::int64_t tokens = context->saved_data["tokens"].toInt();
@@ -169,7 +170,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
     float *gates, *c, *h;
   };
 
-  // dw [4h, h] += gates^T h of the step before
+  // dw [4h, h] += gates^T h, with h of the previous step
   static void add_weight_gradient(const Order& order, const Parts& parts, std::int64_t hidden, float* dw) {
     const std::int64_t first = order.running(0), count = order.tokens() - first;
     if (count == 0) return;
@@ -178,7 +179,7 @@ class LstmScan : public torch::autograd::Function<LstmScan> {
       std::memcpy(states.data() + (order.begin(t) - first) * hidden, parts.h + order.begin(t - 1) * hidden,
                   sizeof(float) * static_cast<std::size_t>(order.running(t) * hidden));
     }
-    const MatrixProduct all{.m = 4 * hidden, .n = hidden, .k = count, .turn_a = true, .add = true};
+    const MatrixProduct all{.m = 4 * hidden, .n = hidden, .k = count, .transpose_a = true, .add = true};
     all({parts.gates + first * 4 * hidden, 4 * hidden}, {states.data(), hidden}, dw, hidden);
   }
 };

@@ -4,7 +4,7 @@
 
 namespace chorus::inline ops {
 
-/// The hash behind dropout's masks: 64 bits for a group of four neighbouring elements, 16 each (splitmix64's finisher).
+/// The hash behind dropout masks: 64 bits for four neighbouring elements, 16 each (splitmix64's finaliser).
 inline constexpr std::uint64_t kMaskGolden = 0x9E3779B97F4A7C15ULL;
 inline constexpr std::uint64_t kMaskFirst = 0xBF58476D1CE4E5B9ULL;
 inline constexpr std::uint64_t kMaskSecond = 0x94D049BB133111EBULL;

@@ -18,23 +18,23 @@ extern "C" void sgemm_(const char* side_a, const char* side_b, const int* m, con
 
 bool MatrixProduct::possible() { return true; }
 
-void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t apart) const {
+void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t stride) const {
 #ifdef CHORUS_HAS_ONEDNN
-  // By a tenth faster than OpenBLAS (on AVX-512) but for small products, where its calls cost more, and for sums over
-  // many rows.
+  // A tenth faster than OpenBLAS (AVX-512), except for small matmuls, whose calls cost more, and for sums over many
+  // rows.
   constexpr std::int64_t kSmall = 1 << 20, kManyRows = 512;
-  if (m * n * k >= kSmall && !(turn_a && k > kManyRows)) {
-    const dnnl_status_t result = dnnl_sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a.data, a.apart,
-                                            b.data, b.apart, add ? 1.0F : 0.0F, c, apart);
+  if (m * n * k >= kSmall && !(transpose_a && k > kManyRows)) {
+    const dnnl_status_t result = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, scale, a.data,
+                                            a.stride, b.data, b.stride, add ? 1.0F : 0.0F, c, stride);
     check(result == dnnl_success, "oneDNN cannot multiply these matrices");
     return;
   }
 #endif
-  // BLAS counts columns first, so it sees each matrix transposed.
+  // BLAS is column-major, so it sees each matrix transposed.
   const auto narrow = [](std::int64_t x) { return static_cast<int>(x); };
-  const char side_a = turn_a ? 'T' : 'N', side_b = turn_b ? 'T' : 'N';
+  const char side_a = transpose_a ? 'T' : 'N', side_b = transpose_b ? 'T' : 'N';
   const int rows = narrow(n), columns = narrow(m), inner = narrow(k);
-  const int lda = narrow(b.apart), ldb = narrow(a.apart), ldc = narrow(apart);
+  const int lda = narrow(b.stride), ldb = narrow(a.stride), ldc = narrow(stride);
   const float beta = add ? 1.0F : 0.0F;
   sgemm_(&side_b, &side_a, &rows, &columns, &inner, &scale, b.data, &lda, a.data, &ldb, &beta, c, &ldc);
 }
@@ -44,7 +44,7 @@ void MatrixProduct::operator()(Rows a, Rows b, float* c, std::int64_t apart) con
 bool MatrixProduct::possible() { return false; }
 
 void MatrixProduct::operator()(Rows, Rows, float*, std::int64_t) const {
-  throw InternalError("products in plain memory need BLAS");
+  throw InternalError("matmuls on plain memory need BLAS");
 }
 
 #endif
@@ -56,9 +56,9 @@ namespace {
 using Dims = dnnl::memory::dims;
 using Type = dnnl::memory::data_type;
 
-// `turned`: it lies as [columns, rows].
-dnnl::memory::desc layout(std::int64_t rows, std::int64_t columns, std::int64_t apart, Type type, bool turned) {
-  return {{rows, columns}, type, turned ? Dims{1, apart} : Dims{apart, 1}};
+// `transposed`: stored as [columns, rows].
+dnnl::memory::desc layout(std::int64_t rows, std::int64_t columns, std::int64_t stride, Type type, bool transposed) {
+  return {{rows, columns}, type, transposed ? Dims{1, stride} : Dims{stride, 1}};
 }
 
 const dnnl::engine& processor() {
@@ -66,10 +66,10 @@ const dnnl::engine& processor() {
   return kProcessor;
 }
 
-// Of any size, so that a batch of a new length needs no new code.
-dnnl::matmul any_product(bool turn_a, bool turn_b, bool add) {
-  const auto any = [](Type type, bool turned) {
-    return layout(DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, type, turned);
+// With run-time sizes, so that a new batch length needs no new primitive.
+dnnl::matmul any_product(bool transpose_a, bool transpose_b, bool add) {
+  const auto any = [](Type type, bool transposed) {
+    return layout(DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL, type, transposed);
   };
   dnnl::primitive_attr attributes;
   if (add) {
@@ -77,13 +77,13 @@ dnnl::matmul any_product(bool turn_a, bool turn_b, bool add) {
     after.append_sum(1);
     attributes.set_post_ops(after);
   }
-  const dnnl::matmul::desc product(any(Type::bf16, turn_a), any(Type::bf16, turn_b), any(Type::f32, false));
+  const dnnl::matmul::desc product(any(Type::bf16, transpose_a), any(Type::bf16, transpose_b), any(Type::f32, false));
   return dnnl::matmul({product, attributes, processor()});
 }
 
 }  // namespace
 
-bool MatrixProduct::halves_possible() {
+bool MatrixProduct::bfloat16_possible() {
   static const bool kPossible = [] {
     const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
     return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
@@ -91,39 +91,39 @@ bool MatrixProduct::halves_possible() {
   return kPossible;
 }
 
-void MatrixProduct::operator()(HalfRows a, HalfRows b, float* c, std::int64_t apart) const {
-  check(scale == 1 && k > 0, "a product of bfloat16 is not scaled, nor empty");
-  // A thread runs only what it made.
+void MatrixProduct::operator()(BFloat16Rows a, BFloat16Rows b, float* c, std::int64_t stride) const {
+  check(scale == 1 && k > 0, "a bfloat16 matmul must not be scaled or empty");
+  // A primitive is used only by the thread that created it.
   thread_local std::array<std::optional<dnnl::matmul>, 8> products;
-  auto& product = products[(turn_a ? 4U : 0U) + (turn_b ? 2U : 0U) + (add ? 1U : 0U)];
-  if (!product) product = any_product(turn_a, turn_b, add);
+  auto& product = products[(transpose_a ? 4U : 0U) + (transpose_b ? 2U : 0U) + (add ? 1U : 0U)];
+  if (!product) product = any_product(transpose_a, transpose_b, add);
   const auto memory = [](const dnnl::memory::desc& of, const void* data) {
     return dnnl::memory(of, processor(), const_cast<void*>(data));
   };
   dnnl::stream stream(processor());
-  product->execute(stream, {{DNNL_ARG_SRC, memory(layout(m, k, a.apart, Type::bf16, turn_a), a.data)},
-                            {DNNL_ARG_WEIGHTS, memory(layout(k, n, b.apart, Type::bf16, turn_b), b.data)},
-                            {DNNL_ARG_DST, memory(layout(m, n, apart, Type::f32, false), c)}});
+  product->execute(stream, {{DNNL_ARG_SRC, memory(layout(m, k, a.stride, Type::bf16, transpose_a), a.data)},
+                            {DNNL_ARG_WEIGHTS, memory(layout(k, n, b.stride, Type::bf16, transpose_b), b.data)},
+                            {DNNL_ARG_DST, memory(layout(m, n, stride, Type::f32, false), c)}});
 }
 
 #else
 
-bool MatrixProduct::halves_possible() { return false; }
+bool MatrixProduct::bfloat16_possible() { return false; }
 
-void MatrixProduct::operator()(HalfRows, HalfRows, float*, std::int64_t) const {
-  throw InternalError("products of bfloat16 in plain memory need oneDNN");
+void MatrixProduct::operator()(BFloat16Rows, BFloat16Rows, float*, std::int64_t) const {
+  throw InternalError("bfloat16 matmuls on plain memory need oneDNN");
 }
 
 #endif
 
-void MatrixProduct::operator()(TensorRows a, TensorRows b, float* c, std::int64_t apart) const {
+void MatrixProduct::operator()(TensorRows a, TensorRows b, float* c, std::int64_t stride) const {
   const auto rows = [&]<typename Number>(Number, const TensorRows& of) {
-    return RowsOf<Number>{of.tensor.data_ptr<Number>() + of.begin, of.apart};
+    return RowsOf<Number>{of.tensor.data_ptr<Number>() + of.begin, of.stride};
   };
   if (a.tensor.scalar_type() == at::kFloat) {
-    (*this)(rows(float(), a), rows(float(), b), c, apart);
+    (*this)(rows(float(), a), rows(float(), b), c, stride);
   } else {
-    (*this)(rows(at::BFloat16(), a), rows(at::BFloat16(), b), c, apart);
+    (*this)(rows(at::BFloat16(), a), rows(at::BFloat16(), b), c, stride);
   }
 }
 

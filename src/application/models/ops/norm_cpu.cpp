@@ -7,8 +7,8 @@
 namespace chorus::inline ops {
 namespace {
 
-// Rows that one thread takes at a time. The gradients of weight and bias are summed per block, so that the sum does not
-// depend on the number of threads.
+// Rows per block. The gradients of weight and bias are summed per block, so that the sum does not depend on the number
+// of threads.
 constexpr std::int64_t kBlock = 64;
 
 // A parameter [H] for all clients, or [C, H].

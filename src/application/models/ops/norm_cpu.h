@@ -7,7 +7,7 @@ namespace chorus::inline ops {
 /// On a CPU: norm(f * mask + x) with weight and bias [H] or [C, H]; f and x are [C, T, H] float32.
 struct NormInputCpu {
   at::Tensor f;
-  at::Tensor x;  ///< undefined: f alone
+  at::Tensor x;  ///< undefined: norm of f alone
   at::Tensor weight, bias;
   Dropout::Site site = {};
   double epsilon = 0;
@@ -19,8 +19,8 @@ struct NormCpu {
 };
 NormCpu residual_norm_cpu(const NormInputCpu& input);
 
-/// The gradients of f and x from that of y and, if defined, of `sum`. Those of weight and bias are added to `dweight`
-/// and `dbias` [C, H] if defined.
+/// The gradients of f and x from those of y and, if defined, of `sum`. Adds those of weight and bias to `dweight` and
+/// `dbias` [C, H] if defined.
 struct NormGradientCpu {
   at::Tensor df, dx;
 };

@@ -19,8 +19,8 @@ const KernelFamily kNormKernels{kernels::norm_gpu,
 const GpuKernel<ResidualNormArgs> kResidualNorm{kNormKernels, "residual_norm"};
 const GpuKernel<ResidualNormGradientArgs> kResidualNormGradient{kNormKernels, "residual_norm_gradient"};
 
-constexpr std::int64_t kNormRows = 8;    // of a block: one per warp
-constexpr std::int64_t kBlockRows = 32;  // of a block of the gradient
+constexpr std::int64_t kNormRows = 8;    // per block, one per warp
+constexpr std::int64_t kBlockRows = 32;  // per block of the backward pass
 
 void* data_or_null(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
 
@@ -71,7 +71,7 @@ NormGradientGpu residual_norm_gradient_gpu(const at::Tensor& dy, const NormGpu& 
     return of ? torch::empty(dy.sizes(), up.options().dtype(*of)) : at::Tensor();
   };
   NormGradientGpu result{made(wish.f), made(wish.x), {}};
-  // Without dropout both gradients are the same.
+  // Without dropout, both gradients are the same.
   const bool same = site.threshold == 0 && wish.f && wish.f == wish.x;
   if (same) result.dx = result.df;
   if (wish.sums) result.sums = torch::empty({3, clients, blocks, width}, up.options().dtype(at::kFloat));

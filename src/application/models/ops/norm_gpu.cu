@@ -1,8 +1,8 @@
 #include "application/models/ops/dropout.cuh"
 #include "application/models/ops/norm_args.h"
 
-// Options: F_ELEMENT of f, X_ELEMENT of x, Y_ELEMENT of the results, and G: how many groups of four neighbours a lane
-// has at most. A warp takes a row, a lane every 32nd group.
+// Options: F_ELEMENT of f, X_ELEMENT of x, Y_ELEMENT of the results, and G: the maximum number of groups of four
+// elements per lane. A warp takes a row, a lane every 32nd group.
 
 typedef F_ELEMENT F;
 typedef X_ELEMENT X;
@@ -56,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_norm(ResidualNormArgs
   }
 }
 
-// G warps take a row; a thread takes four neighbours of all rows of its block, four rows at a time.
+// G warps take a row; a thread takes four neighbouring elements in all rows of its block, four rows at a time.
 #define TOGETHER 4
-// Sums over a warp of 8 elements per lane: lane 4 i gets the sum of element i.
+// Sums 8 elements per lane over a warp: lane 4 i gets the sum of element i.
 __device__ inline float sum_of_each(float* v) {
   u32 lane = threadIdx.x % 32;
 #pragma unroll

@@ -10,7 +10,7 @@ namespace chorus::inline ops {
 struct NormInputGpu {
   at::Tensor f;
   at::Tensor f_bias;  ///< [H] or [C, H], or undefined
-  at::Tensor x;       ///< undefined: f alone
+  at::Tensor x;       ///< undefined: norm of f alone
   at::Tensor weight, bias;
   Dropout::Site site = {};
   double epsilon = 0;
@@ -22,15 +22,15 @@ struct NormGpu {
 /// The widest row of the kernels, and their option G for a width: few values, so that few variants are compiled.
 inline constexpr std::int64_t kWidestNorm = 2048;
 std::int64_t norm_gpu_groups(std::int64_t width);
-/// Whether the kernels take rows like these.
+/// Whether the kernels support rows like these.
 bool norm_gpu_fits(const at::Tensor& f);
 NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type);
 
 struct NormGradientGpu {
   at::Tensor df, dx;
-  at::Tensor sums;  ///< [3, C, blocks, H]: of weight, bias and f_bias; undefined if not wanted
+  at::Tensor sums;  ///< [3, C, blocks, H]: of weight, bias and f_bias; or undefined
 };
-/// The types of the wanted gradients; without a type, one is not computed.
+/// The types of the wanted gradients; a gradient without a type is not computed.
 struct NormWishGpu {
   std::optional<at::ScalarType> f, x;
   bool sums = false;

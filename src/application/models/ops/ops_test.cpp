@@ -80,17 +80,17 @@ std::vector<at::Device> devices() {
   return {at::kCPU, {at::kCUDA, 0}};
 }
 
-// Kernels beside the operators they replace: results and all gradients.
+// Kernels compared with the operators they replace: results and all gradients.
 struct Inputs {
   std::vector<at::Tensor> tensors;
-  at::Tensor weights;  // of the result, so that its gradient is not the same everywhere
+  at::Tensor weights;  // of the result, so that its gradient varies
 
   static Inputs random(const std::vector<std::vector<std::int64_t>>& shapes, at::Device device = at::kCPU) {
     Inputs inputs;
     for (const auto& shape : shapes) inputs.tensors.push_back(torch::randn(shape).to(device).requires_grad_());
     return inputs;
   }
-  // Those of parameters are added to what is there (Params), so all begin at 0.
+  // Gradients of parameters are accumulated (Params), so all start at 0.
   std::vector<at::Tensor> gradients(const at::Tensor& result) {
     if (!weights.defined()) weights = torch::randn(result.sizes()).to(result.device());
     std::vector<at::Tensor> all;
@@ -164,7 +164,7 @@ TEST(Residual, SumAndItsNormEqualTheirPartsWithTheirGradients) {
   inputs.tensors.insert(inputs.tensors.end(), {params[norm.weight], params[norm.bias]});
   const at::Tensor &f = inputs.tensors[0], &x = inputs.tensors[1];
   for (const double probability : {0.0, 0.3}) {
-    for (const double more : {0.0, 0.7}) {  // of the sum itself, which a network uses further on
+    for (const double more : {0.0, 0.7}) {  // weight of the sum itself, which a network uses further on
       Dropout first({8, 9}), second({8, 9});
       const SumAndNorm fast = sum_then_norm(params, norm, f, x, first, probability);
       const at::Tensor sum = x + second.hidden(f, probability), normal = norm(params, sum);
@@ -191,8 +191,8 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
 }
 
-// A linear layer, a gelu and the end of a sub-layer against the operators they are made of; `halves`: in bfloat16.
-void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool frozen_weight) {
+// A linear layer, a gelu and the end of a sub-layer against the operators they are made of.
+void check_sublayer(at::Device device, std::int64_t clients, bool bfloat16, bool frozen_weight) {
   Layout layout;
   const Linear up = Linear::add(layout, "up", {32, 48}, Init::zeros());
   const Linear down =
@@ -202,7 +202,7 @@ void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool f
   Params params(layout, {.clients = clients, .gradients = true, .device = device});
   params.values().copy_(torch::randn(params.values().sizes()) * 0.5);
   params.frozen().copy_(torch::randn(params.frozen().sizes()) * 0.5);
-  if (halves) params = params.with_shadow();
+  if (bfloat16) params = params.with_shadow();
   Inputs inputs = Inputs::random({{clients, 70, 32}}, device);
   const at::Tensor x = inputs.tensors[0];
   for (const ParamId id : {up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias}) {
@@ -212,16 +212,16 @@ void check_sublayer(at::Device device, std::int64_t clients, bool halves, bool f
   const Adapter none;
   const at::Tensor fast =
       SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, first);
-  const auto turned = [&](ParamId id) { return params[id].transpose(-1, -2); };
+  const auto transposed = [&](ParamId id) { return params[id].transpose(-1, -2); };
   const auto row = [&](ParamId id) { return params[id].unsqueeze(1); };
-  const at::Tensor inner = torch::gelu(torch::matmul(x, turned(up.weight)) + row(up.bias));
+  const at::Tensor inner = torch::gelu(torch::matmul(x, transposed(up.weight)) + row(up.bias));
   const at::Tensor sum = second.hidden(torch::matmul(inner, params[down.weight]) + row(down.bias), 0.2) + x;
   const at::Tensor plain = torch::layer_norm(sum, {32}, {}, {}, 1e-5) * row(norm.weight) + row(norm.bias);
-  EXPECT_LT(distance(fast, plain), halves ? 1e-2 : 1e-6);
+  EXPECT_LT(distance(fast, plain), bfloat16 ? 1e-2 : 1e-6);
   const auto got = inputs.gradients(fast), wanted = inputs.gradients(plain);
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), halves ? 2e-2 : 1e-5) << i;
-  if (!halves || !device.is_cpu()) return;
-  // The same numbers are rounded without kernels; sums in another order now and then round the next ones otherwise.
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], wanted[i]), bfloat16 ? 2e-2 : 1e-5) << i;
+  if (!bfloat16 || !device.is_cpu()) return;
+  // The reference rounds the same values; sums in another order occasionally round differently.
   use_fast_kernels(false);
   const at::Tensor slow =
       SublayerEnd{norm, none, 0.2}(params, down, activate(Activation::kGelu, params, up, x), x, third);
@@ -255,7 +255,7 @@ TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
       const at::Tensor x = torch::randn({clients, 20, 16}).to(device),
                        weights = torch::randn({clients, 20, 96}).to(device);
       const auto gradients_of = [&](const std::function<at::Tensor()>& result) {
-        params.grads().fill_(NAN);  // what is not written is seen
+        params.grads().fill_(NAN);  // exposes what is not written
         params.writes().begin();
         (result() * weights).sum().backward();
         params.writes().end();
@@ -266,7 +266,7 @@ TEST(Product, OfJoinedWeightsEqualsThatOfEach) {
       EXPECT_LT(distance(joined(), each()), 1e-6);
       const at::Tensor wanted = gradients_of(each);
       EXPECT_LT(distance(gradients_of(joined), wanted), 1e-6);
-      // Twice, and once beside one of its parts, which may be first or last to write.
+      // Twice, and once together with one of its parts, which may write first or last.
       EXPECT_LT(distance(gradients_of([&] { return joined() + joined(); }), 2 * wanted), 1e-6);
       const auto second = [&] { return torch::constant_pad_nd(parts[1](params, x), {32, 32}); };
       const at::Tensor alone = gradients_of(second);
@@ -403,7 +403,7 @@ TEST(Dropout, DropsItsShareAndKeepsTheMean) {
   EXPECT_TRUE(torch::equal(Dropout().hidden(x, 0.25), x));
 }
 
-// Neighbours, rows and calls must not be correlated: each pair of masks agrees as often as chance says.
+// Neighbours, rows and calls must not be correlated: pairs of masks agree as often as chance predicts.
 TEST(Dropout, IsNotCorrelated) {
   Dropout dropout({7});
   const at::Tensor x = torch::ones({1, 2000, 128});
@@ -416,7 +416,7 @@ TEST(Dropout, IsNotCorrelated) {
   EXPECT_LT(correlation(a.narrow(1, 1, 1999), a.narrow(1, 0, 1999)), 0.01);
 }
 
-// A head's table is not cleared before a step; where no head comes first, the lookup fills it.
+// A head's table is not zeroed before a step; if no head writes first, the lookup zeroes it.
 TEST(Embedding, WritesAHeadsTableWhereItComesFirst) {
   Layout layout;
   const Embedding words = Embedding::add(layout, "words", 9, 5, Init::zeros());
@@ -447,23 +447,24 @@ TEST(Embedding, PaddingRowGetsNoGradient) {
 
 TEST(Activation, UnknownNameIsRefused) { EXPECT_THROW(activation_named("geglu2"), DataError); }
 
-// Large enough for either library, turned either way, in rows that lie apart. Numbers of 8 bits multiply without
+// Large enough for either library, transposed or not, with a row stride. Elements of 8 bits multiply without
 // rounding, so that only the order of additions differs in bfloat16, too.
-void check_products(at::ScalarType type, float scale) {
+void check_matmuls(at::ScalarType type, float scale) {
   torch::manual_seed(7);
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 4}, {130, 120, 91}, {70, 100, 200}, {64, 96, 700}}) {
-    for (int turns = 0; turns < 8; ++turns) {
-      const bool turn_a = (turns & 1) != 0, turn_b = (turns & 2) != 0, add = (turns & 4) != 0;
-      const at::Tensor a = torch::randn(turn_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3}).to(type);
-      const at::Tensor b = torch::randn(turn_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n}).to(type);
-      const at::Tensor left = a.narrow(1, 0, turn_a ? m : k).to(at::kFloat), right = b.to(at::kFloat);
-      const at::Tensor product = torch::matmul(turn_a ? left.t() : left, turn_b ? right.t() : right) * scale;
+    for (int flags = 0; flags < 8; ++flags) {
+      const bool transpose_a = (flags & 1) != 0, transpose_b = (flags & 2) != 0, add = (flags & 4) != 0;
+      const at::Tensor a = torch::randn(transpose_a ? at::IntArrayRef{k, m + 3} : at::IntArrayRef{m, k + 3}).to(type);
+      const at::Tensor b = torch::randn(transpose_b ? at::IntArrayRef{n, k} : at::IntArrayRef{k, n}).to(type);
+      const at::Tensor left = a.narrow(1, 0, transpose_a ? m : k).to(at::kFloat), right = b.to(at::kFloat);
+      const at::Tensor product = torch::matmul(transpose_a ? left.t() : left, transpose_b ? right.t() : right) * scale;
       const at::Tensor c = torch::randn({m, n + 2}), beyond = c.narrow(1, n, 2).clone();
       const at::Tensor expected = add ? product + c.narrow(1, 0, n) : product;
-      MatrixProduct{.m = m, .n = n, .k = k, .scale = scale, .turn_a = turn_a, .turn_b = turn_b, .add = add}(
+      MatrixProduct{
+          .m = m, .n = n, .k = k, .scale = scale, .transpose_a = transpose_a, .transpose_b = transpose_b, .add = add}(
           {a, 0, a.size(1)}, {b, 0, b.size(1)}, c.data_ptr<float>(), n + 2);
-      EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << turns;
+      EXPECT_TRUE(torch::allclose(c.narrow(1, 0, n), expected, 1e-4, 1e-4)) << m << " " << flags;
       EXPECT_TRUE(c.narrow(1, n, 2).equal(beyond));
     }
   }
@@ -471,12 +472,12 @@ void check_products(at::ScalarType type, float scale) {
 
 TEST(MatrixProduct, IsThatOfLibTorch) {
   if (!MatrixProduct::possible()) GTEST_SKIP() << "no BLAS here";
-  check_products(at::kFloat, 0.5F);
+  check_matmuls(at::kFloat, 0.5F);
 }
 
-TEST(MatrixProduct, OfBfloat16IsThatOfTheSameNumbers) {
-  if (!MatrixProduct::halves_possible()) GTEST_SKIP() << "this processor has no products of bfloat16";
-  check_products(at::kBFloat16, 1);
+TEST(MatrixProduct, OfBfloat16EqualsThatOfTheSameElements) {
+  if (!MatrixProduct::bfloat16_possible()) GTEST_SKIP() << "this processor has no bfloat16 matmuls";
+  check_matmuls(at::kBFloat16, 1);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace chorus::inline ops {
 namespace {
 
-// On a GPU T and L are multiples of these: every new shape costs its products a search for the best way, and a step of
-// a new shape has to be recorded.
+// On a GPU, T and L are multiples of these: each new shape costs cuBLAS a search for the best kernel, and a step of a
+// new shape must be recorded.
 constexpr std::int64_t kGpuTokens = 128;
 std::int64_t gpu_length(std::int64_t longest) { return longest <= 128 ? 16 : 128; }
 
@@ -25,7 +25,7 @@ std::int64_t count(const Pieces& pieces) {
   return result;
 }
 
-// Makes each piece a view of `buffer`, one after the other.
+// Makes the pieces consecutive views of `buffer`.
 template <typename Pieces>
 void cut(const at::Tensor& buffer, const Pieces& pieces) {
   std::int64_t begin = 0;
@@ -102,7 +102,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
       }
       column += length;
     }
-    // The tail reads from its own client: a number that is not one stays with whoever made it.
+    // The tail reads from its own client, so that a NaN stays with the client that caused it.
     const std::int64_t own = slot_of[c * tokens_];
     for (; column < tokens_; ++column) slot_of[c * tokens_ + column] = own;
   }
@@ -118,7 +118,7 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
   }
 }
 
-// All numbers lie in one buffer and all flags in another, so that a GPU gets them in two copies.
+// All indices are in one buffer and all flags in another, so that a GPU gets them in two copies.
 Packing::Pieces Packing::numbers() {
   return {{&positions_, {clients_, tokens_}}, {&owner_, {clients_, tokens_}}, {&first_, {clients_, sequences_}},
           {&last_, {clients_, sequences_}},   {&places_, {7, total_}},        {&token_at_, {total_ * longest_}},

@@ -17,7 +17,7 @@
 #include "core/device/backend.h"
 #include "core/tensor/bfloat16.h"
 
-// Since 2.8 LibTorch has matmuls of bfloat16 that accumulate into float32 on a GPU.
+// Since 2.8, LibTorch has bfloat16 matmuls that accumulate in float32 on a GPU.
 #define CHORUS_WIDE_SUMS (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 8))
 
 namespace chorus::inline ops {
@@ -26,76 +26,77 @@ namespace {
 at::Tensor none() { return torch::empty({0}); }
 bool exists(const at::Tensor& x) { return x.numel() > 0; }
 
-// Whether the matmul library is called directly.
+// Whether to call the matmul library directly.
 bool directly(const at::Tensor& x, const at::Tensor& w) {
   const bool typed = x.scalar_type() == w.scalar_type() &&
-                     (is_float(x) ? MatrixProduct::possible() : MatrixProduct::halves_possible());
+                     (is_float(x) ? MatrixProduct::possible() : MatrixProduct::bfloat16_possible());
   return backend_for(x, {.cpu = typed && w.stride(-1) == 1}) == Backend::kCpu;
 }
 
-// For LibTorch's matmuls, which would round sums of bfloat16 on a CPU: the same values as float32.
+// The values as float32 on a CPU, where LibTorch's bfloat16 matmuls would round their sums.
 at::Tensor widened(const at::Tensor& x) { return x.is_cpu() ? x.to(at::kFloat) : x; }
 
 at::TensorOptions widened_options(const at::Tensor& x) {
   return x.is_cpu() ? x.options().dtype(at::kFloat) : x.options();
 }
 
-// y [C, T, out] = x [C, T, in] w, or += if `add`. w is [C, out, in] or [out, in] if `turned` (transposed), else [C, in,
-// out] or [in, out].
-void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool turned, bool add) {
+// y [C, T, out] = x w, or += if `add`, for x [C, T, in]. w is [C, out, in] or [out, in] if `transpose_w`, else
+// [C, in, out] or [in, out].
+void put_times(const at::Tensor& y, const at::Tensor& x, const at::Tensor& w, bool transpose_w, bool add) {
   const std::int64_t clients = w.dim() == 3 ? w.size(0) : 1, rows = x.size(0) * x.size(1) / clients;
-  const std::int64_t in = x.size(2), out = y.size(2), apart = clients == 1 ? 0 : w.stride(0);
-  const MatrixProduct product{.m = rows, .n = out, .k = in, .turn_b = turned, .add = add};
+  const std::int64_t in = x.size(2), out = y.size(2), client_stride = clients == 1 ? 0 : w.stride(0);
+  const MatrixProduct product{.m = rows, .n = out, .k = in, .transpose_b = transpose_w, .add = add};
   for (std::int64_t c = 0; c < clients; ++c) {
-    product({x, c * rows * in, in}, {w, c * apart, w.stride(-2)}, y.data_ptr<float>() + c * rows * out, out);
+    product({x, c * rows * in, in}, {w, c * client_stride, w.stride(-2)}, y.data_ptr<float>() + c * rows * out, out);
   }
 }
 
-// The same with LibTorch's operators; w is transposed by its strides here.
+// The same with LibTorch's operators. The caller has transposed w.
 at::Tensor times_by_torch(const at::Tensor& factor, const at::Tensor& weight) {
   const at::Tensor x = widened(factor), w = widened(weight);
   if (w.dim() == 3 && w.size(0) > 1) return torch::bmm(x, w);
   return torch::mm(x.reshape({-1, x.size(2)}), w.dim() == 3 ? w.squeeze(0) : w).view({x.size(0), x.size(1), -1});
 }
 
-at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool turned) {
-  if (!directly(x, w)) return times_by_torch(x, turned ? w.transpose(-1, -2) : w);
-  const at::Tensor y = torch::empty({x.size(0), x.size(1), w.size(turned ? -2 : -1)}, x.options().dtype(at::kFloat));
-  put_times(y, x.contiguous(), w, turned, false);
+at::Tensor times(const at::Tensor& x, const at::Tensor& w, bool transpose_w) {
+  if (!directly(x, w)) return times_by_torch(x, transpose_w ? w.transpose(-1, -2) : w);
+  const at::Tensor y =
+      torch::empty({x.size(0), x.size(1), w.size(transpose_w ? -2 : -1)}, x.options().dtype(at::kFloat));
+  put_times(y, x.contiguous(), w, transpose_w, false);
   return y;
 }
 
-// b [C, out] or [out] repeated: [C, rows, out]
+// Repeats b [C, out] or [out]: [C, rows, out]
 at::Tensor in_rows(const at::Tensor& b, std::int64_t clients, std::int64_t rows) {
-  const std::int64_t width = b.size(-1), apart = b.dim() == 2 ? b.stride(0) : 0;
+  const std::int64_t width = b.size(-1), client_stride = b.dim() == 2 ? b.stride(0) : 0;
   const at::Tensor y = torch::empty({clients, rows, width}, b.options().requires_grad(false));
-  at::parallel_for(0, clients * rows, std::max<std::int64_t>(1, 16384 / width),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t r = begin; r < end; ++r) {
-                       std::copy_n(b.data_ptr<float>() + r / rows * apart, width, y.data_ptr<float>() + r * width);
-                     }
-                   });
+  at::parallel_for(
+      0, clients * rows, std::max<std::int64_t>(1, 16384 / width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          std::copy_n(b.data_ptr<float>() + r / rows * client_stride, width, y.data_ptr<float>() + r * width);
+        }
+      });
   return y;
 }
 
 // times(x, w) + b, b [C, out] or [out]
-at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w, bool turned) {
+at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor& w, bool transpose_w) {
   if (directly(x, w)) {
     const at::Tensor y = in_rows(b, x.size(0), x.size(1));
-    put_times(y, x.contiguous(), w, turned, true);
+    put_times(y, x.contiguous(), w, transpose_w, true);
     return y;
   }
-  at::Tensor y = times(x, w, turned);
+  at::Tensor y = times(x, w, transpose_w);
   if (backend_for(y, {.gpu = bias_gpu_fits(y)}) != Backend::kGpu) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
   add_bias_gpu(y, b);
   return y;
 }
 
-// sum [C, m, n] = a^T b, or += it, for a [C, T, m] and b [C, T, n]
+// sum [C, m, n] = a^T b, or += if `add`, for a [C, T, m] and b [C, T, n]
 void put_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, bool add) {
   if (directly(a, b) && sum.stride(-1) == 1 && a.is_contiguous() && b.is_contiguous()) {
     const std::int64_t tokens = a.size(1), m = a.size(2), n = b.size(2);
-    const MatrixProduct product{.m = m, .n = n, .k = tokens, .turn_a = true, .add = add};
+    const MatrixProduct product{.m = m, .n = n, .k = tokens, .transpose_a = true, .add = add};
     for (std::int64_t c = 0; c < a.size(0); ++c) {
       product({a, c * tokens * m, m}, {b, c * tokens * n, n}, sum.data_ptr<float>() + c * sum.stride(0), sum.stride(1));
     }
@@ -148,7 +149,7 @@ void add_columns(const at::Tensor& sum, const at::Tensor& x) {
   });
 }
 
-// sum [C, n] += the rows of x [C, T, n]
+// sum [C, n] += x summed over T, for x [C, T, n]
 void add_rows(const at::Tensor& sum, const at::Tensor& x) {
   switch (backend_for(x, {.cpu = is_float(x) && x.is_contiguous(), .gpu = gpu_rows_fit(x)})) {
     case Backend::kCpu:
@@ -163,11 +164,11 @@ void add_rows(const at::Tensor& sum, const at::Tensor& x) {
 class CohortProduct : public torch::autograd::Function<CohortProduct> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& half, bool transposed,
+                            const at::Tensor& bias, const at::Tensor& shadow, bool transposed,
                             const c10::intrusive_ptr<GradientTarget>& target) {
-    const at::Tensor& stored = exists(half) ? half : weight;
-    const at::Tensor in = exists(half) ? as_bfloat16(x) : x.to(stored.scalar_type());
-    context->save_for_backward({in, weight, bias, half});
+    const at::Tensor& stored = exists(shadow) ? shadow : weight;
+    const at::Tensor in = exists(shadow) ? as_bfloat16(x) : x.to(stored.scalar_type());
+    context->save_for_backward({in, weight, bias, shadow});
     context->saved_data["transposed"] = transposed;
     GradientTarget::keep(*context, target);
     context->saved_data["x"] = x.requires_grad();
@@ -201,7 +202,7 @@ class CohortProduct : public torch::autograd::Function<CohortProduct> {
   }
 };
 
-// gelu(x + b) on a CPU; the slopes replace x.
+// gelu(x + b) on a CPU. The derivatives replace x.
 class BiasGeluCpu : public torch::autograd::Function<BiasGeluCpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
@@ -209,12 +210,12 @@ class BiasGeluCpu : public torch::autograd::Function<BiasGeluCpu> {
     check(x.is_contiguous(), "the result of a matmul is contiguous");
     const bool slopes = x.requires_grad();
     at::Tensor y = torch::empty_like(x);
-    const std::int64_t rows = x.size(1), width = x.size(2), apart = bias.dim() == 2 ? bias.stride(0) : 0;
+    const std::int64_t rows = x.size(1), width = x.size(2), client_stride = bias.dim() == 2 ? bias.stride(0) : 0;
     at::parallel_for(0, x.size(0) * rows, std::max<std::int64_t>(1, 16384 / width),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t r = begin; r < end; ++r) {
                          float *in = x.data_ptr<float>() + r * width, *out = y.data_ptr<float>() + r * width;
-                         if (exists(bias)) add_row(in, bias.data_ptr<float>() + r / rows * apart, width);
+                         if (exists(bias)) add_row(in, bias.data_ptr<float>() + r / rows * client_stride, width);
                          slopes ? gelu_slope_row(in, out, in, width, by_tanh) : gelu_row(in, out, width, by_tanh);
                        }
                      });
@@ -224,7 +225,7 @@ class BiasGeluCpu : public torch::autograd::Function<BiasGeluCpu> {
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    // The slopes become the gradients in place: a graph is used once.
+    // The slopes become the gradients in place, because a graph is used once.
     const at::Tensor &dx = saved[0], &bias = saved[1], up = gradients[0].contiguous();
     const at::Tensor sum = bias.requires_grad() ? bias.grad() : at::Tensor();
     const std::int64_t rows = dx.size(1), width = dx.size(2);
@@ -264,17 +265,17 @@ class BiasGeluGpu : public torch::autograd::Function<BiasGeluGpu> {
 }  // namespace
 
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) {
-  const at::Tensor& half = params.shadow()[of.weight];
+  const at::Tensor& shadow = params.shadow()[of.weight];
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
-                              half.defined() ? half : none(), of.transposed, gradient_target(params, of.weight, 1));
+                              shadow.defined() ? shadow : none(), of.transposed, gradient_target(params, of.weight, 1));
 }
 
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
   const at::Tensor &weight = params.joined(first.weight), &bias = params.joined(first.bias);
   if (!weight.defined() || !bias.defined() || first.transposed) return {};
-  const at::Tensor& half = params.shadow().joined(first.weight);
+  const at::Tensor& shadow = params.shadow().joined(first.weight);
   const auto count = static_cast<int>(weight.size(-2) / params.layout()[first.weight].shape[0]);
-  return CohortProduct::apply(x, weight, bias, half.defined() ? half : none(), false,
+  return CohortProduct::apply(x, weight, bias, shadow.defined() ? shadow : none(), false,
                               gradient_target(params, first.weight, count));
 }
 

@@ -8,23 +8,24 @@
 
 namespace chorus::inline ops {
 
-/// norm(dropout(f) + x): what ends a sub-layer of a post-norm network. f and x are [C, T, H]. With a kernel
-/// one pass over memory forward and one backward; else, and for T5's norm, the operators it is made of.
+/// norm(dropout(f) + x), the end of a sub-layer of a post-norm network. f and x are [C, T, H]. A fused kernel takes one
+/// pass forward and one backward; without one, and for T5's norm, it uses separate operators.
 at::Tensor residual_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
-/// x + dropout(f), and its norm: what ends a sub-layer of a pre-norm network and begins the next. On a CPU one pass.
+/// x + dropout(f), and its norm: the end of a sub-layer of a pre-norm network and the start of the next. One pass on a
+/// CPU.
 struct SumAndNorm {
   at::Tensor sum, normal;
 };
 SumAndNorm sum_then_norm(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& x,
                          Dropout& dropout, double probability);
 
-/// A layer normalisation with weights per client, by the same kernels; undefined where no kernel fits.
+/// Layer normalisation with weights per client, by the same kernels; undefined if no kernel supports it.
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x);
 
-/// How a sub-layer of a post-norm network ends: norm(dropout(f) + x) for f = linear(input), with an adapter where one
-/// is attached.
+/// The end of a sub-layer of a post-norm network: norm(dropout(f) + x) for f = linear(input), with an adapter if one is
+/// attached.
 struct SublayerEnd {
   const Norm& norm;
   const Adapter& adapter;

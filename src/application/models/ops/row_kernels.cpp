@@ -15,7 +15,7 @@ namespace {
 
 CHORUS_FAST_LOOPS
 
-// Partial sums: wide enough for the widest vectors, and a fixed order of additions whatever the machine has.
+// Partial sums: enough for the widest vectors, and the same order of additions on every machine.
 constexpr int kLanes = 32;
 
 [[gnu::always_inline]] inline float sum_of(const float* lanes) {
@@ -27,7 +27,7 @@ constexpr int kLanes = 32;
   return step[0];
 }
 
-// A row's end as a whole block; what is beyond it is `fill`.
+// The end of a row as a whole block, padded with `fill`.
 inline void take_end(float* block, const float* end, std::int64_t count, float fill) {
   for (int i = 0; i < kLanes; ++i) block[i] = fill;
   std::memcpy(block, end, static_cast<std::size_t>(count) * sizeof(float));
@@ -72,10 +72,10 @@ void subtract(float* __restrict a, float b, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) a[j] -= b;
 }
 
-// exp(x) for x between -87 and 88. The exponent's whole part goes into the float's own, the rest through a polynomial;
-// the relative error is below 2e-7.
+// exp(x) for x between -87 and 88. The integer part of the exponent goes into the float's exponent, the rest through a
+// polynomial; the relative error is below 2e-7.
 inline float exponential(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
   const float whole = (x * 1.44269504f + kRound) - kRound;
@@ -130,7 +130,7 @@ float sum_of_exponentials(const float* __restrict a, float top, std::int64_t n) 
   return sum_of(lanes);
 }
 
-// out = exp(a - top), which may take the place of a; their sum.
+// out = exp(a - top), possibly in place; returns their sum.
 CHORUS_BEST_INSTRUCTIONS
 float sum_as_exponentials(const float* a, float top, float* out, std::int64_t n) {
   float lanes[kLanes] = {};
@@ -178,7 +178,7 @@ void gelu_slope_by_tanh(const float* x, float* __restrict y, float* slope, std::
   }
 }
 
-// The normal distribution's share above |x|, by Abramowitz and Stegun 7.1.26 (error below 1e-7), and exp(-x^2 / 2).
+// 1 - Φ(|x|), by Abramowitz and Stegun 7.1.26 (error below 1e-7); bell = exp(-x^2 / 2).
 inline float share_above(float magnitude, float bell) {
   const float t = 1.0f / (1.0f + 0.3275911f * 0.70710678f * magnitude);
   float p = 1.061405429f;
@@ -267,7 +267,7 @@ void softmax_gradient_of(const float* __restrict p, float* __restrict d, std::in
   std::memcpy(d + whole, d_end, static_cast<std::size_t>(n - whole) * sizeof(float));
 }
 
-constexpr std::int64_t kTogether = 64;  // groups of a mask
+constexpr std::int64_t kTogether = 64;  // groups of a mask per batch
 
 CHORUS_BEST_INSTRUCTIONS
 void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, std::uint32_t threshold, float scale,
@@ -283,10 +283,10 @@ void fill_groups(std::uint64_t key, std::uint64_t first, std::int64_t groups, st
   }
 }
 
-// Rows of few groups, many at a time: mask [rows, width], each row's last group whole before the next row overwrites
-// it.
+// Rows of few groups, many at a time: mask [rows, width]. Each row writes its last group whole, and the next row
+// overwrites the excess.
 CHORUS_BEST_INSTRUCTIONS
-void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t apart, std::int64_t rows,
+void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t row_stride, std::int64_t rows,
                      std::int64_t groups, std::int64_t width, std::uint32_t threshold, float scale, float* mask) {
   std::uint64_t hashes[kTogether];
   std::uint16_t bits[4 * kTogether];
@@ -295,7 +295,7 @@ void fill_short_rows(std::uint64_t key, std::uint64_t first, std::uint64_t apart
   for (std::int64_t begin = 0; begin < rows; begin += most) {
     const std::int64_t here = std::min(most, rows - begin), count = here * groups;
     for (std::int64_t r = 0; r < here; ++r) {
-      const std::uint64_t start = first + static_cast<std::uint64_t>(begin + r) * apart;
+      const std::uint64_t start = first + static_cast<std::uint64_t>(begin + r) * row_stride;
       for (std::int64_t g = 0; g < groups; ++g) hashes[r * groups + g] = start + static_cast<std::uint64_t>(g);
     }
     for (std::int64_t g = 0; g < count; ++g) hashes[g] = mask_hash(key, hashes[g]);
@@ -363,16 +363,16 @@ void fill_mask(const MaskRow& row, std::int64_t width, float* mask) {
   std::copy(last, last + width % 4, mask + groups * 4);
 }
 
-void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t apart, std::int64_t width, float* masks) {
+void fill_masks(const MaskRow& first, std::int64_t rows, std::uint64_t row_stride, std::int64_t width, float* masks) {
   const std::int64_t groups = (width + 3) / 4;
   if (groups == 0) return;
   if (groups <= kTogether) {
-    fill_short_rows(first.key, first.start / 4, apart / 4, rows, groups, width,
+    fill_short_rows(first.key, first.start / 4, row_stride / 4, rows, groups, width,
                     static_cast<std::uint32_t>(first.threshold), first.scale, masks);
     return;
   }
   MaskRow row = first;
-  for (std::int64_t r = 0; r < rows; ++r, row.start += apart) fill_mask(row, width, masks + r * width);
+  for (std::int64_t r = 0; r < rows; ++r, row.start += row_stride) fill_mask(row, width, masks + r * width);
 }
 
 void add_row(float* y, const float* x, std::int64_t count) { add(y, x, count); }
@@ -444,17 +444,17 @@ CrossEntropy cross_entropy_row(float* x, std::int64_t count, std::int64_t label)
   return {std::log(sum) + (top - chosen), sum};
 }
 
-CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* halves) {
+CrossEntropy cross_entropy_row(const float* x, std::int64_t count, std::int64_t label, std::byte* slopes) {
   constexpr std::int64_t kPiece = 1024;
   float piece[kPiece], sum = 0;
   const float top = greatest(x, count), chosen = x[label];
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t here = std::min(kPiece, count - begin);
     sum += sum_as_exponentials(x + begin, top, piece, here);
-    to_bfloat16({piece, static_cast<std::size_t>(here)}, halves + 2 * begin);
+    to_bfloat16({piece, static_cast<std::size_t>(here)}, slopes + 2 * begin);
   }
   piece[0] = exponential(chosen - top) - sum;
-  to_bfloat16({piece, 1}, halves + 2 * label);
+  to_bfloat16({piece, 1}, slopes + 2 * label);
   return {std::log(sum) + (top - chosen), sum};
 }
 

@@ -1,4 +1,4 @@
-// Loops over rows against the same formulas in double, element by element, at widths that fill no vector register.
+// Row kernels compared with the same formulas in double, element by element, at widths that fill no vector register.
 #include "application/models/ops/row_kernels.h"
 
 #include <gmock/gmock.h>
@@ -76,16 +76,16 @@ TEST(RowKernels, MasksDropTheirShareAndAgreeWithEachOther) {
   EXPECT_EQ(another, Row(mask.size(), 1.0F));
 }
 
-// An element's mask is a function of its number alone, wherever a row begins.
+// An element's mask depends on its index alone, wherever a row begins.
 TEST(RowKernels, MasksOfManyRowsAreThoseOfEachRow) {
   for (const std::int64_t width : {4, 7, 12, 33}) {
-    const std::uint64_t apart = 36;
+    const std::uint64_t row_stride = 36;
     const MaskRow first{.key = 5, .start = 40, .threshold = 32768, .scale = 2};
     Row masks(static_cast<std::size_t>(3 * width) + 3);
-    fill_masks(first, 3, apart, width, masks.data());
+    fill_masks(first, 3, row_stride, width, masks.data());
     for (std::int64_t r = 0; r < 3; ++r) {
       MaskRow row = first;
-      row.start += static_cast<std::uint64_t>(r) * apart;
+      row.start += static_cast<std::uint64_t>(r) * row_stride;
       Row alone(static_cast<std::size_t>(width));
       fill_mask(row, width, alone.data());
       for (std::int64_t j = 0; j < width; ++j) {
@@ -170,7 +170,7 @@ TEST(RowKernels, LayerNormGradients) {
         const double d = static_cast<double>(dy[j]) * c.weight[j];
         ds.push_back(c.inverse * (d - mean - normal[j] * along) + (used_again ? dsum[j] : 0));
         masked.push_back(ds.back() * c.mask[j]);
-        weight.push_back(10 + static_cast<double>(dy[j]) * normal[j]);  // added to what is there
+        weight.push_back(10 + static_cast<double>(dy[j]) * normal[j]);  // accumulated
         bias.push_back(20 + static_cast<double>(dy[j]));
       }
       expect_near(dx, ds, 3e-5, "dx");

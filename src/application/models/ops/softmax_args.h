@@ -4,8 +4,7 @@
 
 namespace chorus::inline ops {
 
-/// The sequences whose attention scores [N, heads, queries, width] are normalised, padded; each row of scores is a
-/// query's. All of [N].
+/// The sequences of padded attention scores [N, heads, queries, width]. The arrays are [N].
 struct SoftmaxShape {
   const i64 *client_of, *sequence_of, *queries_of, *keys_of;
   u32 heads, queries, width;
@@ -14,8 +13,8 @@ struct SoftmaxShape {
   float scale;
 };
 
-/// weights = softmax(scale * scores) over the keys a query sees, 0 beyond them; masked = weights * mask, written only
-/// where something is dropped.
+/// weights = softmax(scale * scores) over the keys a query attends to, 0 beyond them; masked = weights * mask, written
+/// only if something is dropped.
 struct SoftmaxArgs {
   const void* scores;
   void *weights, *masked;

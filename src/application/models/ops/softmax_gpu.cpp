@@ -16,7 +16,7 @@ const KernelFamily kSoftmaxKernels{kernels::softmax_gpu, {element_option("ELEMEN
 const GpuKernel<SoftmaxArgs> kSoftmax{kSoftmaxKernels, "attention_softmax"};
 const GpuKernel<SoftmaxGradientArgs> kSoftmaxGradient{kSoftmaxKernels, "attention_softmax_gradient"};
 
-constexpr std::int64_t kMostKeys = 1024;  // 32 lanes with PER_LANE keys
+constexpr std::int64_t kMostKeys = 1024;  // 32 lanes of PER_LANE keys
 
 SoftmaxShape softmax_shape(const at::Tensor& scores, const SoftmaxCall& call) {
   return {.client_of = call.client_of.data_ptr<std::int64_t>(),

@@ -7,7 +7,7 @@ typedef ELEMENT T;
 #define PER_LANE 32
 
 struct Row {
-  u32 seen;  // keys
+  u32 seen;  // number of keys the query attends to
   u64 key, group;
 };
 

@@ -4,21 +4,21 @@
 
 namespace chorus::inline ops {
 
-/// softmax(scale * scores) over the keys each query sees, and that times a dropout mask: the weights of attention, in
-/// one pass. Scores are [N, heads, Lq, Lk], padded; beyond a sequence's end the weights are 0.
+/// softmax(scale * scores) over the keys each query attends to, and that times a dropout mask: attention weights in one
+/// pass. Scores are [N, heads, Lq, Lk], padded; weights past a sequence's end are 0.
 struct SoftmaxCall {
-  at::Tensor client_of, sequence_of;  ///< [N] int64: the client of a sequence and its number there
+  at::Tensor client_of, sequence_of;  ///< [N] int64: the client of a sequence and its index there
   at::Tensor queries_of, keys_of;     ///< [N] int64: tokens
   bool causal = false;
   double scale = 1;
   Dropout::Site site = {};
 };
 
-/// Whether the kernels take the scores of queries [N, heads, Lq, width] and as many keys as the longest sequence has.
+/// Whether the kernels support queries [N, heads, Lq, width] and this many keys.
 bool softmax_gpu_fits(const at::Tensor& queries, std::int64_t longest_key);
 
 struct SoftmaxResult {
-  at::Tensor weights, masked;  ///< like the scores; the same tensor when nothing is dropped
+  at::Tensor weights, masked;  ///< like the scores; the same tensor if nothing is dropped
 };
 SoftmaxResult softmax_gpu(const at::Tensor& scores, const SoftmaxCall& call);
 /// The gradient of the scores from that of `masked`.

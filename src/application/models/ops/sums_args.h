@@ -4,20 +4,20 @@
 
 namespace chorus::inline ops {
 
-/// Gradients of small parameters [C, width], with a stride between clients; null: not wanted.
+/// Gradients of small parameters [C, width], with a stride between clients; or null.
 struct GradientRow {
   float* data;
   i64 stride;
 };
 
-/// gradients[w] += the sums over blocks of sums [3, clients, blocks, width].
+/// gradients[w] += sums [3, clients, blocks, width] summed over blocks.
 struct FoldSumsArgs {
   const float* sums;
   GradientRow gradients[3];
   u32 clients, blocks, width;
 };
 
-/// gradient += the sum over rows of x [C, rows, width].
+/// gradient += x [C, rows, width] summed over rows.
 struct ColumnSumsArgs {
   const void* x;
   GradientRow gradient;

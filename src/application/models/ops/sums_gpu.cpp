@@ -35,7 +35,7 @@ void fold_sums_gpu(const at::Tensor& sums, const std::array<at::Tensor, 3>& grad
 
 void column_sums_gpu(const at::Tensor& x, const at::Tensor& gradients) {
   constexpr int kThreads = 512;
-  constexpr std::int64_t kColumns = 64;  // of a block
+  constexpr std::int64_t kColumns = 64;  // per block
   const at::Tensor from = x.contiguous();
   kColumnSums.launch({.blocks = (from.size(2) + kColumns - 1) / kColumns, .threads = kThreads, .rows = from.size(0)},
                      {.x = from.data_ptr(),

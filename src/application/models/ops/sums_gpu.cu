@@ -1,7 +1,7 @@
 #include "application/models/ops/sums_args.h"
 #include "core/device/kernel_prelude.cuh"
 
-// Options: ELEMENT. Sums in a fixed order, added to what the gradients hold.
+// Options: ELEMENT. Sums in a fixed order, added to the gradients.
 
 typedef ELEMENT T;
 

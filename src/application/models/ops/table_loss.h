@@ -6,10 +6,10 @@
 
 namespace chorus::inline ops {
 
-/// The cross entropy of a language model, head and loss in one: of the logits x table^T + bias for x [C, M, H], with
-/// labels [C, M] of which `ignored` are not looked at. [C], each client's mean; what cross_entropy makes of
-/// project_to_table. The logits become their own gradients where they lie, those nobody asks for are not computed, and
-/// the mean is a factor of the products back. Undefined where there is no kernel: on a GPU, or for plain operators.
+/// Head and cross entropy of a language model in one: of the logits x table^T + bias for x [C, M, H], with labels [C,
+/// M], skipping those equal to `ignored`. Returns each client's mean [C], as cross_entropy of project_to_table. The
+/// logits become their gradients in place, rows without a counted label are not computed, and the backward matmuls
+/// apply the factor of the mean. Undefined on a GPU and for plain kernels.
 struct LanguageHead {
   ParamId table;      ///< [V, H]
   ParamId bias = {};  ///< [V]; may not exist
