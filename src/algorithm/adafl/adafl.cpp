@@ -73,7 +73,7 @@ RoundResult AdaFl::round(const RoundInput& input) {
   const double before = clock();
   RoundResult result;
   result.loss = std::nan("");
-  std::vector<Group*> trying;  // a branch that cannot grow any more needs no clients
+  std::vector<Group*> trying;  // a branch that cannot grow needs no clients
   for (const Configurator::Branch branch : Configurator::kBranches) {
     if (configurator.differs(branch)) trying.push_back(&groups_[branch]);
   }
@@ -90,7 +90,7 @@ RoundResult AdaFl::round(const RoundInput& input) {
     group.seconds += seconds;
     group.longest = std::max(group.longest, seconds);
     ++group.rounds;
-    // A little slack, so that n rounds of t / n fit into t.
+    // Slack for rounding, so that n rounds of t / n fit into t.
     group.done = group.seconds + group.longest > configurator.trial_seconds() * (1 + 1e-9);
     join(result, std::move(part));
   }

@@ -12,7 +12,7 @@
 namespace chorus::inline compression {
 namespace {
 
-// Below this a bucket is nothing: its inverse would overflow.
+// A bucket below this counts as zero: its inverse would overflow.
 constexpr float kTiny = 1e-30F;
 
 BucketFrame frame_of(const UniformFilterConfig& config) {
