@@ -8,7 +8,7 @@
 namespace chorus::inline federated {
 
 RoundResult FedNova::round(const RoundInput& input) {
-  std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; in the order of the clients
+  std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; sorted by client
   const auto normalize = [&](Reply& reply, double weight) {
     const double reach = reply.body.number("reach");
     if (!(reach > 0) || !std::isfinite(reach)) throw DataError("its reach should be a positive number");
