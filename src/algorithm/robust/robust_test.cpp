@@ -27,7 +27,7 @@ std::unique_ptr<Aggregation> rule_of(const std::string& yaml) {
   return ConfigDocument::parse("rule: " + yaml, "test").load<RuleChoice>().rule.make();
 }
 
-// Three rules bear two attackers of eleven and are named with that setting.
+// Three rules need a setting to tolerate two attackers of eleven.
 const std::vector<std::string> kResistant = {"median",
                                              "{name: trimmed_mean, attackers: 2}",
                                              "{name: krum, attackers: 2}",
@@ -96,7 +96,7 @@ TEST(RobustRules, EqualClosedForms) {
               testing::ElementsAre(testing::DoubleNear(103.0 / 3, 1e-5), 2));
   EXPECT_THAT(result_of(*rule_of("{name: norm_bound, bound: 5}"), {{3, 4}, {30, 40}, {0, 0}}),
               testing::ElementsAre(2, testing::DoubleNear(8.0 / 3, 1e-6)));
-  // Of four corners of a convex quadrilateral: where its diagonals cross.
+  // For four corners of a convex quadrilateral, the intersection of its diagonals.
   const std::vector<double> centre =
       result_of(*rule_of("{name: geometric_median, tolerance: 0}"), {{0, 0}, {4, 4}, {0, 2}, {2, 0}});
   EXPECT_NEAR(centre[0], 1, 1e-4);
@@ -116,8 +116,7 @@ TEST(RobustRules, OrderOfArrivalAndClaimedExamplesChangeNothing) {
   }
 }
 
-// 4c, case 15.
-TEST(RobustRules, Case15NotFiniteUpdatesFailTheirClientOnly) {
+TEST(RobustRules, UpdatesThatAreNotFiniteFailTheirClientOnly) {
   RowList rows = honest_rows(12, 8);
   rows[2][5] = std::nan("");
   const RowList usable = [&] {
@@ -137,8 +136,8 @@ TEST(RobustRules, Case15NotFiniteUpdatesFailTheirClientOnly) {
   }
 }
 
-// 4c, case 16: the result stays where honest updates are; the mean does not.
-TEST(RobustRules, Case16ScaledAndFlippedUpdatesDoNotMoveTheResult) {
+// The result stays where honest updates are; the mean does not.
+TEST(RobustRules, ScaledAndFlippedUpdatesDoNotMoveTheResult) {
   const RowList honest = honest_rows(11, 40);
   for (const double factor : {1000.0, -1000.0, -1.0, 1e38}) {
     RowList rows = honest;
@@ -162,8 +161,7 @@ TEST(RobustRules, Case16ScaledAndFlippedUpdatesDoNotMoveTheResult) {
   }
 }
 
-// 4c, case 17.
-TEST(RobustRules, Case17IdenticalClientsOneClientAndTies) {
+TEST(RobustRules, IdenticalClientsOneClientAndTies) {
   const std::vector<double> row = {0.25, -1.5, 0, 3};
   for (const std::string& name : kAllRules) {
     for (int zero = 0; zero < 2; ++zero) {
@@ -176,7 +174,7 @@ TEST(RobustRules, Case17IdenticalClientsOneClientAndTies) {
        {"median", "{name: trimmed_mean, attackers: 0}", "geometric_median", "norm_bound", "centred_clipping"}) {
     EXPECT_THAT(result_of(*rule_of(name), {row}), testing::Pointwise(testing::DoubleNear(1e-6), row)) << name;
   }
-  // Weiszfeld's point is one of the rows.
+  // The minimum is one of the rows.
   EXPECT_THAT(result_of(*rule_of("geometric_median"), {{0, 0}, {0, 0}, {0, 0}, {1, 0}, {0, 1}}),
               testing::Each(testing::DoubleNear(0, 1e-5)));
   // Two pairs at the same distance: the first one wins.
@@ -195,7 +193,7 @@ TEST(RobustRules, TooFewUpdatesLeaveTheModel) {
   }
 }
 
-TEST(RobustRules, CentredClippingGoesOnFromItsCheckpoint) {
+TEST(RobustRules, CentredClippingResumesFromItsCheckpoint) {
   const auto first = rule_of("{name: centred_clipping, radius: 0.5}");
   const auto second = rule_of("{name: centred_clipping, radius: 0.5}");
   result_of(*first, honest_rows(5, 4, 1));
@@ -203,7 +201,7 @@ TEST(RobustRules, CentredClippingGoesOnFromItsCheckpoint) {
   const std::vector<double> expected = result_of(*first, honest_rows(5, 4, 2));
   EXPECT_EQ(result_of(*second, honest_rows(5, 4, 2)), expected);
   EXPECT_NE(result_of(*rule_of("{name: centred_clipping, radius: 0.5}"), honest_rows(5, 4, 2)), expected);
-  // A version of the model of another size starts at 0.
+  // A model of another size starts at 0.
   EXPECT_EQ(result_of(*second, honest_rows(5, 3)).size(), 3U);
 }
 
