@@ -43,7 +43,7 @@ TEST(CommonScale, TheSumIsTheWeightedMeanOfQuantisedInputs) {
   }
 }
 
-TEST(CommonScale, RoundingIsRightOnAverage) {
+TEST(CommonScale, RoundingIsUnbiased) {
   const CommonScale scale({.clip = 1, .bits = 3, .clients = 1}, 32, 20'000, 1);
   const auto encoded = scale.encode(std::vector<float>(20'000, 0.4F), 1, {.seed = 1, .purpose = "rounding"});
   const auto mean = scale.decode(encoded.value(), 1);
@@ -52,7 +52,7 @@ TEST(CommonScale, RoundingIsRightOnAverage) {
   EXPECT_NEAR(sum / 20'000, 0.4, 0.006);
 }
 
-TEST(CommonScale, LargeValuesAndNormsAreCut) {
+TEST(CommonScale, LargeValuesAndNormsAreClipped) {
   const CommonScale cut({.clip = 0.5, .bits = 16, .clients = 1}, 32, 2, 1);
   const std::vector<float> large = {1e30F, -3};
   EXPECT_THAT(cut.decode(cut.encode(large, 1, {}).value(), 1).value(), testing::ElementsAre(0.5F, -0.5F));
@@ -63,17 +63,17 @@ TEST(CommonScale, LargeValuesAndNormsAreCut) {
   EXPECT_NEAR(shrunk[1], 0.8, 1e-4);
 }
 
-// 4c, case 14, and 1.6, mistake 7: what could overflow is refused before it starts.
-TEST(CommonScale, Case14ASumThatCouldOverflowIsRefused) {
+// Refused before the sum starts.
+TEST(CommonScale, ASumThatCouldOverflowIsRefused) {
   const auto refused = [](ScaleSettings settings, unsigned bits) {
     return message_of<ConfigError>([&] { CommonScale(settings, bits, 10, 1); });
   };
-  // 15 bits and sign, 2^16 clients: 2^16 (2^15 - 1) < 2^31, and one client more does not fit.
+  // 15 bits and sign, 2^16 clients: 2^16 (2^15 - 1) < 2^31; one more client does not fit.
   EXPECT_EQ(refused({.bits = 16, .clients = 65536}, 32), kNothingThrown);
   EXPECT_THAT(refused({.bits = 16, .clients = 65540}, 32), HasSubstr("overflows a ring of 32 bits"));
   EXPECT_THAT(refused({.bits = 16, .most_weight = 100, .clients = 1000}, 32), HasSubstr("weights up to 100"));
   EXPECT_EQ(refused({.bits = 16, .most_weight = 100, .clients = 1000}, 64), kNothingThrown);
-  // SECURITY.md 1.5: 20 bits and 5,000 clients need more than 32 bits.
+  // 20 bits and 5,000 clients need more than 32 bits.
   EXPECT_EQ(CommonScale::ring_bits_for({.bits = 20, .clients = 5000}), 64U);
   EXPECT_EQ(CommonScale::ring_bits_for({.bits = 16, .clients = 1000}), 32U);
   EXPECT_THAT(message_of<ConfigError>(
@@ -91,8 +91,7 @@ TEST(CommonScale, ExtremesOfTheRingAreExact) {
   EXPECT_THAT(scale.decode(sum, 65536).value(), testing::ElementsAre(1, -1));
 }
 
-// 4c, case 15.
-TEST(CommonScale, Case15NotFiniteValuesAreRefused) {
+TEST(CommonScale, NotFiniteValuesAreRefused) {
   const CommonScale scale({.clients = 3}, 32, 3, 1);
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     EXPECT_FALSE(scale.encode(std::vector<float>{0, bad, 0}, 1, {}).ok());
@@ -102,18 +101,17 @@ TEST(CommonScale, Case15NotFiniteValuesAreRefused) {
   EXPECT_THAT(scale.decode(encoded.value(), 1).value(), testing::ElementsAre(1, testing::FloatNear(0, 1e-4F), -1));
 }
 
-// 4c, case 18.
-TEST(CommonScale, Case18LyingWeightsAreRefused) {
+TEST(CommonScale, LyingWeightsAreRefused) {
   const CommonScale scale({.most_weight = 500, .clients = 3}, 32, 1, 1);
   for (const std::uint64_t weight : {std::uint64_t{0}, std::uint64_t{501}, std::uint64_t{1} << 31, ~std::uint64_t{0}}) {
     EXPECT_FALSE(scale.encode(std::vector<float>{0}, weight, {}).ok());
   }
-  RingVector sum(32, scale.length());  // nobody's weight
+  RingVector sum(32, scale.length());  // total weight 0
   EXPECT_FALSE(scale.decode(sum, 1).ok());
 }
 
-// 1.6, mistake 7: a sum that is not one is noticed.
-TEST(CommonScale, Mistake7ADamagedSumIsNoticed) {
+// A damaged result is detected.
+TEST(CommonScale, ADamagedSumIsDetected) {
   const CommonScale scale({.clients = 4}, 32, 50, 9);
   RingVector sum = scale.encode(draw_values(50, 1), 1, {}).value();
   EXPECT_TRUE(scale.decode(sum, 1).ok());

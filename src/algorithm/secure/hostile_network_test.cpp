@@ -1,5 +1,5 @@
-// Whole secure sums over a network that loses, repeats, delays, changes and replays messages, with a server that lies
-// in some of them, and random bytes into both state machines. The network is drawn from a seed; keys are not.
+// Whole secure sums over a network that loses, repeats, delays, changes and replays messages, some with a lying server;
+// and random bytes into both state machines. The network follows from a seed; keys do not.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ std::size_t seeds(std::size_t usual) {
   return wanted == nullptr ? usual : static_cast<std::size_t>(std::atoll(wanted));
 }
 
-/// Inputs with a weight and a checksum, as they are used: a changed masked input must not go unnoticed.
+/// Inputs with a weight and a checksum, as in production: a changed masked input must be detected.
 struct CheckedInputs {
   CheckedInputs() : scale({.clip = 1, .bits = 16, .clients = 8}, 32, SumWorld::kLength - 2, 5) {}
   RingVector of(ClientId id) const {
@@ -35,7 +35,7 @@ class Network {
     lose_ = repeat_ = change_ = replay_ = trouble;
   }
 
-  /// What arrives when these messages are sent.
+  /// The messages that arrive when these are sent.
   std::vector<std::pair<ClientId, Bytes>> carry(const std::vector<std::pair<ClientId, Bytes>>& sent) {
     std::vector<std::pair<ClientId, Bytes>> arrives;
     for (const auto& [id, message] : sent) {
@@ -61,7 +61,7 @@ class Network {
   std::deque<std::pair<ClientId, Bytes>> past_;
 };
 
-/// What a lying server makes of its messages: other survivors, keys, shares or signatures for some clients.
+/// How a lying server changes its messages: other survivors, keys, shares or signatures for some clients.
 void lie(std::vector<std::pair<ClientId, Bytes>>& messages, RandomStream& stream) {
   for (auto& [id, message] : messages) {
     if (stream.uniform() < 0.5) continue;
@@ -106,7 +106,7 @@ Outcome run_seed(std::uint64_t seed) {
   for (const auto& [id, member] : members) up.push_back({id, member->advertise()});
   Outcome outcome;
   while (true) {
-    // Two tries, as clients send again what was not confirmed.
+    // Two attempts: clients resend what was not confirmed.
     for (int attempt = 0; attempt < 2; ++attempt) {
       for (const auto& [from, message] : network.carry(up)) world.deliver(from, message);
     }
@@ -132,13 +132,13 @@ Outcome run_seed(std::uint64_t seed) {
   const auto mean = kInputs.scale.decode(world.server->sum(), world.server->survivors().size());
   RingVector plain(32, SumWorld::kLength);
   for (const ClientId id : world.server->survivors()) plain.add(kInputs.of(id));
-  // Exact, or noticed.
+  // Exact, or detected.
   EXPECT_EQ(mean.ok(), world.server->sum() == plain) << "seed " << seed;
   outcome.sum = mean.ok();
   return outcome;
 }
 
-TEST(HostileNetwork, TheSumIsExactOrThereIsNone) {
+TEST(HostileNetwork, TheSumIsExactOrAborted) {
   const std::size_t count = seeds(250);
   std::size_t sums = 0;
   for (std::uint64_t seed = 0; seed < count; ++seed) sums += run_seed(seed).sum ? 1 : 0;
@@ -146,7 +146,7 @@ TEST(HostileNetwork, TheSumIsExactOrThereIsNone) {
   EXPECT_LT(sums, count);
 }
 
-/// Bytes that are nearly messages: heads that are right, and bodies that are not.
+/// Bytes that are almost messages: valid headers, invalid bodies.
 Bytes nearly(RandomStream& stream, const Bytes& like) {
   Bytes bytes = like;
   for (std::uint64_t i = 0, n = 1 + stream.below(4); i < n && !bytes.empty(); ++i) {

@@ -1,5 +1,4 @@
-// Clients of a secure sum against a server that lies, and the server against clients that do: SECURITY.md 1.6, mistakes
-// 1, 2, 6, 10, 11 and 12, and 4c, cases 5 to 13.
+// Clients of a secure sum against a lying server, and the server against lying clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +11,7 @@ using State = SumClient::State;
 
 constexpr std::size_t kClients = 6;
 
-/// A world in which the server has just sent the messages of `phase`, and nobody has received them.
+/// The server has sent the messages of `phase`; no client has received them.
 struct Moment {
   Moment(Trust trust, std::size_t phase) : world(kClients, complete_graph(kClients, trust)) {
     world.advertise(always);
@@ -24,7 +23,7 @@ struct Moment {
   SumClient& client(std::size_t i) { return world.client(world.id(i)); }
   const Bytes& message(std::size_t i) { return messages.at(world.id(i)); }
   MessageHead head(std::size_t i) { return *read_head(message(i)); }
-  /// Client i gets the message and gives up; nothing is answered any more, not even what was right.
+  /// Client i receives the message and aborts; it no longer replies, not even to valid messages.
   void expect_abort(std::size_t i, const Bytes& lie, const char* reason) {
     const auto reply = client(i).receive(lie);
     EXPECT_FALSE(reply.ok());
@@ -37,8 +36,7 @@ struct Moment {
   std::map<ClientId, Bytes> messages;
 };
 
-// 4c, case 5, and 1.6, mistake 1.
-TEST(HostileServer, Case5Mistake1ASecondUnmaskRequestIsRefused) {
+TEST(HostileServer, ASecondUnmaskRequestIsRefused) {
   Moment moment(Trust::kSemiHonest, 3);
   const auto first = moment.client(0).receive(moment.message(0));
   ASSERT_TRUE(first.ok());
@@ -52,7 +50,7 @@ TEST(HostileServer, Case5Mistake1ASecondUnmaskRequestIsRefused) {
   EXPECT_TRUE(moment.world.transcript.exposed().empty());
 }
 
-TEST(HostileServer, Case5TwoListsBeforeTheSignaturesAreRefused) {
+TEST(HostileServer, TwoListsBeforeTheSignaturesAreRefused) {
   Moment moment(Trust::kActive, 3);
   ASSERT_TRUE(moment.client(0).receive(moment.message(0)).ok());
   std::vector<ClientId> fewer = *read_survivors(moment.message(0));
@@ -60,8 +58,8 @@ TEST(HostileServer, Case5TwoListsBeforeTheSignaturesAreRefused) {
   moment.expect_abort(0, write_survivors(moment.head(0), fewer), "a second list of survivors");
 }
 
-// 4c, case 6. There is one list, so nobody can be alive and dead at once.
-TEST(HostileServer, Case6ImpossibleSurvivorsAreRefused) {
+// There is one list, so no client can be alive and dead at once.
+TEST(HostileServer, ImpossibleSurvivorsAreRefused) {
   const std::vector<ClientId> all = *read_survivors(Moment(Trust::kSemiHonest, 3).message(0));
   const auto with = [&](std::vector<ClientId> list, const char* reason) {
     Moment moment(Trust::kSemiHonest, 3);
@@ -80,7 +78,7 @@ TEST(HostileServer, Case6ImpossibleSurvivorsAreRefused) {
   with({}, "fewer survivors than the least cohort");
 }
 
-TEST(HostileServer, Case6ASurvivorThatSharedNothingIsRefused) {
+TEST(HostileServer, ASurvivorThatSharedNothingIsRefused) {
   SumWorld world(kClients, complete_graph(kClients, Trust::kSemiHonest));
   const ClientId silent = world.id(3);
   const auto alive = [&](ClientId id, std::size_t phase) { return id != silent || phase < 1; };
@@ -93,8 +91,8 @@ TEST(HostileServer, Case6ASurvivorThatSharedNothingIsRefused) {
   EXPECT_THAT(client.abort_reason(), testing::HasSubstr("had shared no keys"));
 }
 
-// 4c, case 7, and 1.6, mistake 2: half of the clients are told that client 0 vanished, the others that it survived.
-TEST(HostileServer, Case7Mistake2ASplitViewRevealsNothing) {
+// Half of the clients are told that client 0 vanished, the others that it survived.
+TEST(HostileServer, ASplitViewRevealsNothing) {
   Moment moment(Trust::kActive, 3);
   const std::vector<ClientId> all = *read_survivors(moment.message(1));
   const std::vector<ClientId> without(all.begin() + 1, all.end());
@@ -118,7 +116,7 @@ TEST(HostileServer, Case7Mistake2ASplitViewRevealsNothing) {
   EXPECT_TRUE(moment.world.transcript.empty());
 }
 
-TEST(HostileServer, Case7TooFewSignaturesRevealNothing) {
+TEST(HostileServer, TooFewSignaturesRevealNothing) {
   Moment moment(Trust::kActive, 4);
   auto signatures = *read_signatures(moment.message(2));
   signatures.resize(moment.world.session.parameters.threshold - 1);
@@ -127,14 +125,13 @@ TEST(HostileServer, Case7TooFewSignaturesRevealNothing) {
 
 std::vector<Advertisement> keys_in(Moment& moment) { return *read_keys(moment.message(0)); }
 
-// 4c, case 8.
-TEST(HostileServer, Case8SubstitutedKeysAreRefused) {
+TEST(HostileServer, SubstitutedKeysAreRefused) {
   Moment moment(Trust::kActive, 1);
   std::vector<Advertisement> keys = keys_in(moment);
   keys[3].sealing = new_agreement_keys().open;
   moment.expect_abort(0, write_keys(moment.head(0), keys), "wrong signature");
   moment.expect_abort(3, write_keys(moment.head(3), keys), "own keys are missing or changed");
-  // Signed, but by somebody else.
+  // Signed with another key.
   Moment other(Trust::kActive, 1);
   keys = keys_in(other);
   keys[3].masking = new_agreement_keys().open;
@@ -143,8 +140,8 @@ TEST(HostileServer, Case8SubstitutedKeysAreRefused) {
   other.expect_abort(0, write_keys(other.head(0), keys), "wrong signature");
 }
 
-// With a semi-honest server nobody signs, but two clients with different lists have different sessions.
-TEST(HostileServer, Case8SubstitutedKeysWithoutSignaturesGiveNothing) {
+// Without signatures (semi-honest server), two clients with different lists have different sessions.
+TEST(HostileServer, SubstitutedKeysWithoutSignaturesGiveNothing) {
   Moment moment(Trust::kSemiHonest, 1);
   std::vector<Advertisement> keys = keys_in(moment);
   keys[3].sealing = new_agreement_keys().open;
@@ -153,8 +150,7 @@ TEST(HostileServer, Case8SubstitutedKeysWithoutSignaturesGiveNothing) {
   EXPECT_FALSE(moment.world.deliver(moment.id(0), misled.value()));
 }
 
-// 4c, case 9, and 1.6, mistake 12.
-TEST(HostileServer, Case9Mistake12ImpossibleKeysAreRefused) {
+TEST(HostileServer, ImpossibleKeysAreRefused) {
   const auto with = [](const std::function<void(std::vector<Advertisement>&)>& change, const char* reason) {
     Moment moment(Trust::kSemiHonest, 1);
     std::vector<Advertisement> keys = keys_in(moment);
@@ -176,7 +172,7 @@ TEST(HostileServer, Case9Mistake12ImpossibleKeysAreRefused) {
   moment.expect_abort(0, shorter, "could not be read");
 }
 
-TEST(HostileServer, Case9MaskingKeysOfSmallOrderAreRefusedByTheServer) {
+TEST(HostileServer, MaskingKeysOfSmallOrderAreRefusedByTheServer) {
   SumWorld world(kClients, complete_graph(kClients, Trust::kSemiHonest));
   const ClientId id = world.id(0);
   Advertisement keys = *read_advertisement(world.client(id).advertise());
@@ -193,9 +189,9 @@ TEST(HostileServer, Case9MaskingKeysOfSmallOrderAreRefusedByTheServer) {
   EXPECT_FALSE(world.deliver(copy, write_advertisement({MessageType::kAdvertise, copy, head.tag}, keys)));
 }
 
-// 4c, case 10, and 1.6, mistake 10: a share that was changed, re-targeted or comes from another session is missing. The
-// round goes on without it, and nobody says which one it was.
-TEST(HostileServer, Case10Mistake10ChangedSharesAreMissing) {
+// A share that was changed, re-targeted or comes from another session counts as missing. The
+// round continues without it, and nothing reveals which one it was.
+TEST(HostileServer, ChangedSharesAreMissing) {
   for (const char* how : {"flipped", "swapped", "other session"}) {
     Moment moment(Trust::kSemiHonest, 2);
     Moment old(Trust::kSemiHonest, 2);
@@ -213,27 +209,27 @@ TEST(HostileServer, Case10Mistake10ChangedSharesAreMissing) {
     ASSERT_TRUE(moment.world.server->close().ok());
     EXPECT_TRUE(moment.world.server->sum() == moment.world.plain_sum(moment.world.session.cohort)) << how;
   }
-  // With too few readable ones it gives up.
+  // With too few readable shares it aborts.
   Moment moment(Trust::kSemiHonest, 2);
   std::vector<SealedShare> shares = *read_shares(moment.message(0));
   for (SealedShare& share : shares) share.sealed[0] ^= std::byte{1};
   moment.expect_abort(0, write_shares(moment.head(0), shares), "fewer readable shares");
 }
 
-TEST(HostileServer, Mistake10SharesOfStrangersAreRefused) {
+TEST(HostileServer, SharesOfStrangersAreRefused) {
   Moment moment(Trust::kSemiHonest, 2);
   std::vector<SealedShare> shares = *read_shares(moment.message(0));
   shares.back().client = moment.id(0) + 1000;
   moment.expect_abort(0, write_shares(moment.head(0), shares), "shares of a stranger");
 }
 
-// 4c, case 11, and 1.6, mistake 11: a message of another session is refused and changes nothing.
-TEST(HostileServer, Case11Mistake11ReplaysAreRefused) {
+// A message of another session is refused and changes nothing.
+TEST(HostileServer, ReplaysAreRefused) {
   const std::size_t phases = 4;
   for (std::size_t phase = 1; phase <= phases; ++phase) {
     Moment old(Trust::kActive, phase), now(Trust::kActive, phase);
     if (phase == 1) {
-      // The same nonce and cohort: only the keys differ, and the client misses its own.
+      // Same nonce and cohort: only the keys differ, and the client's own are missing.
       now.expect_abort(0, old.message(0), "own keys are missing or changed");
       continue;
     }
@@ -246,7 +242,7 @@ TEST(HostileServer, Case11Mistake11ReplaysAreRefused) {
   }
 }
 
-TEST(HostileServer, Case11DuplicatesChangeNothing) {
+TEST(HostileServer, DuplicatesChangeNothing) {
   SumWorld world(kClients, complete_graph(kClients, Trust::kActive));
   for (const ClientId id : world.session.cohort) {
     EXPECT_TRUE(world.deliver(id, world.client(id).advertise()));
@@ -266,8 +262,8 @@ TEST(HostileServer, Case11DuplicatesChangeNothing) {
   EXPECT_TRUE(world.server->sum() == world.plain_sum(world.session.cohort));
 }
 
-// 4c, case 12: every message in every state in which it does not belong.
-TEST(HostileServer, Case12OutOfOrderMessagesChangeNothing) {
+// Every message in every state in which it does not belong.
+TEST(HostileServer, OutOfOrderMessagesChangeNothing) {
   for (std::size_t phase = 1; phase <= 4; ++phase) {
     Moment now(Trust::kActive, phase);
     const State before = now.client(0).state();
@@ -277,7 +273,7 @@ TEST(HostileServer, Case12OutOfOrderMessagesChangeNothing) {
       MessageHead wrong = right;
       wrong.type = static_cast<MessageType>(type);
       EXPECT_FALSE(now.client(0).receive(write_survivors(wrong, {now.id(0), now.id(1)})).ok());
-      // A second list of survivors is a lie, not a mix-up.
+      // A second list of survivors is an attack, not a message out of order.
       if (now.client(0).state() == State::kAborted) {
         EXPECT_EQ(wrong.type, MessageType::kSurvivors);
         EXPECT_EQ(before, State::kSigned);
@@ -293,8 +289,8 @@ TEST(HostileServer, Case12OutOfOrderMessagesChangeNothing) {
   }
 }
 
-// 1.6, mistake 6: nothing is masked twice. A retry sends the same bytes, and no second list of shares is accepted.
-TEST(HostileServer, Mistake6ARetrySendsTheSameMaskedInput) {
+// Nothing is masked twice. A retry sends the same bytes, and no second list of shares is accepted.
+TEST(HostileServer, ARetrySendsTheSameMaskedInput) {
   Moment moment(Trust::kSemiHonest, 2);
   const Bytes first = moment.client(0).receive(moment.message(0)).value();
   EXPECT_EQ(moment.client(0).receive(moment.message(0)).value(), first);
@@ -304,8 +300,8 @@ TEST(HostileServer, Mistake6ARetrySendsTheSameMaskedInput) {
   EXPECT_EQ(moment.client(0).state(), State::kMasked);
 }
 
-// 1.6, mistake 4: the masks of two sessions have nothing in common, even with the same nonce, cohort and input.
-TEST(HostileServer, Mistake4NoMaskIsUsedTwice) {
+// The masks of two sessions have nothing in common, even with the same nonce, cohort and input.
+TEST(HostileServer, NoMaskIsUsedTwice) {
   Moment first(Trust::kSemiHonest, 2), second(Trust::kSemiHonest, 2);
   const Bytes a = first.client(0).receive(first.message(0)).value();
   const Bytes b = second.client(0).receive(second.message(0)).value();
@@ -317,8 +313,7 @@ TEST(HostileServer, Mistake4NoMaskIsUsedTwice) {
   }
 }
 
-// 4c, case 13.
-TEST(HostileClient, Case13WrongInputsAreRefusedAndTheClientHasVanished) {
+TEST(HostileClient, WrongInputsAreRefusedAndTheClientCountsAsDropped) {
   Moment moment(Trust::kSemiHonest, 2);
   const Bytes honest = moment.client(0).receive(moment.message(0)).value();
   const MessageHead head = *read_head(honest);
@@ -346,7 +341,7 @@ TEST(HostileClient, ASecondInputIsRefused) {
   EXPECT_FALSE(moment.world.deliver(moment.id(0), first));
 }
 
-// Wrong shares cannot spoil the sum unnoticed: what they reconstruct is compared with what was committed to.
+// Wrong shares cannot corrupt the sum unnoticed: the reconstruction is compared with the commitment.
 TEST(HostileClient, WrongSharesAbortTheSum) {
   for (const bool vanished : {false, true}) {
     SumWorld world(kClients, complete_graph(kClients, Trust::kSemiHonest));

@@ -103,8 +103,8 @@ TEST(Primitives, HashAndSealEqualPython) {
   EXPECT_FALSE(unseal(key, view("bound"), ByteView(sealed).first(7)));
 }
 
-// 1.6, mistake 12. The points of small order, in all their encodings, as listed by Wycheproof and libsodium.
-TEST(Primitives, Mistake12KeysOfSmallOrderAreRefused) {
+// The points of small order, in all their encodings, as listed by Wycheproof and libsodium.
+TEST(Primitives, KeysOfSmallOrderAreRefused) {
   const Key secret = random_key();
   for (const char* hex : {"0000000000000000000000000000000000000000000000000000000000000000",
                           "0100000000000000000000000000000000000000000000000000000000000000",
@@ -117,8 +117,7 @@ TEST(Primitives, Mistake12KeysOfSmallOrderAreRefused) {
   }
 }
 
-// 1.6, mistake 13.
-TEST(Primitives, Mistake13SecretsAreWiped) {
+TEST(Primitives, SecretsAreWiped) {
   alignas(Key) std::byte memory[sizeof(Key)];
   Key* key = new (memory) Key(random_key());
   EXPECT_FALSE(std::all_of(memory, memory + 32, [](std::byte b) { return b == std::byte{0}; }));
@@ -127,10 +126,10 @@ TEST(Primitives, Mistake13SecretsAreWiped) {
 
   Key source = random_key();
   const Key target = std::move(source);
-  EXPECT_EQ(source, Key());  // NOLINT(bugprone-use-after-move): that it is empty is the point
+  EXPECT_EQ(source, Key());  // NOLINT(bugprone-use-after-move): the test is that it is empty
   EXPECT_NE(target, Key());
 
-  // A heap block that was given back still holds no secret.
+  // A freed heap block holds no secret.
   auto bytes = std::make_unique<SecretBytes>(64);
   std::fill_n(bytes->data(), 64, std::byte{0xAB});
   const volatile std::byte* block = bytes->data();
@@ -138,8 +137,8 @@ TEST(Primitives, Mistake13SecretsAreWiped) {
   for (int i = 0; i < 64; ++i) EXPECT_TRUE(block[i] == std::byte{0});
 }
 
-// 1.6, mistakes 4 and 5: a mask reaches every value of the ring without bias, and differs for every key.
-TEST(RingVector, Mistake4And5MasksAreUniform) {
+// A mask reaches every value of the ring without bias, and differs for every key.
+TEST(RingVector, MasksAreUniform) {
   RingVector mask(32, 200'000);
   const Key key = random_key();
   mask.add_mask(key, false);
@@ -182,7 +181,7 @@ std::vector<PlacedShare> placed(const std::vector<Share>& shares, const std::vec
   return result;
 }
 
-TEST(Shamir, AnyThresholdOfSharesGivesTheSecret) {
+TEST(Shamir, AnyThresholdOfSharesReconstructsTheSecret) {
   const std::vector<std::uint32_t> points = {1, 2, 3, 5, 8, 1000};
   const Key seed = random_seed();
   const std::vector<Share> shares = split_secret(seed, 3, points);
@@ -203,8 +202,7 @@ TEST(Shamir, AnyThresholdOfSharesGivesTheSecret) {
   EXPECT_EQ(sets, 42);
 }
 
-// 1.6, mistake 8.
-TEST(Shamir, Mistake8WrongUseIsRefused) {
+TEST(Shamir, WrongUseIsRefused) {
   const std::vector<std::uint32_t> points = {1, 2, 3, 4};
   const Key seed = random_seed();
   const std::vector<Share> shares = split_secret(seed, 3, points);
@@ -229,7 +227,7 @@ TEST(Shamir, Mistake8WrongUseIsRefused) {
 }
 
 // Fewer shares than the threshold are uniform, whatever the secret: compare the top bits of many first shares.
-TEST(Shamir, TooFewSharesSayNothing) {
+TEST(Shamir, TooFewSharesRevealNothing) {
   const std::vector<std::uint32_t> points = {1, 2};
   Key zero;
   std::vector<int> buckets(8, 0);

@@ -1,4 +1,4 @@
-// SecAgg and SecAgg+ under dropouts: SECURITY.md 4c, cases 1 to 4 and 14, and every dropout set of six clients.
+// SecAgg and SecAgg+ under dropouts, including every dropout set of six clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Cases of a random test; a longer run sets the variable.
+/// Number of random cases; a longer run sets the variable.
 std::size_t cases(std::size_t usual) {
   const char* wanted = std::getenv("CHORUS_SECURE_CASES");
   return wanted == nullptr ? usual : static_cast<std::size_t>(std::atoll(wanted));
@@ -34,8 +34,8 @@ std::vector<SumParameters> kinds_for(std::size_t clients) {
           ring_of_four(Trust::kSemiHonest), ring_of_four(Trust::kActive)};
 }
 
-/// Runs with `gone[id]`: the first phase in which a client does not reply. Either the sum is that of the survivors, or
-/// nobody learns anything; in no case are both kinds of shares of anyone seen. Says whether there was a sum.
+/// `gone[id]` is the first phase in which a client does not reply. Either the sum is that of the survivors, or
+/// nobody learns anything; both kinds of shares of one client are never seen. Returns whether there was a sum.
 bool run_and_check(std::size_t clients, const SumParameters& parameters, const std::vector<std::size_t>& gone) {
   SumWorld world(clients, parameters);
   std::map<ClientId, std::size_t> until;
@@ -57,7 +57,7 @@ bool run_and_check(std::size_t clients, const SumParameters& parameters, const s
   return true;
 }
 
-TEST(SecureSum, EverybodyStaysAndTheSumIsExact) {
+TEST(SecureSum, WithoutDropoutsTheSumIsExact) {
   for (const unsigned bits : {32U, 64U}) {
     for (SumParameters parameters : kinds_for(6)) {
       parameters.ring_bits = bits;
@@ -66,8 +66,8 @@ TEST(SecureSum, EverybodyStaysAndTheSumIsExact) {
   }
 }
 
-// Every set of six clients vanishes in every phase.
-TEST(SecureSum, ExhaustiveEverySetOfSixVanishesInEveryPhase) {
+// Every subset of six clients drops out in every phase.
+TEST(SecureSum, EverySubsetOfSixDropsOutInEveryPhase) {
   int sums = 0, aborts = 0;
   for (const SumParameters& parameters : kinds_for(6)) {
     const std::size_t phases = parameters.trust == Trust::kActive ? 5 : 4;
@@ -85,8 +85,8 @@ TEST(SecureSum, ExhaustiveEverySetOfSixVanishesInEveryPhase) {
   EXPECT_EQ(aborts, 936);
 }
 
-// Clients vanish in different phases: every way to spread six clients over the phases, each for one draw of who.
-TEST(SecureSum, ExhaustiveEverySpreadOfSixOverThePhases) {
+// Every way to spread the dropouts of six clients over the phases, each with one random assignment.
+TEST(SecureSum, EverySpreadOfDropoutsOverThePhases) {
   RandomStream stream({.seed = 11, .purpose = "spread"});
   for (const SumParameters& parameters : {complete_graph(6, Trust::kSemiHonest), ring_of_four(Trust::kActive)}) {
     const std::size_t phases = parameters.trust == Trust::kActive ? 5 : 4;
@@ -130,16 +130,14 @@ TEST(SecureSum, RandomDropoutsOfFifty) {
   EXPECT_LT(sums, count);
 }
 
-// 4c, case 1.
-TEST(SecureSum, Case1AClientDiesBeforeItsKeys) {
+TEST(SecureSum, AClientDiesBeforeItsKeys) {
   SumWorld world(6, complete_graph(6, Trust::kSemiHonest));
   const auto sum = world.run([&](ClientId id, std::size_t) { return id != world.id(2); });
   ASSERT_TRUE(sum);
   EXPECT_EQ(world.server->survivors().size(), 5U);
 }
 
-// 4c, case 2.
-TEST(SecureSum, Case2AClientDiesBetweenSharesAndInput) {
+TEST(SecureSum, AClientDiesBetweenSharesAndInput) {
   SumWorld world(6, complete_graph(6, Trust::kActive));
   const ClientId dead = world.id(4);
   const auto sum = world.run([&](ClientId id, std::size_t phase) { return id != dead || phase < 2; });
@@ -149,8 +147,7 @@ TEST(SecureSum, Case2AClientDiesBetweenSharesAndInput) {
   EXPECT_EQ(world.transcript.shares(dead, RevealedShare::Kind::kOwnMask), 0U);
 }
 
-// 4c, case 3, and 1.6, mistake 14.
-TEST(SecureSum, Case3Mistake14AClientDiesBetweenInputAndUnmasking) {
+TEST(SecureSum, AClientDiesBetweenInputAndUnmasking) {
   SumWorld world(6, complete_graph(6, Trust::kSemiHonest));
   const ClientId dead = world.id(0);
   const auto sum = world.run([&](ClientId id, std::size_t phase) { return id != dead || phase < 3; });
@@ -161,13 +158,13 @@ TEST(SecureSum, Case3Mistake14AClientDiesBetweenInputAndUnmasking) {
   EXPECT_EQ(world.transcript.shares(dead, RevealedShare::Kind::kOwnMask), 5U);
 }
 
-// 4c, case 4: one reply fewer than the threshold.
-TEST(SecureSum, Case4TooFewAtUnmaskingAbortsWithoutAResult) {
+// One reply fewer than the threshold.
+TEST(SecureSum, TooFewAtUnmaskingAbortsWithoutAResult) {
   const SumParameters parameters = complete_graph(6, Trust::kSemiHonest);
   for (const std::size_t replies : {parameters.threshold + 1, parameters.threshold, parameters.threshold - 1}) {
     SumWorld world(6, parameters);
     const auto sum = world.run([&](ClientId id, std::size_t phase) { return phase < 3 || id < world.id(replies); });
-    // A client's own shares are with others, so t + 1 replies are enough for everybody.
+    // A client's own shares are held by others, so t + 1 replies suffice for every client.
     EXPECT_EQ(sum.has_value(), replies > parameters.threshold) << replies;
     if (!sum) {
       EXPECT_EQ(world.server->phase(), SumServer::Phase::kAborted);
@@ -176,8 +173,7 @@ TEST(SecureSum, Case4TooFewAtUnmaskingAbortsWithoutAResult) {
   }
 }
 
-// 1.6, mistake 3.
-TEST(SecureSum, Mistake3ThresholdsThatAreTooLowAreRefused) {
+TEST(SecureSum, ThresholdsThatAreTooLowAreRefused) {
   SumParameters parameters = complete_graph(9, Trust::kSemiHonest);
   parameters.length = 1;
   EXPECT_EQ(parameters.mistake(), "");
@@ -198,8 +194,7 @@ TEST(SecureSum, Mistake3ThresholdsThatAreTooLowAreRefused) {
   EXPECT_THROW(SumServer{weak}, ConfigError);
 }
 
-// 1.6, mistake 15.
-TEST(SecureSum, Mistake15ASumOverTooFewIsNeverRevealed) {
+TEST(SecureSum, ASumOverTooFewIsNeverRevealed) {
   SumParameters parameters = ring_of_four(Trust::kSemiHonest);
   parameters.least_cohort = 5;
   SumWorld world(6, parameters);
@@ -210,7 +205,7 @@ TEST(SecureSum, Mistake15ASumOverTooFewIsNeverRevealed) {
   EXPECT_THAT(parameters.mistake(), HasSubstr("least_cohort"));
 }
 
-// Decision 6 (Pasquini et al. 2022): clients that were given another model have masks that do not cancel.
+// Clients that received another model have masks that do not cancel (against Pasquini et al. 2022).
 TEST(SecureSum, AnotherModelGivesNoSum) {
   SumWorld world(6, complete_graph(6, Trust::kActive));
   SumSession other = world.session;
@@ -229,7 +224,7 @@ TEST(SecureSum, ThreadsDoNotChangeTheSum) {
   EXPECT_TRUE(*sum == world.plain_sum(world.server->survivors()));
 }
 
-// SECURITY.md 3: at most d x bytes + 130 k + 2 KB go up.
+// A client uploads at most d x bytes + 130 k + 2 KB.
 TEST(SecureSum, UploadsAreSmall) {
   for (const std::size_t clients : {12U, 30U}) {
     SumWorld world(clients, complete_graph(clients, Trust::kActive));
