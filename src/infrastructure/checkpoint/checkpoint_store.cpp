@@ -29,7 +29,7 @@ using Json = nlohmann::json;  // sorted keys: the checksum is over the dumped te
 constexpr int kCheckpointFormat = 3;
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{1} << 30;
 
-/// Another version wrote it: not to be passed over like a damaged one.
+/// Written by another version: must not be skipped like a damaged one.
 class FormatError : public DataError {
  public:
   using DataError::DataError;
@@ -58,7 +58,7 @@ double number_of(const Json& json, const std::string& where) {
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  (void)::fsync(descriptor);  // some file systems cannot: nothing to be done there
+  (void)::fsync(descriptor);  // some file systems cannot sync a folder
   ::close(descriptor);
 }
 
