@@ -9,7 +9,7 @@
 namespace chorus::inline transport_grpc {
 namespace {
 
-// gRPC's own messages, such as a failed handshake, are details of what this transport logs itself.
+// This transport logs failures itself; gRPC's own messages, such as a failed handshake, are details of them.
 void quiet_grpc() {
   gpr_set_log_function([](gpr_log_func_args* args) { Log("grpc").debug("{}", args->message); });
 }

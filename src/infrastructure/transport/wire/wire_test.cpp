@@ -41,7 +41,7 @@ void expect_same(const Message& a, const Message& b) {
   }
 }
 
-TEST(Wire, EveryFrameComesBackBitForBit) {
+TEST(Wire, EveryFrameRoundTripsBitForBit) {
   const RequestFrame request = there_and_back(RequestFrame{4, example()});
   EXPECT_EQ(request.number, 4U);
   EXPECT_EQ(request.request.procedure, "train");
@@ -81,7 +81,7 @@ TEST(Wire, EveryFrameComesBackBitForBit) {
   EXPECT_EQ(there_and_back(SyncFrame{12}).number, 12U);
 }
 
-TEST(Wire, RefusesWhatDoesNotFit) {
+TEST(Wire, RefusesInconsistentFrames) {
   const auto refuse = [](const std::function<void(wire::Frame&)>& change, const std::string& part) {
     wire::Frame message;
     ASSERT_TRUE(message.ParseFromString(encode_frame(RequestFrame{1, example()})));
@@ -98,7 +98,7 @@ TEST(Wire, RefusesWhatDoesNotFit) {
   refuse([&](wire::Frame& m) { model(m).set_shape(0, std::int64_t{1} << 62); }, "does not fit");
   refuse([&](wire::Frame& m) { model(m).add_shape(std::int64_t{1} << 62); }, "does not fit");
   refuse([&](wire::Frame& m) { model(m).set_data("abc"); }, "does not fit");
-  // Nothing, times more than anybody could address.
+  // No elements, in a shape larger than the address space.
   refuse(
       [&](wire::Frame& m) {
         model(m).clear_data();
