@@ -24,7 +24,7 @@ struct EmbedOptions {
   bool normalise = false, json = false;
 };
 
-// What the folder says, with what the command line says otherwise.
+// The folder's settings, overridden by the command line.
 SentenceEmbedding settings_for(const EmbedOptions& options) {
   SentenceEmbedding how = read_sentence_embedding(options.folder);
   if (!options.pooling.empty()) how.pooling = {pooling_named(options.pooling)};
@@ -34,7 +34,7 @@ SentenceEmbedding settings_for(const EmbedOptions& options) {
   return how;
 }
 
-// The body alone answers, unless an adapter asks for the head it was trained with.
+// The body without its head, unless an adapter needs the head it was trained with.
 Pretrained load_body(const std::string& folder, at::Device device) {
   LoadOptions load{.device = device};
   if (!has_adapter(folder) && std::filesystem::exists(std::filesystem::path(folder) / "config.json")) {

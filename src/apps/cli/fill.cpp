@@ -1,4 +1,4 @@
-// chorus fill: what a masked language model puts into the gaps of each line of standard input.
+// chorus fill: predicts the masked tokens in each line of standard input.
 #include <fmt/format.h>
 
 #include <iostream>

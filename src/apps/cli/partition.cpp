@@ -101,7 +101,7 @@ Partition make_one(const PartitionOptions& options, const DatasetPopulation& pop
 }
 
 void make(const PartitionOptions& options) {
-  RegistryIndex::global().get(Partitioner::kKind, options.method);  // before minutes of reading
+  RegistryIndex::global().get(Partitioner::kKind, options.method);  // fail before minutes of reading
   if (options.clients < 0) throw ConfigError(fmt::format("--clients is {}; it cannot be negative", options.clients));
   if (options.clients == 0 && options.method != "natural") {
     throw ConfigError(fmt::format("--clients is missing: {} needs the number of clients", options.method));
@@ -190,7 +190,7 @@ void write_figures(const ShowOptions& options, const std::vector<Partition>& par
   put("label_counts.svg", label_count_figure(panels, labels));
 }
 
-/// alpha 5 before alpha 10, which the order of names does not know.
+/// alpha 5 before alpha 10, unlike the order of names.
 void sort_by_parameters(std::vector<Partition>& partitions) {
   const auto number = [](const Partition& partition, const char* name) {
     const auto found = partition.info.numbers.find(name);

@@ -48,7 +48,7 @@ nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dat
   return line;
 }
 
-/// The task that the model was trained for, with its options; else one with default options, but for texts that the
+/// The task that the model was trained for, with its options; otherwise one with default options and a length that the
 /// model can read.
 std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& input, const Model& model,
                                 const Dataset& data) {
