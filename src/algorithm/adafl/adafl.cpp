@@ -16,7 +16,7 @@ namespace {
 
 const Registration<Algorithms, AdaFlConfig> kAdaFl{
     "adafl",
-    "adapters that grow in depth and width as trials find best (Cai et al. 2023)",
+    "adapters that grow in depth and width, chosen by trials (Cai et al. 2023)",
     [](const AdaFlConfig& config) { return std::make_unique<AdaFl>(config); },
     {.variants = true, .clock = true}};
 
@@ -25,13 +25,13 @@ constexpr std::array<const char*, 3> kNames{"shallow", "deep", "wide"};
 }  // namespace
 
 void AdaFlConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("depth", depth, "layers that have adapters at first (D_0)").at_least(0);
-  visitor.field("width", width, "of the adapters at first (W_0)").at_least(1);
+  visitor.field("depth", depth, "initial number of layers with adapters (D_0)").at_least(0);
+  visitor.field("width", width, "initial width of the adapters (W_0)").at_least(1);
   visitor.field("depth_step", depth_step, "layers that the deep branch adds (S_d)").at_least(1);
-  visitor.field("width_step", width_step, "what the wide branch adds (S_w)").at_least(1);
+  visitor.field("width_step", width_step, "width that the wide branch adds (S_w)").at_least(1);
   visitor.field("interval", interval, "emulated seconds of a trial at depth 0").above(0);
   visitor.field("expand", expand, "a trial at depth D lasts interval * (expand * D + 1)").at_least(0);
-  visitor.field("skip_depth_one", skip_depth_one, "a deep branch of depth 1 is made 2, as the published code does");
+  visitor.field("skip_depth_one", skip_depth_one, "a deep branch of depth 1 becomes 2, as in the published code");
 }
 
 AdaFl::AdaFl(const AdaFlConfig& config)
@@ -175,7 +175,7 @@ void AdaFl::restore(const std::map<std::string, at::Tensor>& state) {
   if (state.empty()) return;
   const auto found = state.find("numbers");
   if (found == state.end() || found->second.scalar_type() != at::kDouble || found->second.numel() < 4) {
-    throw DataError("the checkpoint does not hold what adafl remembers");
+    throw DataError("the checkpoint does not hold the state of adafl");
   }
   const at::Tensor flat = found->second.cpu().contiguous();
   const double* number = flat.data_ptr<double>();

@@ -20,15 +20,13 @@ constexpr std::size_t kQuick = std::size_t{1} << 14, kExact = std::size_t{1} << 
 }  // namespace
 
 void PrivateMeanConfig::describe(ConfigVisitor& v) {
-  v.field("noise", noise, "standard deviation of the noise / clip; 0: as much as epsilon needs")
-      .at_least(0)
-      .at_most(1e4);
+  v.field("noise", noise, "standard deviation of the noise / clip; 0: calibrated to epsilon").at_least(0).at_most(1e4);
   v.field("epsilon", epsilon, "the budget: the run ends before it is exceeded; 0: none").at_least(0).at_most(1e4);
   v.field("delta", delta, "probability that the promise fails; choose it well below 1 / clients").above(0).below(1);
-  v.field("clip", clip, "L2 norm that an update is clipped to; with a quantile, in the first round")
+  v.field("clip", clip, "L2 norm to which updates are clipped; with quantile, in the first round")
       .above(0)
       .at_most(1e6);
-  v.field("quantile", quantile, "share of updates below the clipping norm, which adapts to it; 0: it is fixed")
+  v.field("quantile", quantile, "share of updates that stay unclipped; clip adapts to it. 0: clip is fixed")
       .at_least(0)
       .below(1);
   v.field("clip_rate", clip_rate, "how fast the clipping norm adapts (Andrew et al. 2021)").above(0).at_most(10);

@@ -4,8 +4,10 @@ namespace chorus::inline compression {
 
 void EcqConfig::describe(ConfigVisitor& visitor) {
   describe_bits(visitor, bits, bucket);
-  visitor.field("compensation", compensation, "alpha: how much of the error so far is added").at_least(0).at_most(1);
-  visitor.field("decay", decay, "beta: how much of it is remembered").at_least(0).at_most(1);
+  visitor.field("compensation", compensation, "alpha: share of the accumulated error that is added")
+      .at_least(0)
+      .at_most(1);
+  visitor.field("decay", decay, "beta: share of the accumulated error that is kept").at_least(0).at_most(1);
 }
 
 namespace {

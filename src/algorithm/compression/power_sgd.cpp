@@ -94,9 +94,9 @@ void orthogonalize(float* matrix, std::size_t rows, std::size_t rank) {
 }  // namespace
 
 void PowerSgdConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("rank", rank, "of the two factors a matrix becomes").at_least(1).at_most(1024);
-  visitor.field("warm_start", warm_start, "begin with the last round's factor");
-  visitor.field("error_feedback", error_feedback, "remember what was lost, and send it later");
+  visitor.field("rank", rank, "rank of the two factors of a matrix").at_least(1).at_most(1024);
+  visitor.field("warm_start", warm_start, "start from the last round's factor");
+  visitor.field("error_feedback", error_feedback, "remember the error and send it later");
 }
 
 Numbers PowerSgdFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {

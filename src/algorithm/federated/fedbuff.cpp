@@ -23,8 +23,8 @@ at::Tensor doubles(const std::vector<double>& numbers) {
 }  // namespace
 
 void FedBuffConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("buffer", buffer, "K: updates that make a server step").at_least(1);
-  visitor.field("concurrency", concurrency, "M: clients at work at a time; 0: as many as a round selects").at_least(0);
+  visitor.field("buffer", buffer, "K: updates per server step").at_least(1);
+  visitor.field("concurrency", concurrency, "M: clients that train at the same time; 0: clients_per_round").at_least(0);
   visitor.field("learning_rate", learning_rate, "of the server").above(0);
   visitor.field("staleness", staleness, "a of 1 / (1 + tau)^a, the weight of an update that is tau steps old")
       .at_least(0);

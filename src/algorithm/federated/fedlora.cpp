@@ -58,7 +58,7 @@ void factorise(const at::Tensor& mean, const std::vector<Pair>& pairs, const at:
 }  // namespace
 
 void FedLoraConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("ranks", ranks, "of the clients, dealt out evenly; none: all have tuning.rank").at_least(1);
+  visitor.field("ranks", ranks, "ranks of the clients, assigned evenly; none: all have tuning.rank").at_least(1);
   visitor.field("merge", merge, {{"zero_padding", Merge::kZeroPadding}, {"product", Merge::kProduct}},
                 "how different ranks are averaged: factors padded with zeros, or products cut by SVD");
 }

@@ -279,7 +279,7 @@ class Planner {
       }
       clock += seconds;
     }
-    if (traits.variants) plan_.emulated_how = "with all that it may come to train";
+    if (traits.variants) plan_.emulated_how = "with the largest variant";
     plan_.emulated_round_seconds = clock / static_cast<double>(rounds);
     plan_.emulated_seconds = *plan_.emulated_round_seconds * static_cast<double>(plan_.rounds);
   }

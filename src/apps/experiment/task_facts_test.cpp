@@ -56,7 +56,7 @@ TEST(TaskFacts, LabelsComeFromTheData) {
 TEST(TaskFacts, InvalidFactsOfAPeerAreRefused) {
   const auto good = nlohmann::json::parse(to_json(some_facts()));
   for (const char* text : {"", "{", "[]", "null", "\"facts\"", "\xff"}) {
-    EXPECT_THAT(message_of<DataError>([&] { parse_task_facts(text); }), HasSubstr("no JSON object")) << text;
+    EXPECT_THAT(message_of<DataError>([&] { parse_task_facts(text); }), HasSubstr("not a JSON object")) << text;
   }
   for (const auto& entry : good.items()) {
     auto json = good;

@@ -70,7 +70,7 @@ TEST(Certificate, RefusesWhatCannotBeSigned) {
   const std::size_t middle = forged.find('\n') + 100;
   forged[middle] = forged[middle] == 'A' ? 'B' : 'A';
   EXPECT_NE(sign(forged, "a"), kNothingThrown);
-  EXPECT_THAT(message_of<DataError>([] { (void)certificate_facts("nonsense"); }), HasSubstr("no PEM certificate"));
+  EXPECT_THAT(message_of<DataError>([] { (void)certificate_facts("nonsense"); }), HasSubstr("not a PEM certificate"));
 }
 
 TEST(Certificate, TimesAreReadable) { EXPECT_EQ(time_text(0), "1970-01-01 00:00 UTC"); }

@@ -48,7 +48,7 @@ double number_of(const Json& json, const std::string& where) {
   if (json == "nan") return std::nan("");
   if (json == "inf") return HUGE_VAL;
   if (json == "-inf") return -HUGE_VAL;
-  throw DataError(fmt::format("{}: is damaged: a number is none", where));
+  throw DataError(fmt::format("{}: is damaged: a number is invalid", where));
 }
 
 [[noreturn]] void fail(const fs::path& path, int error) {
@@ -86,7 +86,7 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
 Checkpoint parse_state(Json json, const fs::path& folder) {
   const std::string where = (folder / "state.json").string();
   const auto damaged = [&](std::string_view what) { return DataError(fmt::format("{}: is damaged: {}", where, what)); };
-  if (!json.is_object() || !json.contains("format")) throw damaged("it is no state of a checkpoint");
+  if (!json.is_object() || !json.contains("format")) throw damaged("it is not the state of a checkpoint");
   if (json["format"] != kCheckpointFormat) {
     throw FormatError(
         fmt::format("{}: is a checkpoint of format {}, and this program knows format {}; use the version "

@@ -227,7 +227,7 @@ void FleetFolder::revoke(const std::string& name) {
   std::vector<Entry> entries = read_entries(folder_);
   Entry* entry = find(entries, name);
   if (entry == nullptr) {
-    throw ConfigError(fmt::format("nobody of this fleet is called {}; `chorus fleet list` shows who is", name));
+    throw ConfigError(fmt::format("this fleet has no member {}; `chorus fleet list` shows its members", name));
   }
   drop_certificate(*entry);
   entry->token.clear();

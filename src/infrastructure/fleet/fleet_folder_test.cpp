@@ -129,7 +129,7 @@ TEST_F(FleetFolderTest, ARevokedClientNeedsANewInvitation) {
   const FleetInvitation open = fleet().invite("clinic-b", 1, now_);
   fleet().revoke("clinic-b");
   EXPECT_THAT(refusal(admission(open), now_), HasSubstr("not valid"));
-  EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("nobody of this fleet"));
+  EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("this fleet has no member"));
 }
 
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
