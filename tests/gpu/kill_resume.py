@@ -3,9 +3,9 @@
 
     tests/gpu/kill_resume.py --chorus build/gpu/chorus --device cuda
 
-Bit-identical on a CPU, and on a GPU with a program that has `deterministic: true`; else |a - b| <= 3e-4 |a|, or
-2e-2 |a| with an adaptive optimizer or bfloat16, which turn rounding errors into full steps.
-Exits with 1 when a run fails, cannot be resumed, or ends with another model.
+Equal to the bit on a CPU, and on a GPU with a program that has `deterministic: true`; else |a - b| <= 3e-4 |a|, or
+2e-2 |a| with an adaptive optimizer or bfloat16, which turn rounding into whole steps.
+Exits with 1 when a run fails, cannot be resumed, or comes to another model.
 """
 import argparse
 import array
@@ -43,7 +43,7 @@ checkpoint: {{every: 1}}
 """
 
 ADAPTERS = "tuning={name: pfeiffer, width: 16, unit: 4}"
-# Settings of algorithms beyond their name. One that is not listed runs with the configuration above.
+# What an algorithm needs beside its name. One that is not here runs with the configuration above.
 CASES = {
     "adafl": [["algorithm={name: adafl, width: 4, width_step: 4, interval: 0.15}", ADAPTERS,
                "emulation={scale_depth: true}", "clients_per_round=6"]],
@@ -142,7 +142,7 @@ class Case:
         process.send_signal(signal.SIGKILL)
         if process.wait() == -signal.SIGKILL:
             return self.newest_round(name)
-        self.finish(name, process)  # it ended by itself: check how
+        self.finish(name, process)  # it ended by itself: in good order?
         return 0
 
     def run(self):

@@ -76,7 +76,7 @@ class EverySelector : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EverySelector, TakesDistinctClientsWithDataReproducibly) {
+TEST_P(EverySelector, TakesDistinctClientsWithDataAndTheSameOnesAgain) {
   const std::vector<double> sizes = device_sizes(1000, 3);
   const auto chosen = selector();
   std::set<std::vector<ClientId>> cohorts;
@@ -95,14 +95,14 @@ TEST_P(EverySelector, TakesDistinctClientsWithDataReproducibly) {
     cohorts.insert(cohort);
   }
   EXPECT_EQ(cohorts.size(), 20u);
-  if (GetParam() == "fednlp") return;  // as in FedNLP, the seed does not matter
+  if (GetParam() == "fednlp") return;  // as FedNLP: the seed does not matter
   SelectionContext context{.sizes = sizes, .count = 37, .seed = 9, .losses = own_number};
   const std::vector<ClientId> cohort = chosen->select(context);
   context.seed = 10;
   EXPECT_NE(cohort, chosen->select(context));
 }
 
-TEST_P(EverySelector, SkipsUnreachableClients) {
+TEST_P(EverySelector, LeavesOutWhoCannotBeReached) {
   const std::vector<double> sizes = device_sizes(300);
   std::vector<std::uint8_t> reachable(300, 0);
   for (std::size_t i = 0; i < 300; i += 2) reachable[i] = 1;
@@ -111,7 +111,7 @@ TEST_P(EverySelector, SkipsUnreachableClients) {
   for (const ClientId client : selector()->select(context)) EXPECT_EQ(client % 2, 0u);
 }
 
-TEST_P(EverySelector, CanTakeTheLargestCohortAndRefusesMore) {
+TEST_P(EverySelector, CanTakeAllThatItMayAndSaysWhenThatIsNotEnough) {
   const std::vector<double> sizes = device_sizes(101, 10);  // 11 empty
   const auto chosen = selector();
   SelectionContext context{.sizes = sizes, .seed = 1, .losses = own_number};
@@ -180,7 +180,7 @@ TEST(Poisson, SecretDrawsCannotBeRepeated) {
   EXPECT_NE(configured("poisson")->select(context), configured("poisson")->select(context));
 }
 
-TEST(Uniform, SelectsEveryClientEquallyOften) {
+TEST(Uniform, ReachesEveryoneEquallyOften) {
   std::vector<double> sizes(12, 5);
   sizes[3] = 0;
   std::vector<double> expected(12, 4.0 / 11);
@@ -236,7 +236,7 @@ TEST(Inclusion, NormalApproximationIsAsCloseAsDocumented) {
   }
 }
 
-TEST(Weighted, MatchesInclusionProbabilities) {
+TEST(Weighted, IncludesClientsAsOftenAsItShould) {
   const std::vector<double> sizes{1, 0, 3, 10, 30, 100, 300, 1000, 1000, 3000};
   const std::map<std::string, SizeFunction> functions{{"one", SizeFunction::kOne},
                                                       {"log", SizeFunction::kLog},
@@ -258,7 +258,7 @@ TEST(Weighted, MatchesInclusionProbabilities) {
   EXPECT_NEAR(apply(SizeFunction::kLog, std::exp(2) - 1), 2, 1e-15);
 }
 
-TEST(Weighted, IsSuccessiveSampling) {
+TEST(Weighted, DrawsOneAfterTheOther) {
   // The order too is that of successive sampling: P(first a, then b) = w_a / W * w_b / (W - w_a).
   const std::vector<double> weights{1, 2, 3};
   std::map<std::pair<std::size_t, std::size_t>, double> times;
@@ -290,7 +290,7 @@ TEST(Weighted, MayTakeMoreDrawsThanClientsWithReplacement) {
   EXPECT_NEAR(times[1], 8000, 5 * std::sqrt(1600.0));
 }
 
-TEST(Coverage, OrdersStrategiesOfDupuyEtAl2022ByDistinctDevices) {
+TEST(Coverage, OrdersPaper002sStrategiesByDistinctDevices) {
   const std::vector<double> sizes = device_sizes(2000);
   std::map<std::string, std::size_t> distinct;
   for (const std::string f : {"one", "inverse_log", "log", "sqrt", "linear"}) {
@@ -346,7 +346,7 @@ TEST(Coverage, CountsByGroupsOfActivity) {
   EXPECT_EQ(DeviceCoverage({}).share(), 0);
 }
 
-TEST(Extremes, BreakTiesAtTheBorderById) {
+TEST(Extremes, CutTiesAtTheBorderByNumber) {
   // 20 % of 9 clients with data are 2, rounded up; three share the border size.
   const std::vector<double> sizes{7, 1, 7, 0, 9, 1, 7, 1, 3, 3};
   const SelectionContext context{.sizes = sizes};
@@ -411,7 +411,7 @@ TEST(PowerOfChoice, WithAsManyCandidatesAsClientsIsLinear) {
   expect_inclusion(*configured("power_of_choice", {"candidates=2"}), context, {5. / 12, 11. / 15, 17. / 20}, 20'000);
 }
 
-TEST(PowerOfChoice, RefusesInvalidInputs) {
+TEST(PowerOfChoice, SaysWhatItNeeds) {
   const std::vector<double> sizes(10, 1);
   SelectionContext context{.sizes = sizes, .count = 4};
   EXPECT_THAT([&] { configured("power_of_choice")->select(context); },
@@ -432,7 +432,7 @@ TEST(PowerOfChoice, RefusesInvalidInputs) {
   EXPECT_THROW(configured("power_of_choice")->select(context), InternalError);
 }
 
-TEST(Fednlp, EqualsNumpysChoice) {
+TEST(Fednlp, IsNumpysChoice) {
   // numpy 2.4: np.random.seed(round); np.random.choice(range(n), k, replace=False)
   const auto choice = [](std::uint64_t round, std::size_t clients, std::size_t count) {
     const std::vector<double> sizes(clients, 1);

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Client c replies with c + 1 batches and 1 MB, in reverse order of the cohort; client 9 has no data.
+/// Client c answers with c + 1 batches and 1 MB, in reverse order of being asked; client 9 has no data.
 class TenClients : public Federation {
  public:
   const Roster& roster() const override { return roster_; }
@@ -93,7 +93,7 @@ std::vector<ClientId> answered(const std::vector<Reply>& replies) {
 
 constexpr double kBatch = 0.18;  // Jetson TX2, adapters cached, depth 2
 
-TEST(EmulatedFederation, FillsInTheCostOfAReply) {
+TEST(EmulatedFederation, FillsInWhatAnAnswerCosts) {
   World world("{}");
   const auto replies = world.ask({3, 0, 8});
   EXPECT_THAT(seconds_of(replies), ElementsAre(testing::DoubleEq(3 + 4 * kBatch), testing::DoubleEq(3 + kBatch),
@@ -108,7 +108,7 @@ TEST(EmulatedFederation, FillsInTheCostOfAReply) {
   EXPECT_EQ(world.federation.traffic().down, 6'000'000U);
 }
 
-TEST(EmulatedFederation, ARequestMayStateItsDepth) {
+TEST(EmulatedFederation, ARequestMaySayHowDeepItGoes) {
   World world("{}");
   Request request{.procedure = "train", .round = 1};
   request.body.numbers["depth"] = 6;
@@ -131,19 +131,19 @@ TEST(EmulatedFederation, MeasuringIsFreeAndALossIsAThirdOfATrainingPass) {
   EXPECT_DOUBLE_EQ(plain.ask({2}, {.procedure = "fedsgd/gradient", .round = 1})[0].cost.compute_seconds, 3 * kBatch);
 }
 
-TEST(EmulatedFederation, RepliesAfterTheDeadlineAreDropped) {
+TEST(EmulatedFederation, AnswersBehindTheDeadlineAreLeftOut) {
   World world("{deadline: 4}");  // 3 s of network: five batches are in time, six are not
   const auto replies = world.ask({0, 4, 5, 8, 9});
   EXPECT_THAT(answered(replies), ElementsAre(0, 4));
   EXPECT_THAT(replies[2].failure, HasSubstr("deadline"));
   EXPECT_TRUE(replies[2].body.numbers.empty());
-  EXPECT_EQ(replies[2].cost.seconds, 4);                          // the server waited until then
-  EXPECT_DOUBLE_EQ(replies[2].cost.compute_seconds, 6 * kBatch);  // the work was done anyway
+  EXPECT_EQ(replies[2].cost.seconds, 4);                          // so long the server waited
+  EXPECT_DOUBLE_EQ(replies[2].cost.compute_seconds, 6 * kBatch);  // it worked all the same
   EXPECT_EQ(replies[2].cost.bytes_up, 1e6);
   EXPECT_EQ(replies[4].cost.seconds, 0);  // no data, no work
 }
 
-TEST(EmulatedFederation, OverSelectionTakesTheFirstReplies) {
+TEST(EmulatedFederation, OverSelectionTakesTheFirstToAnswer) {
   World world("{over_selection: 1.5}");
   const Request four{.procedure = "train", .round = 1, .enough = 4};
   const auto replies = world.ask({8, 1, 3, 0, 7, 2}, four);
@@ -151,18 +151,18 @@ TEST(EmulatedFederation, OverSelectionTakesTheFirstReplies) {
   EXPECT_THAT(world.inner.accepted, ElementsAre(1, 3, 0, 2));  // the others keep the state they had
   EXPECT_THAT(answered(replies), ElementsAre(1, 3, 0, 2));
   EXPECT_THAT(replies[0].failure, HasSubstr("4 others"));
-  EXPECT_DOUBLE_EQ(replies[0].cost.seconds, 3 + 4 * kBatch);  // the server stopped waiting after client 3
+  EXPECT_DOUBLE_EQ(replies[0].cost.seconds, 3 + 4 * kBatch);  // the server stopped waiting with client 3
   EXPECT_DOUBLE_EQ(replies[0].cost.compute_seconds, 9 * kBatch);
-  EXPECT_EQ(world.federation.traffic().up, 6'000'000U);  // all traffic is counted
-  // Combined: clients beyond the deadline do not count among the first.
+  EXPECT_EQ(world.federation.traffic().up, 6'000'000U);  // everybody's traffic is counted
+  // Both: those behind the deadline do not count among the first.
   World both("{over_selection: 1.5, deadline: 3.5}");  // two batches
   EXPECT_THAT(answered(both.ask({8, 1, 3, 0, 7, 2}, four)), ElementsAre(1, 0));
   EXPECT_EQ(both.ask({8, 1, 3, 0, 7, 2}, four)[0].cost.seconds, 3.5);
-  // Fewer clients are reachable than the round needs: all count.
+  // No more could be reached than the round needs: all of them count.
   EXPECT_THAT(answered(world.ask({8, 1, 3, 0}, four)), ElementsAre(8, 1, 3, 0));
 }
 
-TEST(EmulatedFederation, ClientsThatDropOutAreNotAsked) {
+TEST(EmulatedFederation, ClientsThatVanishAreNotAsked) {
   World world("{dropout: 0.4}");
   std::set<ClientId> gone;
   for (std::uint64_t round = 1; round <= 30; ++round) {
@@ -173,7 +173,7 @@ TEST(EmulatedFederation, ClientsThatDropOutAreNotAsked) {
       gone.insert(reply.client);
       EXPECT_THAT(reply.failure, HasSubstr("vanished"));
       EXPECT_LT(reply.cost.seconds, 3 + 9 * kBatch);
-      EXPECT_GE(reply.cost.joules, 4 * reply.cost.seconds - 1e-9);  // at least the link's power
+      EXPECT_GE(reply.cost.joules, 4 * reply.cost.seconds - 1e-9);  // it spent at least the link's power
       EXPECT_LE(reply.cost.joules, 12 * reply.cost.seconds + 1e-9);
       EXPECT_NEAR(reply.cost.compute_seconds + reply.cost.network_seconds, reply.cost.seconds, 1e-12);
     }
