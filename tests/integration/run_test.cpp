@@ -196,12 +196,12 @@ TEST_F(RunTest, GrowingAdaptersResumeAfterAKill) {
   ASSERT_EQ(run("whole", growing), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("wins:"));
   const std::string bits = read(folder_ / "whole" / "model" / "adapter_model.safetensors");
-  const auto told = scores("whole");
+  const auto reported = scores("whole");
   fs::remove(folder_ / "whole" / "summary.json");
   for (const char* round : {"round_000006", "round_000005"}) fs::remove_all(folder_ / "whole" / "checkpoints" / round);
   ASSERT_EQ(resume("whole"), 0) << output_;
   EXPECT_EQ(read(folder_ / "whole" / "model" / "adapter_model.safetensors"), bits);
-  EXPECT_EQ(scores("whole"), told);
+  EXPECT_EQ(scores("whole"), reported);
 }
 
 TEST_F(RunTest, ImpossibleTuningIsReported) {
@@ -222,12 +222,12 @@ TEST_F(RunTest, ImpossibleTuningIsReported) {
 
 TEST_F(RunTest, WithoutACheckpointItRestartsAndRepeatsNoEvent) {
   ASSERT_EQ(run("a"), 0) << output_;
-  const auto told = scores("a");
+  const auto reported = scores("a");
   const std::string bits = weights("a");
   fs::remove_all(folder_ / "a" / "checkpoints");
   fs::remove(folder_ / "a" / "summary.json");
   ASSERT_EQ(resume("a"), 0) << output_;
-  EXPECT_EQ(scores("a"), told);
+  EXPECT_EQ(scores("a"), reported);
   EXPECT_EQ(weights("a"), bits);
 }
 

@@ -132,14 +132,14 @@ RoundResult AdaFl::train(const RoundInput& input, Group& group, std::vector<Memb
 
 void AdaFl::end_trial(const RoundInput& input, Configurator configurator, RoundResult& result) {
   std::array<double, 3> scores{};
-  std::string told;
+  std::string results;
   for (const Configurator::Branch branch : Configurator::kBranches) {
     const Group& group = groups_[branch];
     scores[branch] = group.rounds > 0 ? input.judge(group.model, group.variant) : -HUGE_VAL;
     if (group.rounds == 0) continue;
     result.numbers[std::string("trial/") + kNames[branch]] = scores[branch];
-    told += fmt::format("  {} ({}, {}) {:.4f} after {} rounds", kNames[branch], group.variant.depth,
-                        group.variant.width, scores[branch], group.rounds);
+    results += fmt::format("  {} ({}, {}) {:.4f} after {} rounds", kNames[branch], group.variant.depth,
+                           group.variant.width, scores[branch], group.rounds);
   }
   const Configurator::Branch winner = Configurator::winner(scores);
   configurator.adopt(winner);
@@ -148,7 +148,7 @@ void AdaFl::end_trial(const RoundInput& input, Configurator configurator, RoundR
   groups_ = {};
   in_trial_ = false;
   ++trials_;
-  Log("adafl").info("round {}: {} wins:{}", input.round, kNames[winner], told);
+  Log("adafl").info("round {}: {} wins:{}", input.round, kNames[winner], results);
 }
 
 double AdaFl::clock() const {

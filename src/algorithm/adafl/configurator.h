@@ -33,7 +33,7 @@ class Configurator {
 
   const Variant& now() const { return now_; }
   Variant variant(Branch branch) const;
-  /// False when the branch equals the current configuration.
+  /// False when the deep or wide branch equals the current configuration.
   bool differs(Branch branch) const { return branch == kShallow || variant(branch) != now_; }
 
   double trial_seconds() const { return rules_.interval * (rules_.expand * now_.depth + 1); }

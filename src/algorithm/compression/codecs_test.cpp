@@ -37,7 +37,7 @@ FilterContext context_of(std::uint64_t round, std::span<const FilterBlock> block
   return context;
 }
 
-Numbers there_and_back(const Filter& filter, std::span<const float> values, const FilterContext& context) {
+Numbers round_trip(const Filter& filter, std::span<const float> values, const FilterContext& context) {
   Filter::Bytes bytes;
   Numbers left = filter.encode(values, bytes, context);
   EXPECT_TRUE(filter.stage() != Filter::Stage::kReduce || filter.left(bytes, values.size()) == left.size());
@@ -128,7 +128,7 @@ TEST(Codecs, PackedSizesAreExact) {
 double worst_z(const Filter& filter, const Numbers& values, int trials) {
   std::vector<double> sum(values.size(), 0), squares(values.size(), 0);
   for (int trial = 0; trial < trials; ++trial) {
-    const Numbers back = there_and_back(filter, values, context_of(static_cast<std::uint64_t>(trial)));
+    const Numbers back = round_trip(filter, values, context_of(static_cast<std::uint64_t>(trial)));
     for (std::size_t i = 0; i < values.size(); ++i) {
       sum[i] += back[i];
       squares[i] += static_cast<double>(back[i]) * back[i];
@@ -145,7 +145,7 @@ double worst_z(const Filter& filter, const Numbers& values, int trials) {
   return worst;
 }
 
-// 13 quantisers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
+// 13 quantizers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
 TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
   constexpr double kWorst = 5.5;
   const Numbers values = normal_numbers(64);
@@ -169,8 +169,8 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
     for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
-      const auto back = there_and_back(UniformFilter({bits, 512, scale, true}), values, context_of(1));
-      const auto near = there_and_back(UniformFilter({bits, 512, scale, false}), values, context_of(1));
+      const auto back = round_trip(UniformFilter({bits, 512, scale, true}), values, context_of(1));
+      const auto near = round_trip(UniformFilter({bits, 512, scale, false}), values, context_of(1));
       for (std::size_t begin = 0; begin < values.size(); begin += 512) {
         const auto piece = std::span(values).subspan(begin, std::min<std::size_t>(512, values.size() - begin));
         const auto [low, high] = std::minmax_element(piece.begin(), piece.end());
@@ -186,13 +186,11 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
     // QSGD, lemma 3.1: E|Q(v) - v|^2 <= min(n / s^2, sqrt(n) / s) |v|^2; the mean over 80 buckets is close to it.
     const double levels = (1 << (width - 1)) - 1;
     const auto many = normal_numbers(80 * 64);
-    const auto back = there_and_back(QsgdFilter({bits, 64, QsgdConfig::Norm::kL2}), many, context_of(2));
+    const auto back = round_trip(QsgdFilter({bits, 64, QsgdConfig::Norm::kL2}), many, context_of(2));
     EXPECT_LE(relative_error(many, back), 1.05 * std::sqrt(std::min(64 / (levels * levels), 8 / levels))) << width;
   }
-  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kFloat16), values, context_of(0))),
-            0x1p-11);
-  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kBfloat16), values, context_of(0))),
-            0x1p-8);
+  EXPECT_LT(relative_error(values, round_trip(HalfFilter(HalfFilter::Type::kFloat16), values, context_of(0))), 0x1p-11);
+  EXPECT_LT(relative_error(values, round_trip(HalfFilter(HalfFilter::Type::kBfloat16), values, context_of(0))), 0x1p-8);
 }
 
 TEST(Codecs, ZerosAndExtremesRoundTrip) {
@@ -211,9 +209,9 @@ TEST(Codecs, ZerosAndExtremesRoundTrip) {
     return all;
   }();
   for (const auto& filter : filters) {
-    EXPECT_EQ(there_and_back(*filter, zeros, context_of(0)), zeros);
-    for (const float value : there_and_back(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
-    const Numbers back = there_and_back(*filter, one, context_of(0));
+    EXPECT_EQ(round_trip(*filter, zeros, context_of(0)), zeros);
+    for (const float value : round_trip(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
+    const Numbers back = round_trip(*filter, one, context_of(0));
     for (std::size_t i = 0; i < back.size(); ++i) {
       if (i != 13) {
         ASSERT_EQ(back[i], 0);
@@ -222,7 +220,7 @@ TEST(Codecs, ZerosAndExtremesRoundTrip) {
     EXPECT_LE(back[13], 0);
   }
   // fp16 saturates instead of overflowing.
-  EXPECT_EQ(there_and_back(HalfFilter(HalfFilter::Type::kFloat16), large, context_of(0))[0], 65504);
+  EXPECT_EQ(round_trip(HalfFilter(HalfFilter::Type::kFloat16), large, context_of(0))[0], 65504);
   // A range and a norm beyond float32.
   large[3] = -3e38F;
   Filter::Bytes bytes;
@@ -235,7 +233,7 @@ TEST(Codecs, SignsAreOneBitAndTheMean) {
   Numbers values = normal_numbers(4096);
   for (std::size_t i = 0; i < 1000; ++i) values[i] = 0;
   const SignFilter filter({4096, false, false});
-  const auto back = there_and_back(filter, values, context_of(0));
+  const auto back = round_trip(filter, values, context_of(0));
   double mean = 0;
   for (const float value : values) mean += std::fabs(value) / 4096;
   int negative = 0;
@@ -252,7 +250,7 @@ TEST(Codecs, SignsAreOneBitAndTheMean) {
 
 TEST(Codecs, TopKKeepsTheLargest) {
   const Numbers values{1, -5, 2, 5, 0, -5, 3, 0.5F, 2, 1};
-  const auto kept = [&](double k) { return there_and_back(TopKFilter({k, true}), values, context_of(0)); };
+  const auto kept = [&](double k) { return round_trip(TopKFilter({k, true}), values, context_of(0)); };
   EXPECT_EQ(kept(0.1), (Numbers{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // ties: the first
   EXPECT_EQ(kept(0.2), (Numbers{0, -5, 0, 5, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(kept(0.5), (Numbers{0, -5, 2, 5, 0, -5, 3, 0, 0, 0}));
@@ -265,7 +263,7 @@ TEST(Codecs, RandomKDrawsEveryPositionEquallyOften) {
   const Numbers ones(50, 1.0F);
   std::vector<int> times(50, 0);
   for (std::uint64_t round = 0; round < 5000; ++round) {
-    const auto back = there_and_back(RandomKFilter({0.2, true}), ones, context_of(round));
+    const auto back = round_trip(RandomKFilter({0.2, true}), ones, context_of(round));
     int kept = 0;
     for (std::size_t i = 0; i < 50; ++i) {
       times[i] += back[i] == 1 ? 1 : 0;
@@ -296,14 +294,14 @@ TEST(Codecs, PowerSgdIsExactForAMatrixOfItsRank) {
   context.memory = &memory;
   std::vector<double> errors;
   for (int round = 0; round < 8; ++round) {
-    errors.push_back(relative_error(values, there_and_back(PowerSgdFilter({2, true, true}), values, context)));
+    errors.push_back(relative_error(values, round_trip(PowerSgdFilter({2, true, true}), values, context)));
   }
   const at::Tensor s = std::get<1>(torch::svd(matrix));
   const double best = s[2].item<double>() / all.norm().item<double>();
   EXPECT_GT(errors[0], best * 1.01);
   EXPECT_NEAR(errors[7], best, best * 0.01);
   // Without a layout the filter does nothing.
-  const auto plain = there_and_back(rank3, values, context_of(0));
+  const auto plain = round_trip(rank3, values, context_of(0));
   EXPECT_EQ(plain, Numbers(values.begin(), values.end()));
 }
 

@@ -13,7 +13,7 @@ void EcqConfig::describe(ConfigVisitor& visitor) {
 namespace {
 
 const Registration<Filters, EcqConfig> kRegisteredEcq{
-    "ecq", "error-compensated quantiser, 8, 4 or 2 bits (Wu et al. 2018; FTQ of Cai et al. 2023)",
+    "ecq", "error-compensated quantizer, 8, 4 or 2 bits (Wu et al. 2018; FTQ of Cai et al. 2023)",
     [](const EcqConfig& config) { return std::make_unique<EcqFilter>(config); }};
 
 }  // namespace

@@ -13,8 +13,8 @@ struct EcqConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Error-compensated quantisation (ECQ-SGD, Wu et al. 2018), which Cai et al. 2023 cite for their baselines FTQ and
-/// LFQ: the stochastic uniform quantiser, with every sender adding its accumulated error e:
+/// Error-compensated quantization (ECQ-SGD, Wu et al. 2018), which Cai et al. 2023 cite for their baselines FTQ and
+/// LFQ: the stochastic uniform quantizer, with every sender adding its accumulated error e:
 ///     sent = Q(x + alpha e),   e' = beta e + x - sent
 /// alpha = beta = 1 is ordinary error feedback; smaller values forget old errors. INT8 and INT4 of Cai et al. 2023 are
 /// bits: 8 and bits: 4. Bytes: as for the filter uniform.

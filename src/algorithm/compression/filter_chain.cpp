@@ -75,7 +75,7 @@ FilterChain::FilterChain(const FilterList& filters) {
     filters_.push_back(choice.make());
     if (filters_.back()->stage() == Stage::kTransform) first_ = filters_.size();
     names_ += (names_.empty() ? "" : "+") + choice.name();
-    // The last wish wins: that of a quantiser after a sparsifier.
+    // The last wish wins: that of a quantizer after a sparsifier.
     if (const auto wish = filters_.back()->feedback()) feedback_ = wish;
   }
   check(names_.size() < 256, "a list of filters is too long");

@@ -28,7 +28,7 @@ template <typename Term>
   return sum;
 }
 
-// Without the sign, the larger float has the larger bits, and an integer maximum vectorises.
+// Without the sign, the larger float has the larger bits, and an integer maximum vectorizes.
 CHORUS_BEST_INSTRUCTIONS
 std::uint32_t largest_bits(const std::uint32_t* __restrict bits, std::size_t n) {
   std::uint32_t most = 0;

@@ -134,7 +134,7 @@ Numbers UniformFilter::decode(std::span<const std::byte> bytes, Numbers, std::si
 namespace {
 
 const Registration<Filters, UniformFilterConfig> kRegisteredUniform{
-    "uniform", "stochastic uniform quantiser, 8, 4 or 2 bits (Konecny et al. 2016)",
+    "uniform", "stochastic uniform quantizer, 8, 4 or 2 bits (Konecny et al. 2016)",
     [](const UniformFilterConfig& config) { return std::make_unique<UniformFilter>(config); }};
 
 }  // namespace

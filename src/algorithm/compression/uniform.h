@@ -16,7 +16,7 @@ struct UniformFilterConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// The stochastic uniform quantiser (Konecny et al. 2016, section 3). In every bucket x becomes a point of a grid with
+/// The stochastic uniform quantizer (Konecny et al. 2016, section 3). In every bucket x becomes a point of a grid with
 /// step d: q = floor((x - origin) / d + u), u uniform in [0, 1), decoded as origin + d q. E[decoded] = x, and the
 /// error is below d.
 ///     max_abs   origin 0,       d = max |x| / (2^(b-1) - 1)     2 bits: -1, 0, 1 (TernGrad, Wen et al. 2017)
@@ -37,7 +37,7 @@ class UniformFilter : public Filter {
   UniformFilterConfig config_;
 };
 
-/// Fields of every quantiser.
+/// Fields of every quantizer.
 void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket);
 
 /// The layout that bucketed codes share: an 8-byte header with the settings, `scales` float32 per bucket, the codes.

@@ -29,7 +29,7 @@ RoundResult FedNova::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms> kRegisteredFedNova{"fednova",
-                                                  "updates normalised by their steps (Wang et al. 2020)",
+                                                  "updates normalized by their steps (Wang et al. 2020)",
                                                   [] { return std::make_unique<FedNova>(); },
                                                   {.individual_updates = true}};
 

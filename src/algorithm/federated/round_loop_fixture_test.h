@@ -101,9 +101,9 @@ class RuleScorer : public Scorer {
     return {{"accuracy", rule(model[0].item<double>())}, {"f1/sport", 0.5}};
   }
   Scores pooled(const ClientTotals& totals) const override {
-    double told = 0;
-    for (const auto& entry : totals) told += entry.second.texts.empty() ? 0 : 1;
-    return {{"accuracy", told / 10}, {"clients", static_cast<double>(totals.size())}};
+    double replied = 0;
+    for (const auto& entry : totals) replied += entry.second.texts.empty() ? 0 : 1;
+    return {{"accuracy", replied / 10}, {"clients", static_cast<double>(totals.size())}};
   }
   std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override {
     return {{"decile 1", totals.size(), {{"accuracy", 0.25}}}};

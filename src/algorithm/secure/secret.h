@@ -12,7 +12,7 @@ namespace chorus::inline secure {
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 
-/// Overwrites memory in a way that compilers do not optimise away.
+/// Overwrites memory in a way that compilers do not optimize away.
 void wipe(void* memory, std::size_t size);
 /// Constant time for a given size. Views of different sizes differ.
 bool equal_secrets(ByteView a, ByteView b);

@@ -125,7 +125,7 @@ DeviceProfile measure_profile(const MeasureProfileRequest& request) {
       table.depths.push_back(depth);
       table.seconds.push_back(seconds[1]);
       if (memory > 0) table.memory.push_back(memory / 1e9);
-      if (request.tell) request.tell(way, depth, seconds[1]);
+      if (request.report) request.report(way, depth, seconds[1]);
     }
   }
   return profile;

@@ -18,7 +18,7 @@ struct MeasureProfileRequest {
   std::vector<std::int64_t> depths = {};  ///< empty: all, 0 (only the head) to the number of layers
   std::int64_t batches = 3;               ///< timed in each of three repetitions
   std::vector<TuningWay> ways = {};       ///< tables to measure
-  std::function<void(const TuningWay& way, std::int64_t depth, double seconds)> tell = {};  ///< after every depth
+  std::function<void(const TuningWay& way, std::int64_t depth, double seconds)> report = {};  ///< after every depth
 };
 
 /// Times training on this machine as a client would do it: a text classifier on rows of exactly `length` tokens, by the

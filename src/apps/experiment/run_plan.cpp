@@ -81,7 +81,7 @@ class Planner {
 
   RunPlan plan() {
     memory();
-    try_it();
+    run_trial();
     if (config_.emulation) emulate();
     return plan_;
   }
@@ -155,7 +155,7 @@ class Planner {
   }
 
   /// Runs two short rounds.
-  void try_it() {
+  void run_trial() {
     ExperimentConfig trial = config_;
     trial.rounds = kTrialRounds;
     if (trial.emulation) {  // all clients shall reply; an algorithm may need the clock
