@@ -15,7 +15,7 @@ namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kCompareExamples = R"(
-Runs that are not finished are shown with what they have so far.
+Unfinished runs are shown with their results so far.
 
 Examples:
   chorus compare runs/fedavg-001 runs/fedprox-001
