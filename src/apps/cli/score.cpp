@@ -14,15 +14,15 @@ namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kFiles = R"(
-Files (plain or gzipped UTF-8; JSON lines or the format named; detected from the first line):
+Files (plain or gzipped UTF-8; JSON lines or the format named; the first line tells which):
   classification  one label per line, or {"label": ...}; predictions may say "prediction"
   regression      one number per line, or {"score": ...}
   tagging         CoNLL columns, the tag last, blank lines between sentences, or {"tags": [...]}
   qa              references: SQuAD JSON, or {"id": ..., "answers": [...]};
                   predictions: one object {id: answer, ...}, or {"id": ..., "prediction": ...}
   generation      one text per line, or {"text": ...}; references may say "target" or "references": [...]
-  lm              predictions only: one summed loss per line, in nats, then a TAB and the number of tokens
-                  (default 1), or {"loss": ..., "tokens": ...}
+  lm              predictions only: one summed loss a line, in nats, then a TAB and the number of tokens
+                  (1 without), or {"loss": ..., "tokens": ...}
 JSON lines are paired by "id" when both files have it, otherwise by order. References may also
 have "client" (--by client, --by decile) and "group" or "source" (--by group; SQuAD JSON: the title).
 
