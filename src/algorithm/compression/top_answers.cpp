@@ -9,7 +9,7 @@
 namespace chorus::inline compression {
 namespace {
 
-// log(mean of exp) of what is not kept.
+// log(mean of exp) of the dropped logits.
 float residual_of(std::span<const float> row, const std::vector<bool>& kept) {
   float top = -HUGE_VALF;
   std::size_t others = 0;

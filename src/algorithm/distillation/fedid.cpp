@@ -40,8 +40,8 @@ namespace {
 /// A client in the session.
 struct Participant {
   ClientId client = 0;
-  double times = 1;   // drawn
-  double weight = 0;  // w_k, before it is divided by the sum
+  double times = 1;   // how often it was drawn
+  double weight = 0;  // w_k, before normalization
   at::Tensor logits = {};
 };
 
@@ -115,7 +115,7 @@ class Interaction {
     used_ = clients_.size();
   }
 
-  /// The server's step on the batch that the clients have answered, and what they are told about it.
+  /// The server's step on the batch that the clients have predicted, and the request with its feedback.
   Request teach_server_batch(std::uint64_t step) {
     const std::vector<std::uint32_t> rows = order_.batch(step);
     double total = 0;
@@ -175,7 +175,8 @@ class Interaction {
     const std::int64_t answers = order_.answers(rows);
     at::Tensor result = at::zeros({answers, size_}, after.options());
     if (norm > 0 && std::isfinite(norm)) {
-      // A step of this length is long beside float32's rounding and short beside the network's curvature.
+      // A step of this length is large compared with float32's rounding and small compared with the network's
+      // curvature.
       const double length = 1e-2 / norm;
       server_->set_values(before + probe.gradients * length);
       const at::Tensor ahead = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
@@ -188,7 +189,7 @@ class Interaction {
     return result;
   }
 
-  /// Tells the clients about the batch they have answered, and asks for batch `next`, if there is one.
+  /// Sends the feedback for the last batch, and asks for batch `next` if there is one.
   void exchange(Request request, std::optional<std::uint64_t> next) {
     if (next) request.body.numbers["batch"] = static_cast<double>(*next);
     ask(std::move(request), next ? order_.answers(order_.batch(*next)) : 0, [&](Reply& reply, Participant&) {
@@ -196,7 +197,7 @@ class Interaction {
     });
   }
 
-  /// Asks those who are left for so many predictions; who fails is gone.
+  /// Asks the remaining clients for predictions of `rows` rows; a client that fails leaves the round.
   void ask(Request request, std::int64_t rows, const std::function<void(Reply&, Participant&)>& read) {
     std::vector<ClientId> ids;
     for (const Participant& client : clients_) ids.push_back(client.client);

@@ -4,18 +4,17 @@
 
 namespace chorus::inline distillation {
 
-/// The client half of FedID (fedid.h). Both are asked in one session; between asks a client keeps its learner and its
-/// last predictions.
+/// The client half of FedID (fedid.h). Both procedures run in one session; between asks a client keeps its learner and
+/// its last predictions.
 ///
-///   fedid/begin   trains the client's own model on its own data, then answers for batch 0 of the public set
+///   fedid/begin   trains the client's own model on its own data, then predicts batch 0 of the public set
 ///       numbers   public_* (PublicOrder), steps: of the learning-rate schedule, dropout: 1 while predicting, batch
-///   fedid/step    one step on the batch it has answered, then answers for "batch"; without that number it keeps its
-///                 model and answers nothing more
-///       tensors   ensemble: logits [n, K], with hard labels the mean of the clients', with soft ones those whose
-///       softmax
-///                 is the mean of their probabilities; missing: no distillation
+///   fedid/step    one step on the last predicted batch, then predicts "batch"; without that number it keeps its
+///                 model and predicts nothing
+///       tensors   ensemble: logits [n, K]; with hard labels the mean of the clients', with soft ones those whose
+///                 softmax is the mean of their probabilities; missing: no distillation
 ///                 slopes: dL/dy [n, K], for feedback by gradient
-///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k beside slopes
+///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k with slopes
 inline constexpr const char* kFedIdBegin = "fedid/begin";
 inline constexpr const char* kFedIdStep = "fedid/step";
 

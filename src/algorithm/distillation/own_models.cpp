@@ -21,7 +21,7 @@ double epochs_in(const Message& body, const char* name) {
   return value;
 }
 
-/// What a procedure's clients did so far.
+/// The work of a procedure's clients so far.
 struct Done {
   explicit Done(std::size_t clients) : failures(clients), numbers(clients) {}
 
@@ -172,7 +172,7 @@ Request learn_request(const RoundInput& input, const Lessons& lessons) {
 
 Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan) {
   const std::int64_t rows = order_of(input, {}).answers(), size = answer_size(input);
-  // Predictions take the place of updates.
+  // Predictions are aggregated like updates.
   const at::Tensor like = at::empty({rows * size}, input.model.options());
   CollectPlan how;
   how.tensors = {{.name = "predictions"}};

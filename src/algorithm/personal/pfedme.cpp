@@ -18,7 +18,7 @@ struct MoreauResult {
   at::Tensor theta;    // [C, P]
 };
 
-// `moves`: the local model w_k follows theta; otherwise it stays where it is.
+// `moves`: the local model w_k follows theta; otherwise it is fixed.
 MoreauResult moreau_steps(const Request& request, Workbench& bench, bool moves) {
   const at::Tensor model = model_of(request, bench);
   const double lambda = request.body.number("lambda"), eta = request.body.number("eta");

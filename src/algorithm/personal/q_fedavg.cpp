@@ -26,7 +26,7 @@ void QFedAvgConfig::describe(ConfigVisitor& visitor) {
 RoundResult QFedAvg::round(const RoundInput& input) {
   const double q = config_.q;
   WeightedMean mean(input.cohort.size());
-  std::map<std::size_t, double> steps;  // h_k by slot, so that the sum has one order
+  std::map<std::size_t, double> steps;  // h_k by slot, which fixes the order of the sum
   CollectPlan plan;
   plan.look = [&](Reply& reply, double) {
     const double loss = start_loss(reply), rates = reply.body.number("rate_sum"), made = reply.body.number("steps");
