@@ -15,13 +15,13 @@ namespace chorus::inline distillation {
 
 void FedIdConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
-  visitor.field("preset", preset, "as the published code does it, or as the paper writes it")
+  visitor.field("preset", preset, "as in the published code, or as in the paper")
       .one_of({"as_published", "as_written"});
   visitor.field("labels", labels, "hard: most probable classes; soft: probabilities").one_of({"hard", "soft"});
   visitor.field("feedback", feedback, "difference of the query loss, its gradient (equation 14), or none")
       .one_of({"difference", "gradient", "none"});
-  visitor.field("new_optimizer", new_optimizer, "for every batch, on both sides");
-  visitor.field("feedback_dropout", feedback_dropout, "while clients predict and the server measures");
+  visitor.field("new_optimizer", new_optimizer, "a new optimizer for every batch, on both sides");
+  visitor.field("feedback_dropout", feedback_dropout, "dropout while clients predict and the server measures");
   visitor.field("distillation", distillation, "clients learn the ensemble; false: feedback only (ablation)");
   visitor.check([this]() -> std::string {
     if (!distillation && how_feedback() == Feedback::kNone)

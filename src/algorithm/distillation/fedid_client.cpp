@@ -99,8 +99,8 @@ class FedIdStep : public Procedure {
   }
 };
 
-const ProcedureRegistration<FedIdBegin> kBegin{kFedIdBegin, "train, and answer for the first public batch"};
-const ProcedureRegistration<FedIdStep> kStep{kFedIdStep, "learn one public batch, and answer for the next"};
+const ProcedureRegistration<FedIdBegin> kBegin{kFedIdBegin, "train, and predict the first public batch"};
+const ProcedureRegistration<FedIdStep> kStep{kFedIdStep, "learn one public batch, and predict the next"};
 
 }  // namespace
 

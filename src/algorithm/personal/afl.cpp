@@ -34,7 +34,7 @@ std::vector<double> on_simplex(std::vector<double> point) {
 }
 
 void AflConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("rate", rate, "of the steps of the clients' weights; 0: they stay equal").at_least(0);
+  visitor.field("rate", rate, "step size of the clients' weights; 0: they stay equal").at_least(0);
 }
 
 RoundResult Afl::round(const RoundInput& input) {

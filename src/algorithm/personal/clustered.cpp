@@ -89,9 +89,9 @@ std::vector<std::int64_t> join_by_cosine(const at::Tensor& rows, std::int64_t gr
 }
 
 void ClusteredConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("clusters", clusters, "groups that clients are joined into (K)").at_least(1).at_most(4096);
-  visitor.field("warm_up", warm_up, "first rounds, of FedAvg, whose updates are compared").at_least(1);
-  visitor.field("sketch", sketch, "elements of the sketch that an update is compared by").at_least(16);
+  visitor.field("clusters", clusters, "number of groups (K)").at_least(1).at_most(4096);
+  visitor.field("warm_up", warm_up, "first rounds of FedAvg, whose updates are compared").at_least(1);
+  visitor.field("sketch", sketch, "elements of the sketch of an update").at_least(16);
 }
 
 RoundResult Clustered::warm_up(const RoundInput& input) {

@@ -20,7 +20,7 @@ const Registration<Algorithms, QFedAvgConfig> kRegisteredQFedAvg{
 }  // namespace
 
 void QFedAvgConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("q", q, "how much more clients with a high loss count; 0: all count the same").at_least(0);
+  visitor.field("q", q, "weight of clients with a high loss; 0: all count the same").at_least(0);
 }
 
 RoundResult QFedAvg::round(const RoundInput& input) {

@@ -28,7 +28,7 @@ class FairTrain : public Procedure {
   }
 };
 
-const ProcedureRegistration<FairTrain> kFairTrain{"fair/train", "train, and tell the loss before"};
+const ProcedureRegistration<FairTrain> kFairTrain{"fair/train", "train, and report the loss before"};
 
 }  // namespace
 
