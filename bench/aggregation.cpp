@@ -1,8 +1,8 @@
-// Speed of aggregation: the weighted mean of many updates, beside a parallel copy of the same memory.
+// Speed of aggregation: the weighted mean of many updates, compared with a parallel copy of the same memory.
 //
 //     build/aggregation [--updates 100] [--size 110000000] [--threads 2] [--device cpu|cuda] [--tries 3]
 //
-// prints one JSON object: `bytes_per_second` of updates read and `copy_bytes_per_second` (read and written), the best
+// Prints one JSON object: `bytes_per_second` of updates read and `copy_bytes_per_second` (read and written), the best
 // of the tries. Four update buffers are reused to save memory; the mean is checked.
 
 #include <ATen/Parallel.h>
@@ -52,7 +52,7 @@ double best_seconds(const Request& request, const std::function<void()>& work) {
 }
 
 int measure(const Request& request) {
-  prepare_torch();  // as every run does: tensors lie in large pages
+  prepare_torch();  // as in every run: tensors use large pages
   at::set_num_threads(request.threads);
   const auto device = request.device == "cuda" ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   std::vector<at::Tensor> buffers;

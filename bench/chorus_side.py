@@ -1,7 +1,8 @@
-"""Chorus's side of bench/engine.py: the program itself, on files in a temporary folder. Not called by hand.
+"""Chorus's side of bench/engine.py: runs the program on files in a temporary folder. bench/engine.py calls it.
 
 A workload becomes a folder (vocabulary, JSON lines, configuration); `chorus run` trains; the rounds are read from
-metrics.jsonl (docs/reference/formats.md). A round is select, send, train, average: `seconds`; `training_seconds` is the training.
+metrics.jsonl (docs/reference/formats.md): `seconds` covers selecting, sending, training and averaging,
+`training_seconds` the training.
 """
 import json
 import os

@@ -1,9 +1,9 @@
-// Speed of the filters: encoding and decoding of updates with one thread, beside a copy of the same elements.
+// Speed of the filters: encoding and decoding updates on one thread, compared with a copy of the same elements.
 //
 //     build/codecs [--size 20000000] [--tries 3] [--filters 'top_k, fp16']
 //
-// prints one JSON object: for each list of filters the float32 bytes per second of encoding (which includes decoding
-// once, to know what was lost) and decoding, the best of the tries, and the compression ratio.
+// Prints one JSON object: for each list of filters the float32 bytes per second of encoding (which includes one
+// decoding to measure the error) and of decoding, the best of the tries, and the compression ratio.
 
 #include <ATen/Parallel.h>
 

@@ -1,22 +1,22 @@
-"""Chorus and its peers on the same work in the same run, with the machine's limits beside them: one table, one JSON.
+"""Compares Chorus with its peers and with the machine's limits on the same work in the same run: one table, one JSON.
 
     build/venv/bin/python bench/engine.py --chorus build/chorus --device cpu --quick
     python3 bench/engine.py --chorus build/chorus --device cuda --only W1,W4 --json out.json
-    python3 bench/engine.py --chorus build/chorus --against old/chorus --only W1    # is it slower than it was?
+    python3 bench/engine.py --chorus build/chorus --against old/chorus --only W1    # regression test
 
 W1  DistilBERT and BERT-base, all weights     W4  pfl-research's StackOverflow transformer (cohort of 400)
 W2  BERT-base, adapters in the top 2 layers   W5  LEAF's Shakespeare LSTM
 W3  BERT-base, LoRA of rank 8                 W6  the mean of 100 updates of 110 M parameters (bench/aggregation.cpp)
-                                              W7  100,000 clients: overhead of a client, memory
+                                              W7  100,000 clients: overhead per client, memory
 W8  whole runs as a user types them: start-up, data, rounds, an evaluation and a checkpoint each round (bench/whole_run.py)
-A rate is examples of a round / median seconds of the rounds after the first (median of one with --quick). `of peak` is
-6 x N x tokens / seconds (LoRA: 4 x N) over the measured FLOP/s of a matrix product of that precision; N: weights of the
-products every token passes, no embedding tables; tokens: real ones, no padding. Every side gets several settings; the
-table shows the best of each precision, the JSON all; W7 is told in milliseconds, where less is better. `of best peer` and `of
-like lengths` are ratios to the best peer with random batches and with batches of texts of like lengths.
-With --against both programs run in turns, and the table shows the ratio of their speeds (bench/pairs.py); no peer runs.
-On a GPU, W1 also shows the speed of deterministic kernels over the others.
-docs/explanation/performance.md says more.
+A rate is examples per round / median seconds of the rounds after the first (one round with --quick). `of peak` is
+6 x N x tokens / seconds (LoRA: 4 x N) divided by the measured FLOP/s of a matmul of that precision. N counts the
+weights of matmuls that every token passes, without embedding tables; tokens are real ones, without padding. Every side
+runs with several settings; the table shows the best of each precision, the JSON all. W7 is in milliseconds (lower is
+better). `of best peer` and `of like lengths` are ratios to the best peer with random batches and with batches of texts
+of similar length. With --against both programs run alternately, and the table shows the ratio of their speeds
+(bench/pairs.py); no peer runs. On a GPU, W1 also shows the speed of deterministic kernels relative to the others.
+See docs/explanation/performance.md.
 """
 import argparse
 import importlib.metadata
@@ -46,7 +46,7 @@ def median_seconds(rounds):
 
 
 def overhead(rounds, clients):
-    """Milliseconds a client beyond training, of one process that trains one client after the other."""
+    """Milliseconds per client beyond training, in one process that trains clients sequentially."""
     return 1000 * statistics.median((event["seconds"] - event["training_seconds"]) / clients for event in rounds)
 
 
@@ -61,7 +61,7 @@ def setting_text(setting):
 
 
 def load_peers():
-    """Modules that can be used, and why the others cannot."""
+    """Usable peer modules, and why the others cannot be used."""
     peers, absent = [], {}
     for name, (module, needs) in PEERS.items():
         missing = [need for need in needs if importlib.util.find_spec(need) is None]
@@ -79,7 +79,7 @@ class Bench:
         self.peers, self.absent = load_peers()
         self.limits = {}
         self.rows = []  # one per workload, side and setting
-        self.pairs = []  # of what ran in turns
+        self.pairs = []  # of alternating runs
 
     setting_text = staticmethod(setting_text)
 
@@ -101,7 +101,7 @@ class Bench:
                  (values.get("failure") or f"{values['value']:.4g} {values['unit']}"))
 
     def attempt(self, work, who, setting, measure):
-        """A side that fails gets a row that says so; the others go on."""
+        """A side that fails gets a row that says so; the others continue."""
         try:
             self.add(work, who, setting, **measure())
         except Exception as error:  # noqa: BLE001
@@ -128,7 +128,7 @@ class Bench:
                                                                     precision=setting["precision"]))
 
     def report_of(self, name, *arguments, beside=None):
-        """What a program beside chorus prints."""
+        """The output of a program next to chorus."""
         program = pathlib.Path(beside or self.options.chorus).with_name(name)
         if not program.exists():
             raise RuntimeError(f"{name} is not built: cmake with -DCHORUS_BENCH=ON, target {name}")
@@ -138,7 +138,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def codecs(self):
-        """Filters of updates, one thread; there is no peer to compare with."""
+        """Compression filters on one thread; there is no peer."""
         setting = {"precision": "float32", "threads": 1}
         work = workloads.Workload("W6", "filters", {}, "", [], 0, "", 0, 0)
         try:
@@ -225,9 +225,9 @@ class Bench:
                 self.scale()
 
     def shown(self):
-        """The best row of each workload, side and precision, with its ratios to the best peer. Batches of like lengths, which
-        are other batches, are apart."""
-        def grouped(row):  # a whole run may batch as it likes
+        """The best row of each workload, side and precision, with its ratios to the best peer. Batches of similar lengths
+        are compared separately."""
+        def grouped(row):  # a whole run may batch freely
             return bool(row["setting"].get("grouped")) and row["workload"] != "W8"
 
         best = {}
@@ -297,15 +297,15 @@ def parse():
     parser.add_argument("--chorus", default="build/chorus", help="the program; `aggregation` is looked for beside it")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--only", default=",".join(KEYS), help="workloads, as W1,W4")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every side together")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="total threads of each side")
     parser.add_argument("--data", default=os.environ.get("DATA", "../shared/data"),
                         help="W8: folder of data sets, or of 20 Newsgroups itself (or DATA in the environment)")
     parser.add_argument("--model", default=os.environ.get("CHORUS_BENCH_MODEL"),
                         help="W8: Hugging Face folder of MiniLM-L6 (or CHORUS_BENCH_MODEL in the environment)")
-    parser.add_argument("--against", help="another chorus program, of an older commit: both run in turns on W1 to W7")
-    parser.add_argument("--repetitions", type=int, default=5, help="of what runs in turns")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run, not how fast")
-    parser.add_argument("--json", help="where the raw numbers go")
+    parser.add_argument("--against", help="another chorus program, of an older commit: both run alternately on W1 to W7")
+    parser.add_argument("--repetitions", type=int, default=5, help="repetitions of alternating runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: checks that it runs, not how fast")
+    parser.add_argument("--json", help="file for the raw values")
     options = parser.parse_args()
     options.only = [key.strip().upper() for key in options.only.split(",") if key.strip()]
     unknown = [key for key in options.only if key not in KEYS]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tables 1 to 4 of Ma et al. 2023 (FedID) and the studies beside them, as `chorus run` commands.
+"""Tables 1 to 4 and the studies of Ma et al. 2023 (FedID), as `chorus run` commands.
 
     bench/glue_distillation.py --tables 1 --tasks RTE MRPC --seeds 3                 # on a GPU
     bench/glue_distillation.py --tables 4 --tasks RTE --model models/chorus-mini --device cpu --limit 600 --list
 
 Every cell is one run of configs/distillation/glue.yaml with other settings, in OUT/TABLE/TASK/ALPHA/METHOD/SEED; a run
-that is there already is not repeated. At the end a table of means and standard deviations over the seeds (the score after
+that exists already is not repeated. At the end a table of means and standard deviations over the seeds (the score after
 the last round, x100) is printed and written to OUT/results.json.
 
   table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid; alpha 100 and 1; one network
@@ -55,7 +55,7 @@ ELSEWHERE = {"SST-2": "imdb/train.jsonl.gz", "QQP": "paws/train.tsv"}
 
 
 def cells(options):
-    """(table, task, alpha, method, overrides) of everything that was asked for."""
+    """(table, task, alpha, method, overrides) of all requested cells."""
     networks = []
     if options.networks:
         share = 1 / (len(options.networks) + 1)
@@ -146,7 +146,7 @@ def main():
         for seed in range(42, 42 + options.seeds):
             folder = options.out / table / task / f"alpha{alpha}" / method.replace(" ", "_") / str(seed)
             overrides = settings(options, task, alpha, seed) + how
-            # An algorithm without settings of its own ends the list of FedID's.
+            # An algorithm without its own settings removes those of FedID.
             run(options, folder, overrides)
             if options.list:
                 continue

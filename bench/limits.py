@@ -13,7 +13,7 @@ import workloads
 
 def best(work, tries, synchronize):
     seconds = []
-    for _ in range(tries + 1):  # the first warms up
+    for _ in range(tries + 1):  # the first is a warm-up
         begin = time.perf_counter()
         work()
         synchronize()

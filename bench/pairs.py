@@ -1,7 +1,7 @@
-"""Two versions of Chorus, or two of its settings, on the same work in turns: for bench/engine.py. Not called by hand.
+"""Runs two versions of Chorus, or two settings, alternately on the same work. bench/engine.py calls it.
 
-Speed on a shared machine drifts by more than a few percent within minutes, so the two run alternately, and the first of a
-repetition is the second of the next: A B, B A, A B, ... The ratio is the median over the repetitions of speed A / speed B.
+Speed on a shared machine drifts by more than a few percent within minutes, so the two alternate, and so does their
+order: A B, B A, A B, ... The ratio is the median over the repetitions of speed A / speed B.
 """
 import statistics
 
@@ -10,7 +10,7 @@ import workloads
 
 
 def interleave(first, second, repetitions):
-    """Speeds of both sides, one of each per repetition; a side is a function that returns one (more is faster)."""
+    """Speeds of both sides, one per repetition; a side is a function that returns its speed."""
     speeds = ([], [])
     for repetition in range(repetitions):
         for side in ((0, 1) if repetition % 2 == 0 else (1, 0)):
@@ -36,14 +36,14 @@ def scale_speed(program, device, count):
 
 
 def settings(device, threads):
-    """What both versions know: a run's own share of the machine, in every precision of the oldest version."""
+    """Settings that both versions support: the automatic share of the machine, in every precision of the oldest."""
     if device == "cuda":
         return [{"precision": precision} for precision in ("float32", "bfloat16")]
     return [{"precision": precision, "workers": threads, "threads": 1} for precision in workloads.cpu_precisions()]
 
 
 def against(bench, other):
-    """One row per workload and setting: this program's speed over the other's."""
+    """One row per workload and setting: this program's speed / the other's."""
     options = bench.options
     rows = []
 

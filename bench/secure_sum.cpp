@@ -1,10 +1,9 @@
-// Speed of secure sums: processor seconds of one client and of the server, without serialisation to a network.
+// Speed of secure sums: CPU seconds of one client and of the server, without serialisation to a network.
 //
 //     build/secure_sum [--clients 100] [--length 100000] [--neighbours 99] [--threshold 67] [--dropout 0.1]
 //                      [--active] [--threads 1]
 //
-// prints one JSON object. Clients that drop out do so after they have shared their keys, the most expensive moment for
-// the server.
+// Prints one JSON object. Clients drop out after sharing their keys, the most expensive moment for the server.
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -27,7 +26,7 @@ struct Arguments {
   unsigned threads = 1;
 };
 
-/// Adds the processor time of this thread, or with several threads the wall time, while it lives.
+/// Adds the CPU time of this thread, or with several threads the wall time, during its lifetime.
 class Timer {
  public:
   Timer(double& total, bool wall) : total_(total), wall_(wall), begin_(now()) {}

@@ -1,10 +1,10 @@
-// What an ask costs beyond its work: several asks in one session, beside the same asks without one.
+// Overhead of an ask: several asks in one session, compared with the same asks without a session.
 //
 //     build/session [--asks 10] [--clients 2] [--steps 0] [--threads 2]
 //
-// Clients train DistilBERT (66 M parameters) in this process. The procedure makes a Learner in its first ask, keeps it,
-// and makes `steps` optimizer steps in each, which it times itself. Prints one JSON object: milliseconds of the first
-// ask and, as medians, of a later one and of what it took beyond the steps, with a session and without.
+// Clients train DistilBERT (66 M parameters) in this process. The procedure creates a Learner in its first ask, keeps
+// it, and makes `steps` optimizer steps per ask, which it times itself. Prints one JSON object: milliseconds of the
+// first ask and medians for later ones, in total and without the steps, with and without a session.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Keeps a Learner and lets it make some steps; answers with the seconds they took.
+/// Keeps a Learner and runs some steps; replies with the seconds they took.
 class KeepLearner : public Procedure {
  public:
   std::vector<Answer> run(const chorus::Request& request, Workbench& bench) const override {
@@ -78,7 +78,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Everything that the clients are made of.
+/// The clients and all they need.
 struct Clients {
   explicit Clients(const SessionRequest& request)
       : data(texts(request.clients)), words(load_tokenizer(request.tokenizer)) {
@@ -94,7 +94,7 @@ struct Clients {
     LocalFederationInput local;
     local.roster = Roster::of_sizes(std::vector<double>(static_cast<std::size_t>(request.clients), kExamples));
     local.open = [this](std::span<const ClientId> ids, const chorus::Request& of) { return pool->open(ids, of.round); };
-    local.cohort_batch = 1;  // as a run on a CPU does
+    local.cohort_batch = 1;  // as in a run on a CPU
     local.workers = 1;
     local.threads = request.threads;
     federation = std::make_unique<LocalFederation>(std::move(local));
@@ -121,7 +121,7 @@ struct Clients {
   std::unique_ptr<LocalFederation> federation;
 };
 
-/// Milliseconds of each ask, and of what it took beyond the steps.
+/// Milliseconds of each ask, and its overhead beyond the steps.
 struct Asks {
   std::vector<double> whole, beyond;
 

@@ -1,9 +1,9 @@
-"""W8 of bench/engine.py: whole runs as a user types them. Not called by hand.
+"""W8 of bench/engine.py: whole runs as a user starts them. bench/engine.py calls it.
 
 `chorus run` and a PyTorch + Hugging Face script (bench/peers/torch_run.py) fine-tune the same pretrained model on the same
 data with the same partition file: start-up, reading and tokenising, rounds of local training, an evaluation before the
-first round and after each, a checkpoint after each, the final model. Both are processes of their own, timed from start to
-exit. Which clients train in a round is drawn by each side; the rate counts the examples really trained.
+first round and after each, a checkpoint after each, the final model. Both are separate processes, timed from start to
+exit. Each side draws its own clients per round; the rate counts the examples that were trained.
 """
 import json
 import os
@@ -25,18 +25,18 @@ SIZES = {"cuda": {"rounds": 10, "clients_per_round": 10, "max_length": 256, "tes
 
 
 def settings(device, threads):
-    """One process with all threads (PyTorch) or workers (Chorus), every precision that the device has."""
+    """One process with all threads (PyTorch) or workers (Chorus), in every precision of the device."""
     names = ["float32", "tf32", "bfloat16"] if device == "cuda" else workloads.cpu_precisions()
     return [{"precision": name, "threads": threads} for name in names]
 
 
 def peer_settings(device, threads):
-    """What a PyTorch user would try: all cores, every precision, and batches of texts of like lengths."""
+    """What a PyTorch user would try: all cores, every precision, and batches of texts of similar length."""
     return [{**setting, **more} for setting in settings(device, threads) for more in ({}, {"grouped": True})]
 
 
 def find(options, size):
-    """What both sides are given; a sentence when something is missing."""
+    """The inputs of both sides; a sentence when something is missing."""
     data = pathlib.Path(options.data) / "20news"
     data = data if data.is_dir() else pathlib.Path(options.data)
     model = pathlib.Path(options.model) if options.model else None
@@ -59,7 +59,7 @@ def make_partition(chorus, spec, folder):
 
 
 def report(wall, rounds, parts):
-    """parts: seconds of the whole run; what is in none of them is the process's start and exit."""
+    """parts: seconds of the whole run; the rest is the start and exit of the process."""
     examples = sum(entry["examples"] for entry in rounds)
     parts = {**parts, "other": wall - sum(parts.values())}
     return {"value": examples / wall, "unit": "examples/s", "wall_seconds": wall, "examples": examples, "parts": parts,

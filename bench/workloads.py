@@ -1,8 +1,8 @@
-"""The work that bench/engine.py gives to Chorus and to its peers: networks, texts and training, at three sizes.
+"""The workloads of bench/engine.py for Chorus and its peers: networks, texts and training, at three sizes.
 
-Texts are made of a made-up vocabulary in which every word is one token, so that both sides read the same token ids; the
-weights are random. `cuda` has the sizes of docs/explanation/performance.md, `cpu` fewer clients or shorter ones (examples/s is a rate,
-and a client's own work stays as it is), `quick` only enough to see that everything runs.
+Texts use an artificial vocabulary in which every word is one token, so that both sides read the same token ids; the
+weights are random. `cuda` has the sizes of docs/explanation/performance.md, `cpu` has fewer or smaller clients
+(examples/s is a rate, and the work per example is the same), `quick` has just enough to see that everything runs.
 """
 import dataclasses
 import itertools
@@ -20,13 +20,13 @@ class Workload:
     title: str
     network: dict  # config.json, read by Chorus (model.fresh) and by Hugging Face alike
     task: str  # text_classification or causal_lm
-    clients: list  # of a client's rows (token ids, label)
+    clients: list  # per client: rows of (token ids, label)
     batch_size: int
     optimizer: str
     learning_rate: float
     rounds: int  # the first is not measured
     tuning: str = "full"  # or pfeiffer, lora
-    work: int = 6  # FLOP a token and product weight: 2 forward, 2 for the input's gradient, 2 for the weight's
+    work: int = 6  # FLOP per token and matmul weight: 2 forward, 2 for the input's gradient, 2 for the weight's
 
     @property
     def examples(self):
@@ -34,7 +34,7 @@ class Workload:
 
     @property
     def tokens(self):
-        """Those that something is predicted from: not the last of a language model's row."""
+        """Tokens with a prediction: not the last of a language model's row."""
         last = 1 if self.task == "causal_lm" else 0
         return sum(len(ids) - last for rows in self.clients for ids, _ in rows)
 
@@ -44,12 +44,12 @@ class Workload:
 
     @property
     def flops(self):
-        """Of a round: work x N x tokens, with N the weights of the products that every token passes; 0: not told."""
+        """FLOP per round: work x N x tokens, with N the weights of matmuls that every token passes; 0: unknown."""
         return self.work * product_weights(self.network) * self.tokens
 
 
 def product_weights(network):
-    """Layers and a language model's output, but no embedding tables (looked up) and no classifier (once a text)."""
+    """Layers and a language model's output, without embedding tables (look-ups) and classifier (once per text)."""
     kind = network["model_type"]
     if kind == "lstm":
         widths = [network["embedding_size"]] + [network["hidden_size"]] * network["num_layers"]
@@ -63,7 +63,7 @@ def product_weights(network):
 
 
 def vocabulary(size):
-    """The special tokens and made-up words of four letters; a word's id is its place."""
+    """The special tokens and artificial words of four letters; a word's id is its index."""
     words = ("".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4))
     return SPECIAL + list(itertools.islice(words, size - len(SPECIAL)))
 
@@ -90,7 +90,7 @@ def texts(clients, examples, network):
 
 
 def sentences(sizes, length, network):
-    """Rows for a language model; sizes: how many each client has; length: of each, or drawn anew for each."""
+    """Rows for a language model; sizes: rows per client; length: of every row, or a function that draws it."""
     draw = random.Random(2)
     words = range(len(SPECIAL), network["vocab_size"])
     tokens = length if callable(length) else lambda draw: length
@@ -98,8 +98,8 @@ def sentences(sizes, length, network):
 
 
 def at_most_20(draw):
-    """Tokens of a message, with a first and a last one, cut at 20: log-normal, as those of the Ubuntu IRC channel are (their
-    mean is 12.2, and 24 % are cut; these: 12.3 and 24 %)."""
+    """Tokens of a message, with a first and a last one, truncated at 20: log-normal, as on the Ubuntu IRC channel (mean
+    12.2, 24 % truncated; here 12.3 and 24 %)."""
     return min(20, max(1, round(draw.lognormvariate(2.25, 0.85))) + 2)
 
 
@@ -120,7 +120,7 @@ def w1(size):
 
 
 def w2(size):
-    """Chorus keeps what the ten frozen layers compute; so no FLOP are told."""
+    """Chorus caches the output of the ten frozen layers, so FLOP are not counted."""
     return [fine_tuning("W2", "BERT-base, adapters in the top 2", BERT, size, tuning="pfeiffer", work=0)]
 
 
@@ -129,8 +129,8 @@ def w3(size):
 
 
 def w4(size):
-    """pfl-research cuts StackOverflow's sentences at 20 tokens and fills shorter ones up. Once all are as long as the longest,
-    where nothing can be left out, and once of the lengths that people write."""
+    """pfl-research truncates StackOverflow's sentences to 20 tokens and pads shorter ones. Once with all sentences of the
+    full length, where packing saves nothing, and once with realistic lengths."""
     clients, rounds = {"cuda": (400, 8), "cpu": (40, 4), "quick": (8, 3)}[size]
     sizes = sizes_up_to(64, clients)
 
@@ -148,14 +148,14 @@ def w5(size):
 
 
 def w7(size):
-    """What peers do beside configs/scale/100k_clients.yaml: the same network, a round of its cohort."""
+    """The peers' counterpart of configs/scale/100k_clients.yaml: the same network, a round of its cohort."""
     clients, rounds = {"cuda": (100, 10), "cpu": (100, 10), "quick": (100, 3)}[size]
     rows = sentences([3] * clients, 24, SMALL_LSTM)
     return [Workload("W7", "100,000 clients, 100 a round", SMALL_LSTM, "causal_lm", rows, 8, "sgd", 0.5, rounds)]
 
 
 def cpu_precisions():
-    """What is tried on a CPU: bfloat16 only where the processor has it; elsewhere LibTorch imitates it, for hours."""
+    """Precisions on a CPU: bfloat16 only where the processor supports it; LibTorch's emulation takes hours."""
     with open("/proc/cpuinfo") as lines:
         flags = next((line.split() for line in lines if line.startswith("flags")), [])
     return ["float32"] + (["bfloat16"] if "avx512_bf16" in flags or "amx_bf16" in flags else [])

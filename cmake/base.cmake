@@ -32,7 +32,7 @@ endif()
 # Linked by every target of Chorus.
 add_library(chorus_options INTERFACE)
 target_compile_options(chorus_options INTERFACE -Wall -Wextra -Wshadow -Wconversion)
-# errno after math functions and floating-point traps are unused, and prevent vectorization.
+# errno of math functions and floating-point traps are unused and would prevent vectorization.
 target_compile_options(chorus_options INTERFACE -fno-math-errno -fno-trapping-math)
 if(CHORUS_WERROR)
   target_compile_options(chorus_options INTERFACE -Werror)

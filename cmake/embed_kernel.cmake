@@ -1,5 +1,5 @@
-# Writes INPUT, a .cu file, with its includes (relative to ROOT, each once) as a string constant into OUTPUT, and what it
-# was made of into OUTPUT.d. See kernels.cmake.
+# Writes INPUT, a .cu file, with its includes (relative to ROOT, each once) as a string constant into OUTPUT, and its
+# dependencies into OUTPUT.d. See kernels.cmake.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${INPUT}" text)
 set(files "${INPUT}")
@@ -13,7 +13,7 @@ while(text MATCHES "${include}")
     file(READ "${file}" included)
     string(REPLACE "#pragma once\n" "" included "${included}")
   endif()
-  # The first one only: an include of the same file further on finds it in the list.
+  # Only the first one: later includes of the same file are found in the list.
   string(FIND "${text}" "${line}" begin)
   string(LENGTH "${line}" length)
   math(EXPR end "${begin} + ${length}")

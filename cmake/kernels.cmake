@@ -1,6 +1,5 @@
 # chorus_kernels(TARGET): embeds every x.cu of this folder into TARGET, as chorus::kernels::x (core/device/gpu_kernel.h).
-# The text is written with its includes, so it can be compiled where no file of ours is; a change of any of them embeds
-# it again.
+# The text contains its includes, so it compiles on machines without our files; a change of any of them embeds it again.
 function(chorus_kernels TARGET)
   file(GLOB kernels CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
   set(script "${CMAKE_SOURCE_DIR}/cmake/embed_kernel.cmake")

@@ -1,8 +1,8 @@
 # Precompiled headers shared by all targets. Each is its own target with few definitions, because a precompiled header
 # works only for targets with at least the same definitions.
 #
-# Tests and subcommands use little optimization in a release build; what they call is optimized. -Og, because it compiles faster than
-# -O0 (which emits every inline function of LibTorch) and may use the headers that were precompiled with -O2.
+# Tests and subcommands use little optimization in a release build; what they call is optimized. -Og compiles faster
+# than -O0 (which emits every inline function of LibTorch) and can use the headers that were precompiled with -O2.
 set(CHORUS_QUICK_OPTIONS $<$<CONFIG:Release>:-Og>)
 
 function(chorus_precompile NAME)

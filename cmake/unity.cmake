@@ -15,7 +15,7 @@ function(chorus_unity TARGET)
     file(SIZE "${source}" size)
     math(EXPR total "${total} + ${size}")
   endforeach()
-  # Equal shares: the batch of a source follows from the amount of text before its middle.
+  # Equal shares: the amount of text before the middle of a source decides its batch.
   math(EXPR batches "${total} / (${CHORUS_UNITY_KILOBYTES} * 1000) + 1")
   set(before 0)
   foreach(source ${sources})

@@ -7,7 +7,7 @@
 
 namespace chorus::inline tests {
 
-/// How a run of the program ended, and what it printed.
+/// Exit status and output of a run of the program.
 struct Outcome {
   int status = -1;  ///< exit status, or 128 + the signal that ended it
   std::string output;

@@ -44,7 +44,7 @@ class RowFederation : public Federation {
   Traffic traffic() const override { return {}; }
 
   bool reversed = false;                ///< replies arrive from the last client to the first
-  std::map<ClientId, double> examples;  ///< that a client claims to have; 1 where it is not named
+  std::map<ClientId, double> examples;  ///< claimed by a client; 1 where absent
   int accepted = 0;
 
  private:

@@ -13,7 +13,7 @@
 
 namespace chorus::inline tests {
 
-/// What the server, and everybody who reads its disk, has seen of the clients' secrets.
+/// What the server, and anyone who reads its disk, has seen of the clients' secrets.
 class Transcript {
  public:
   void see(ClientId from, ByteView message) {
@@ -29,7 +29,7 @@ class Transcript {
     const auto of_kind = found->second.find(kind);
     return of_kind == found->second.end() ? 0 : of_kind->second.size();
   }
-  /// Clients of whom both kinds of shares were seen, at least `count` of each.
+  /// Clients for which both kinds of shares were seen, at least `count` of each.
   std::set<ClientId> exposed(std::size_t count = 1) const {
     std::set<ClientId> result;
     for (const auto& entry : seen_) {
@@ -46,7 +46,7 @@ class Transcript {
   std::map<ClientId, std::map<RevealedShare::Kind, std::set<ClientId>>> seen_;
 };
 
-/// Clients and a server of one secure sum in one process, with inputs that are known.
+/// Clients and a server of one secure sum in one process, with known inputs.
 class SumWorld {
  public:
   static constexpr std::size_t kLength = 7;
@@ -66,7 +66,7 @@ class SumWorld {
     server = std::make_unique<SumServer>(session);
   }
 
-  /// Identities are long-lived, and slow to make.
+  /// Identities are long-lived and slow to create.
   static std::shared_ptr<const SigningKeys> identity(ClientId id) {
     static std::map<ClientId, std::shared_ptr<const SigningKeys>> all;
     auto& keys = all[id];
@@ -95,21 +95,21 @@ class SumWorld {
   ClientId id(std::size_t i) const { return session.cohort.at(i); }
   std::size_t phases() const { return session.parameters.trust == Trust::kActive ? 5 : 4; }
 
-  /// Delivers a client's message to the server; says whether it was new.
+  /// Delivers a client's message to the server; returns whether it was new.
   bool deliver(ClientId from, const Bytes& message) {
     transcript.see(from, message);
     const auto accepted = server->receive(from, message);
     return accepted.ok() && accepted.value() == SumServer::Accepted::kNew;
   }
 
-  /// The first phase of those for whom `alive(id, 0)`.
+  /// The first phase, for clients with `alive(id, 0)`.
   void advertise(const std::function<bool(ClientId, std::size_t)>& alive) {
     for (const ClientId id : session.cohort) {
       if (alive(id, 0)) deliver(id, client(id).advertise());
     }
   }
 
-  /// Closes the server's phase and delivers what clients reply, where they are alive in phase `phase`. False: aborted.
+  /// Closes the server's phase and delivers the replies of clients that are alive in phase `phase`. False: aborted.
   bool step(std::size_t phase, const std::function<bool(ClientId, std::size_t)>& alive) {
     auto out = server->close();
     if (!out.ok()) return false;

@@ -8,10 +8,10 @@
 
 namespace chorus::inline tests {
 
-/// What message_of says when there is none.
+/// The result of message_of when no such error was thrown.
 inline constexpr const char* kNothingThrown = "nothing of this kind was thrown";
 
-/// What an error of kind E says that `call` throws.
+/// The message of the error of kind E that `call` throws.
 ///
 ///     EXPECT_THAT(message_of<ConfigError>([&] { read(config); }), HasSubstr("rounds"));
 template <typename E, typename Call>
@@ -24,7 +24,7 @@ std::string message_of(Call&& call) {
   return kNothingThrown;
 }
 
-/// A new empty folder that goes with this object.
+/// A new empty folder, removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

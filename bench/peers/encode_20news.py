@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Reads and tokenizes 20 Newsgroups with the Hugging Face tokenizers library, beside `chorus data encode`.
+"""Reads and tokenizes 20 Newsgroups with the Hugging Face tokenizers library and with `chorus data encode`.
 
     taskset -c 0 python3 bench/peers/encode_20news.py --chorus build/chorus \
         --data ../shared/data/20news --tokenizer ../shared/data/vocab/bert-base-uncased
 
 Both sides get one core and one thread, read the same gzipped JSON lines and truncate to the same length; the number
 of ids must be equal. The times exclude the process start (imports, dynamic linking): reading the files, loading the
-tokenizer, tokenizing. `cpu` is processor time, which a busy machine does not change; Chorus's includes the start of its
+tokenizer, tokenizing. `cpu` is CPU time, which a busy machine does not change; that of Chorus includes the start of its
 process. Needs: pip install tokenizers.
 """
 import argparse

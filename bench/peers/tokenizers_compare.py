@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("../shared/data"))
     parser.add_argument("--chorus", default="build/chorus")
     parser.add_argument("--lines", type=int, default=60000)
-    parser.add_argument("--repeat", type=int, default=3, help="best of so many measurements")
+    parser.add_argument("--repeat", type=int, default=3, help="best of this many measurements")
     parser.add_argument("--only", choices=list(PEERS), action="append", metavar="NAME", help=f"one of {', '.join(PEERS)}")
     args = parser.parse_args()
 

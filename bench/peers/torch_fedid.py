@@ -10,7 +10,7 @@ code. Random tokens of a fixed length; the same work for Chorus:
 
     build/chorus run configs/distillation/fedid_speed.yaml device=cuda
 
-Prints the seconds of a round: the mean of --rounds after one to warm up. Needs torch and transformers.
+Prints the seconds per round: the mean of --rounds rounds after a warm-up round. Needs torch and transformers.
 """
 import argparse
 import time

@@ -1,7 +1,7 @@
-"""The peer that everybody has: PyTorch and Hugging Face in a loop over the clients. bench/engine.py calls it.
+"""The baseline: PyTorch and Hugging Face in a loop over the clients. bench/engine.py calls it.
 
-A round: for each client copy the global weights, make a new optimizer, train an epoch, add the weights to a sum; then
-divide. What its users can tune is tried, and the best counts: padding to the longest of the batch, batches of like lengths
+A round: for each client copy the global weights, create an optimizer, train an epoch, add the weights to a sum; then
+divide. It tries what a user can tune, and the best counts: padding to the longest of the batch, batches of similar length
 (`grouped`), threads or processes on a CPU, bfloat16 autocast, TF32 on a GPU, the fused AdamW and SDPA attention where
 these versions have them. Works with PyTorch 1.13 and transformers 4.30 up to PyTorch 2.11 and transformers 5.
 """
@@ -18,11 +18,11 @@ from torch import nn
 import workloads
 
 NAME = "PyTorch + Hugging Face"
-IGNORE = -100  # a label that does not count
+IGNORE = -100  # label without a loss
 
 
 def settings(work, device, threads, quick):
-    if work.key == "W7":  # overhead is what is left of one process
+    if work.key == "W7":  # overhead is measured in one process
         return [{"precision": "float32", "processes": 1, "threads": 1}]
     if device == "cuda":
         shapes = [{"precision": precision, "processes": 1, "threads": threads} for precision in ("float32", "tf32", "bfloat16")]
@@ -76,7 +76,7 @@ class AdapterOutput(nn.Module):
 
 
 def make_model(work):
-    """The network, with only what trains requiring gradients: autograd leaves out what is frozen below."""
+    """The network; only trainable parameters require gradients, so autograd skips frozen layers below."""
     torch.manual_seed(1)
     if work.network["model_type"] == "lstm":
         return LanguageLstm(work.network)
@@ -116,7 +116,7 @@ def make_optimizer(work, parameters):
 
 
 class Trainer:
-    """One model that trains client after client."""
+    """One model that trains clients sequentially."""
 
     def __init__(self, work, device, setting, model=None):
         torch.set_num_threads(setting["threads"])
@@ -139,7 +139,7 @@ class Trainer:
         return batches
 
     def inputs(self, rows):
-        """A padded batch, as the model takes it."""
+        """A padded batch in the form that the model takes."""
         longest = max(len(ids) for ids, _ in rows)
         ids = np.zeros((len(rows), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -148,7 +148,7 @@ class Trainer:
         inputs = {"input_ids": self.tensor(ids)}
         if self.work.task == "text_classification":
             inputs.update(attention_mask=self.tensor(mask), labels=self.tensor(np.array([label for _, label in rows])))
-        else:  # what comes before a token cannot see it, so that a language model needs no mask
+        else:  # earlier tokens cannot attend to padding, so a causal language model needs no mask
             inputs["labels"] = self.tensor(np.where(mask, ids, IGNORE))
         return inputs
 
@@ -216,7 +216,7 @@ def one_process(work, device, setting):
 
 
 def work_for(pipe, work, setting, clients, start, total):
-    """A process of `several_processes`: trains its clients whenever told to."""
+    """A process of `several_processes`: trains its clients on request."""
     trainer = Trainer(work, "cpu", setting)
     pipe.send([tuple(p.shape) for p in trainer.parameters])
     while pipe.recv():

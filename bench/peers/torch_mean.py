@@ -1,5 +1,5 @@
-"""The peer of bench/aggregation.cpp: the weighted mean of many updates as a loop of PyTorch operations, and as Flower does
-it with NumPy where that is installed. bench/engine.py calls it.
+"""The peer of bench/aggregation.cpp: the weighted mean of many updates as a loop of PyTorch operations, and with
+Flower's NumPy code if that is installed. bench/engine.py calls it.
 
 A few update buffers are reused, as in bench/aggregation.cpp, to save memory. Only the bytes of updates read are counted.
 """

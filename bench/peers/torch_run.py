@@ -1,8 +1,8 @@
 """A whole federated run as a PyTorch + Hugging Face user writes it: bench/whole_run.py starts it, with a JSON of settings.
 
-The same data, partition file, batch size, optimizer, evaluation and checkpoint of every round as `chorus run` in W8. What a
-user of PyTorch can do is done: a fast tokenizer in batches, training as in torch_loop.py (fused AdamW, SDPA attention,
-autocast or TF32 where asked for), evaluation in large batches of texts of like length without gradients, one read of the
+The same data, partition file, batch size, optimizer, evaluation and checkpoint of every round as `chorus run` in W8. It
+does what a PyTorch user can do: a fast tokenizer in batches, training as in torch_loop.py (fused AdamW, SDPA attention,
+autocast or TF32 on request), evaluation in large batches of texts of similar length without gradients, one read of the
 GPU's counters per evaluation.
 """
 import gzip
@@ -29,7 +29,7 @@ def read(path):
 
 
 def read_clients(path):
-    """Every client's training examples: numbers in the training file."""
+    """Every client's training examples: indices into the training file."""
     partitions = json.loads(pathlib.Path(path).read_text())["partitions"]
     return [client["train"] for client in next(iter(partitions.values()))["clients"]]
 
@@ -60,7 +60,7 @@ class Run:
         return list(zip(ids, labels))
 
     def train(self):
-        """A round; the examples it trained."""
+        """Runs a round; returns the number of examples trained."""
         trainer, start = self.trainer, [p.detach().clone() for p in self.trainer.parameters]
         cohort = self.draw.sample([c for c in range(len(trainer.clients)) if trainer.clients[c]],
                                   self.spec["clients_per_round"])
@@ -85,7 +85,7 @@ class Run:
 
     @torch.inference_mode()
     def evaluate(self):
-        """Accuracy, and the mean loss, of the test examples."""
+        """Accuracy and mean loss on the test examples."""
         trainer = self.trainer
         trainer.model.eval()
         size = 256 if self.device == "cuda" else 32

@@ -1,4 +1,4 @@
-// AdaFL's schedules, as published, out of the configurator and the emulated clock.
+// AdaFL's published schedules, reproduced by the configurator and the emulated clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ double round_seconds(const Variant& variant, double batches) {
   return cost_of({.profile = profile, .work = work, .load = {batches, bytes, bytes}, .link = link}).seconds;
 }
 
-TEST(AdaFl, ThePublishedSchedulesComeOutToTheRound) {
+TEST(AdaFl, ReproducesThePublishedSchedules) {
   std::size_t checked = 0;
   for (const Schedule& schedule : schedules()) {
     ASSERT_EQ(schedule.depths.size(), schedule.rounds.size()) << schedule.name;
@@ -76,7 +76,7 @@ TEST(AdaFl, ThePublishedSchedulesComeOutToTheRound) {
     ConfiguratorRules rules;
     rules.interval = schedule.interval;
     rules.depth_step = schedule.depth_step;
-    rules.most_width = 1000;  // the code counts on beyond 64, where nothing is added any more
+    rules.most_width = 1000;  // the code keeps counting beyond 64, where the width no longer grows
     Configurator configurator(rules, {schedule.depths[0], schedule.widths[0]});
     std::int64_t round = schedule.rounds[0];
     ++checked;
@@ -92,10 +92,10 @@ TEST(AdaFl, ThePublishedSchedulesComeOutToTheRound) {
       ++checked;
     }
   }
-  EXPECT_EQ(checked, 84U);  // 80 trials, and where the four runs begin
+  EXPECT_EQ(checked, 84U);  // 80 trials, and the starts of the four runs
 }
 
-TEST(AdaFl, TheBestGroupWinsAndTiesStayCheap) {
+TEST(AdaFl, TheBestGroupWinsAndTiesGoToTheCheapest) {
   using enum Configurator::Branch;
   EXPECT_EQ(Configurator::winner({0.7, 0.8, 0.75}), kDeep);
   EXPECT_EQ(Configurator::winner({0.7, 0.7, 0.7}), kShallow);
@@ -103,7 +103,7 @@ TEST(AdaFl, TheBestGroupWinsAndTiesStayCheap) {
   EXPECT_EQ(Configurator::winner({std::nan(""), 0.1, 0.2}), kWide);
 }
 
-TEST(AdaFl, GrowthStopsAtTheWhole) {
+TEST(AdaFl, GrowthStopsAtTheWholeNetwork) {
   ConfiguratorRules rules;
   rules.most_depth = 4;
   rules.most_width = 16;

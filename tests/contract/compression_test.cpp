@@ -1,4 +1,4 @@
-// Filters between an algorithm and its clients: the algorithm does not notice, the wire does.
+// Filters between an algorithm and its clients change the wire, not the algorithm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -27,7 +27,7 @@ std::vector<Client> five_clients() {
   return clients;
 }
 
-/// Stands where the network is: measures what passes, and may damage it.
+/// Takes the place of the network: measures the traffic and may damage it.
 class Wiretap : public Federation {
  public:
   explicit Wiretap(Federation& inner) : inner_(inner) {}
@@ -169,7 +169,7 @@ TEST(Compression, BytesReportedAreBytesOnTheWire) {
     EXPECT_EQ(run.reported.down, run.seen.down) << config;
     EXPECT_LT(static_cast<double>(run.reported.up), 0.6 * static_cast<double>(plain.reported.up)) << config;
     const double saved = run.numbers.at("up_ratio");
-    // All but names and numbers is the update.
+    // Everything but names and numbers is the update.
     const double others = 5 * 400;
     EXPECT_NEAR(static_cast<double>(run.reported.up), 5.0 * 4 * kParameters / saved, others) << config;
     EXPECT_GT(run.numbers.at("up_error"), 0) << config;
@@ -178,7 +178,7 @@ TEST(Compression, BytesReportedAreBytesOnTheWire) {
       EXPECT_EQ(config.find("down"), std::string::npos);
       continue;
     }
-    // In the first round the model is what everybody has; later it is not.
+    // In the first round all clients already have the model; later they do not.
     EXPECT_EQ(run.numbers.at("down_error"), 0) << config;
     run.step();
     EXPECT_GT(run.numbers.at("down_error"), 0) << config;
@@ -187,12 +187,12 @@ TEST(Compression, BytesReportedAreBytesOnTheWire) {
   }
 }
 
-TEST(Compression, ADamagedReplyIsThatClientsFailure) {
+TEST(Compression, ADamagedReplyFailsThatClient) {
   CompressedTrial run("{up: [{name: top_k, k: 0.1}, {name: uniform, bits: 4}]}");
   run.damage_reply = [](Reply& reply) {
     at::Tensor& bytes = reply.body.tensors.at("update.packed");
-    if (reply.client == 1) bytes = bytes.narrow(0, 0, bytes.numel() - 9);  // cut off
-    if (reply.client == 3) bytes = torch::zeros({5000}, at::kByte);        // something else
+    if (reply.client == 1) bytes = bytes.narrow(0, 0, bytes.numel() - 9);  // truncated
+    if (reply.client == 3) bytes = torch::zeros({5000}, at::kByte);        // other bytes
   };
   const RoundResult result = run.step();
   ASSERT_EQ(result.failed.size(), 2U);
@@ -203,7 +203,7 @@ TEST(Compression, ADamagedReplyIsThatClientsFailure) {
   EXPECT_GT(run.model.abs().max().item<double>(), 0);
 }
 
-TEST(Compression, ARequestThatCannotBeReadFailsEverybody) {
+TEST(Compression, AnUnreadableRequestFailsAllClients) {
   CompressedTrial run("{down: [{name: uniform, bits: 8}]}");
   run.damage_request = [](Request& request) { request.body.tensors.at("model.packed")[2] = 7; };
   const RoundResult result = run.step();
@@ -212,7 +212,7 @@ TEST(Compression, ARequestThatCannotBeReadFailsEverybody) {
   EXPECT_EQ(run.model.abs().max().item<double>(), 0);
 }
 
-TEST(Compression, ANumberThatIsNoneFailsThatClientAndItsMemoryStays) {
+TEST(Compression, AnUpdateThatIsNotFiniteFailsThatClientAndKeepsItsMemory) {
   CompressedTrial run("{up: [{name: top_k, k: 0.1}]}");
   run.step();
   const at::Tensor before = run.world.states[2].at("filters/train/update/error").clone();
@@ -224,7 +224,7 @@ TEST(Compression, ANumberThatIsNoneFailsThatClientAndItsMemoryStays) {
   EXPECT_TRUE(torch::equal(before, run.world.states[2].at("filters/train/update/error")));
 }
 
-TEST(Compression, MemoriesOfAnotherSizeAreForgotten) {
+TEST(Compression, MemoriesOfAnotherSizeAreDiscarded) {
   const std::string config = "{up: [{name: power_sgd, rank: 2}], down: [{name: ecq, bits: 4}]}";
   CompressedTrial grown(config), fresh(config);
   grown.step();
@@ -237,7 +237,7 @@ TEST(Compression, MemoriesOfAnotherSizeAreForgotten) {
   EXPECT_TRUE(torch::equal(grown.model, fresh.model));
 }
 
-TEST(Compression, MemoriesOfAnotherVariantAreForgotten) {
+TEST(Compression, MemoriesOfAnotherVariantAreDiscarded) {
   CompressedTrial trial("{up: [{name: top_k, k: 0.1}]}");
   const FilterEnd gate(trial.input, FilterEnd::Side::kClient);
   LocalFederationInput local = quadratic::federation_input(trial.world);
@@ -293,10 +293,10 @@ TEST(SignVote, FollowsTheMajorityWithAndWithoutTheFilter) {
       run.world.clients.push_back({.curvature = 1, .target = k < 2 ? 1.0 : -100.0, .steps = 1, .examples = 10.0 + k});
     }
     run.step();
-    // i / 10 reaches 204.7: where it is above 100 everybody wants upwards, below it the three have the majority.
+    // i / 10 reaches 204.7: above 100 all clients vote up; below it, the three are the majority.
     const at::Tensor expected = torch::where(torch::arange(kParameters) > 1000, 1e-3, -1e-3).to(at::kFloat);
     at::Tensor off = (run.model - expected).abs() > 1e-7;
-    off[1000] = false;  // exactly in between
+    off[1000] = false;  // a tie
     EXPECT_EQ(off.sum().item<std::int64_t>(), 0) << config;
     if (std::string(config) == "{up: [sign]}") {
       EXPECT_GT(run.numbers.at("up_ratio"), 25);

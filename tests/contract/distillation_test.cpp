@@ -1,4 +1,4 @@
-// The contracts of algorithm_test.cpp for methods that learn from predictions on a public set, and their numbers.
+// The contracts of algorithm_test.cpp for methods that learn from predictions on a public set, and golden values.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<linear::Client> three_learners() {
   return {{.examples = 6, .steps = 2}, {.examples = 9, .steps = 5}, {.examples = 15, .steps = 9}};
 }
 
-/// Changes what clients say on its way, and counts the asks.
+/// Changes the clients' replies in transit and counts the asks.
 class Overheard : public Federation {
  public:
   Overheard(Federation& inner, std::function<void(Reply&)> change) : inner_(inner), change_(std::move(change)) {}
@@ -110,7 +110,7 @@ std::vector<std::string> distilling() {
   return names;
 }
 
-/// Everything that outlives a round.
+/// All state that outlives a round.
 at::Tensor everything(const Lesson3& run) {
   std::vector<at::Tensor> all{run.model};
   for (ClientId id = 0; id < run.world.clients.size(); ++id) all.push_back(run.own(id));
@@ -128,7 +128,7 @@ class DistillationContract : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Local, DistillationContract, testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(Linked, DistillationContract, testing::Values(true));
 
-TEST_P(DistillationContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
+TEST_P(DistillationContract, SameBitsInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
   EXPECT_THAT(distilling(),
               testing::ElementsAre("cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat"));
   for (const std::string& name : distilling()) {
@@ -152,7 +152,7 @@ TEST_P(DistillationContract, SameBitsTwiceInAnyOrderOfClientsAndWithAnyNumberOfW
   }
 }
 
-TEST_P(DistillationContract, GoesOnFromASavedState) {
+TEST_P(DistillationContract, ResumesFromASavedState) {
   for (const std::string& name : distilling()) {
     Lesson3 whole(name, three_learners()), first(name, three_learners()), second(name, three_learners());
     for (int round = 0; round < 3; ++round) whole.step();
@@ -166,7 +166,7 @@ TEST_P(DistillationContract, GoesOnFromASavedState) {
   }
 }
 
-TEST_P(DistillationContract, ClientsThatFailOrSendNonsenseAreLeftOutAndReported) {
+TEST_P(DistillationContract, ClientsThatFailOrSendInvalidValuesAreSkippedAndReported) {
   for (const std::string& name : distilling()) {
     std::vector<linear::Client> with = three_learners();
     with.push_back({.examples = 5, .steps = 1, .broken = true});
@@ -180,7 +180,7 @@ TEST_P(DistillationContract, ClientsThatFailOrSendNonsenseAreLeftOutAndReported)
     EXPECT_TRUE(torch::allclose(broken.own(0), without.own(0), 1e-6, 1e-6)) << name;
     EXPECT_TRUE(std::isfinite(result.loss)) << name;
 
-    if (name == "feddf") continue;  // sends weights
+    if (name == "feddf") continue;  // it sends weights
     for (const bool shape : {true, false}) {
       with.back() = {.examples = 5, .steps = 1};
       Lesson3 lying(name, with);
@@ -203,7 +203,7 @@ TEST_P(DistillationContract, ClientsThatFailOrSendNonsenseAreLeftOutAndReported)
   }
 }
 
-TEST(Distillation, EqualsTheNumbersOfAnotherImplementation) {
+TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
   std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/distillation_rounds.json");
   const auto golden = nlohmann::json::parse(file);
   const std::map<std::string, std::pair<std::string, std::string>> cases{
@@ -238,7 +238,7 @@ TEST(Distillation, EqualsTheNumbersOfAnotherImplementation) {
   }
 }
 
-TEST(Distillation, HardLabelsForgetTheTemperature) {
+TEST(Distillation, HardLabelsIgnoreTheTemperature) {
   const std::vector<linear::Client> same{{.examples = 6, .steps = 2}};
   Lesson3 cold("ds_fl", same, "{temperature: 0.01}"), warm("ds_fl", same, "{temperature: 5}");
   cold.step();
@@ -256,14 +256,14 @@ TEST(Distillation, WithoutFeedbackFedIdIsLocalDistillation) {
   body.tensors["ensemble"] = mean;
   const Targets none = fedid_targets(body, own, {0});
   EXPECT_TRUE(torch::equal(none.votes[0], torch::tensor({{1.F, 0.F}, {1.F, 0.F}})));
-  // A server that became better reinforces the client's own label.
+  // An improved server reinforces the client's own label.
   EXPECT_TRUE(torch::allclose(fedid_targets(body, own, {0.25}).votes[0], torch::tensor({{1.F, 0.25F}, {1.25F, 0.F}})));
   EXPECT_TRUE(
       torch::allclose(fedid_targets(body, own, {-0.25}).votes[0], torch::tensor({{1.F, -0.25F}, {0.75F, 0.F}})));
 }
 
 TEST(Distillation, TrafficIsThatOfTable5) {
-  // |D0| = 8 rows of 3 numbers, K = 3 clients, one round; a broadcast counts once.
+  // |D0| = 8 rows of 3 elements, K = 3 clients, one round; a broadcast counts once.
   const double public_numbers = 8 * 3, clients = 3, theta = 9;
   const auto traffic = [](const std::string& name, const std::string& options) {
     Lesson3 run(name, three_learners(), options);

@@ -1,4 +1,4 @@
-// FedBuff on the emulated clock, with clients whose training can be worked out by hand.
+// FedBuff on the emulated clock, with clients whose training has a closed form.
 #include "algorithm/federated/fedbuff.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using quadratic::Client;
 
-/// Clients on devices of one kind: a client with n steps takes n * 1.7 s, and next to nothing for its few bytes.
+/// Clients on identical devices: a client with n steps takes n * 1.7 s, and almost no time for its few bytes.
 struct Devices {
   explicit Devices(std::vector<Client> clients, const std::string& emulation = "{}")
       : world{.clients = std::move(clients)},
@@ -42,7 +42,7 @@ struct Devices {
   std::uint64_t round = 0, seed = 0;
 };
 
-// What a client adds to a model.
+// A client's update of a model.
 at::Tensor update_of(const Client& client, const at::Tensor& model) {
   const at::Tensor centre = torch::arange(4, at::kFloat) / 10 + client.target;
   return (centre - model) * (1 - std::pow(1 - 0.1 * client.curvature, client.steps));
@@ -63,11 +63,11 @@ TEST(FedBuff, OneAtATimeIsFedAvg) {
   }
 }
 
-TEST(FedBuff, UpdatesCountInTheOrderTheyArriveAndByTheirAge) {
+TEST(FedBuff, UpdatesAreWeightedByStalenessInOrderOfArrival) {
   Devices devices(kThree);
   FedBuff fedbuff({.buffer = 1, .concurrency = 3});
-  // All start at 0. Client 0 is done at 1.7, starts again, is done at 3.4, and again; client 1 is done at 5.1, a few
-  // bytes before client 0's third time; client 2 is not heard of before 8.5.
+  // All start at 0. Client 0 finishes at 1.7, restarts, finishes at 3.4, and so on; client 1 finishes at 5.1, a few
+  // bytes before client 0's third time; client 2 does not reply before 8.5.
   const at::Tensor w0 = devices.model.clone();
   const at::Tensor w1 = w0 + update_of(kThree[0], w0);
   const at::Tensor w2 = w1 + update_of(kThree[0], w1);
@@ -86,9 +86,9 @@ TEST(FedBuff, UpdatesCountInTheOrderTheyArriveAndByTheirAge) {
   }
 }
 
-TEST(FedBuff, WhoReplacesAnotherWithinARoundStartsFromTheOldModel) {
-  // Equal clients and K = 2 of M = 2: two start at 0, both are done at 1.7. The first is replaced then, from w0, the
-  // second after the step, from w1: both arrive at 3.4, one of them one step old.
+TEST(FedBuff, AReplacementWithinARoundStartsFromTheOldModel) {
+  // Equal clients and K = 2 of M = 2: two start at 0 and finish at 1.7. The first is replaced then, starting from w0,
+  // the second after the step, starting from w1: both arrive at 3.4, one of them one step old.
   const std::vector<Client> same(4, Client{.curvature = 1, .target = 1, .steps = 1, .examples = 1});
   Devices devices(same);
   FedBuff fedbuff({.buffer = 2, .concurrency = 2});
@@ -118,7 +118,7 @@ std::vector<ClientId> cohort_of(std::uint64_t round) {
   return cohort;
 }
 
-TEST(FedBuff, GoesOnToTheSameBitsWithAnswersOnTheirWay) {
+TEST(FedBuff, ResumesBitIdenticallyWithRepliesUnderWay) {
   constexpr const char* kHard = "{fleet: [{profile: jetson_tx2}, {profile: jetson_nano}], dropout: 0.2}";
   const FedBuffConfig config{.buffer = 3, .concurrency = 6};
   Devices whole(many(), kHard);

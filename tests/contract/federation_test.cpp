@@ -1,4 +1,4 @@
-// What every federation must do, with clients in this process and with a server and clients that exchange bytes.
+// The contract of every federation, with clients in this process and with a server and clients that exchange bytes.
 #include "core/ports/federation.h"
 
 #include <gmock/gmock.h>
@@ -22,9 +22,9 @@ using quadratic::World;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::atomic<int> runs{0};  // how often a procedure below was run
+std::atomic<int> runs{0};  // number of procedure runs
 
-/// Says the client's id, how many shared its batch, and what it was told; fails, throws or counts as asked.
+/// Replies with the client's id, its batch size and the request's value; fails, throws or counts on request.
 class Probe : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
@@ -42,7 +42,7 @@ class Probe : public Procedure {
       answer.body.numbers["count"] = before + 1;
       answers.push_back(std::move(answer));
     }
-    // Memory may run out after states were changed.
+    // Memory may run out after states have changed.
     if (bench.clients().size() > static_cast<std::size_t>(request.body.number("room", 1e9))) {
       throw c10::OutOfMemoryError({__func__, __FILE__, 0}, "CUDA out of memory");
     }
@@ -164,7 +164,7 @@ TEST_P(FederationContract, RunningOutOfMemoryMidwayChangesNoStateTwice) {
   for (const auto& entry : none) EXPECT_THAT(entry.second.failure, HasSubstr("more memory than there is"));
 }
 
-TEST_P(FederationContract, ClientsOfDifferentNetworksAreNotBatchedTogether) {
+TEST_P(FederationContract, ClientsWithDifferentNetworksAreNotBatchedTogether) {
   LocalFederationInput input = quadratic::federation_input(world_, 6, 1);
   std::vector<RosterEntry> members(input.roster.members().begin(), input.roster.members().end());
   for (RosterEntry& member : members) member.model = member.id % 2 == 0 ? "bert" : "gpt2";
@@ -184,7 +184,7 @@ TEST_P(FederationContract, ClientsOfDifferentNetworksAreNotBatchedTogether) {
 TEST_P(FederationContract, ARequestForAnotherNetworkIsRefused) {
   LocalFederationInput input = quadratic::federation_input(world_);
   input.layout = 77;
-  layout_ = 78;  // of the server, where there is one
+  layout_ = 78;  // of the server, if there is one
   Federation& who = federation(std::move(input));
   Request request = probe();
   request.layout = 78;
@@ -194,7 +194,7 @@ TEST_P(FederationContract, ARequestForAnotherNetworkIsRefused) {
   EXPECT_EQ(runs, 0);
 }
 
-TEST_P(FederationContract, InASessionTheWorkbenchStays) {
+TEST_P(FederationContract, ASessionKeepsTheWorkbench) {
   std::atomic<int> opened{0};
   LocalFederationInput input = quadratic::federation_input(world_, 2, 2);
   input.open = [&, open = input.open](std::span<const ClientId> ids, const Request& request) {
@@ -205,13 +205,13 @@ TEST_P(FederationContract, InASessionTheWorkbenchStays) {
   {
     Session session(who);
     for (int ask = 1; ask <= 4; ++ask) {
-      // The state lives on the workbench, so it counts on although no reply is accepted.
+      // The state lives on the workbench, so it keeps counting although no reply is accepted.
       for (const auto& entry : all(session.ask(kAll, probe()), false)) {
         EXPECT_EQ(entry.second.body.number("count"), ask);
       }
     }
     EXPECT_EQ(opened, 3);
-    // Those who are not asked leave; the others go on.
+    // Clients that are not asked leave the session; the others stay.
     const std::vector<ClientId> some{5, 1, 2};
     for (const auto& entry : all(session.ask(some, probe()), false)) EXPECT_EQ(entry.second.body.number("count"), 5);
     const auto back = all(session.ask(std::vector<ClientId>{0, 1}, probe()), false);
@@ -257,7 +257,7 @@ TEST_P(FederationContract, ThreeAsksWithOwnMessagesAreFedAvgOfScaledUpdates) {
   const auto fedavg = Algorithms::make("fedavg");
   EXPECT_TRUE(torch::equal(round(toy), round(*fedavg)));
   toy.factor = [](ClientId client) { return client == 4 ? 1.0 : 0.0; };
-  // Only client 4's update is left, with its weight of 9 / 45.
+  // Only client 4's update remains, with its weight of 9 / 45.
   const Client& client = world_.clients[4];
   const at::Tensor start = torch::linspace(-1, 1, 4, at::kFloat), centre = torch::arange(4, at::kFloat) / 10;
   const at::Tensor update = (centre - start) * (1 - std::pow(0.9, client.steps)) * (9.0 / 45);

@@ -46,7 +46,7 @@ class KernelCompiler {
   std::optional<std::string> assembly_of(const std::string& text) {
     const fs::path source = folder_ / "kernel.cu", result = folder_ / "kernel.ptx", log = folder_ / "log";
     std::ofstream(source) << text;
-    // In the order: the language, a GPU that knows all instructions of ours, no CUDA installation.
+    // In order: the language, a GPU architecture with all instructions we use, no CUDA installation.
     const std::string command = fmt::format(
         "{} -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -Xclang -target-feature -Xclang +ptx70 -nocudainc "
         "-nocudalib -std=c++20 -fms-extensions -Wall -Werror -Wno-unused-function -include "
@@ -94,7 +94,7 @@ TEST(Kernels, CompileWithAllTheirOptions) {
       ++variants;
       const auto assembly = compiler.assembly_of(defines + family->source().text);
       ASSERT_TRUE(assembly.has_value()) << family->source().file << "\n" << defines << compiler.log();
-      // All kernels of the file are known to C++, and none other; and both have the same idea of their arguments.
+      // C++ lists exactly the kernels of the file, and both agree on the size of the arguments.
       EXPECT_EQ(entries_of(*assembly), kernels) << family->source().file;
     }
   }

@@ -10,15 +10,15 @@
 #include "core/ports/workbench.h"
 #include "infrastructure/federation/local_federation.h"
 
-/// Clients that distill, small enough to be worked out with numpy (tests/golden/make_distillation_rounds.py): a linear
-/// classifier f(x) = W x with W [K, D], full-batch gradient descent on the cross-entropy, a public set and a query set.
-/// Features are x_ij = sin(1 + 3 i + 7 j + 11 s), s the number of the set; labels (i + s) mod K.
+/// Distillation clients that are small enough for numpy (tests/golden/make_distillation_rounds.py): a linear classifier
+/// f(x) = W x with W [K, D], full-batch gradient descent on the cross-entropy, a public set and a query set. Features
+/// are x_ij = sin(1 + 3 i + 7 j + 11 s), s the index of the set; labels (i + s) mod K.
 namespace chorus::linear {
 
 struct Client {
   std::int64_t examples = 6;
   int steps = 2;
-  bool broken = false;  // its loss is not a number
+  bool broken = false;  // its loss is NaN
 };
 
 struct World {

@@ -1,4 +1,4 @@
-// Methods that give every client a model of its own, on clients whose training has a closed form.
+// Methods with own models, on clients whose training has a closed form.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -55,7 +55,7 @@ struct PersonalTrial {
     for (ClientId id = 0; id < world.clients.size(); ++id) ids.push_back(id);
     return ids;
   }
-  /// One client's own model; nothing is kept.
+  /// One client's own model; no state is kept.
   at::Tensor own(ClientId client) {
     const Request request = algorithm->ask_own_models(model, round, {&client, 1});
     const auto procedure = Procedures::make(request.procedure);
@@ -72,7 +72,7 @@ at::Tensor vector_of(const nlohmann::json& numbers) {
   return torch::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(at::kFloat);
 }
 
-TEST(Personal, EqualsTheNumbersOfAnotherImplementation) {
+TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
   std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/personal_rounds.json");
   const auto golden = nlohmann::json::parse(file);
   const std::map<std::string, std::pair<std::string, std::string>> cases{
@@ -102,14 +102,14 @@ TEST(Personal, EqualsTheNumbersOfAnotherImplementation) {
   }
 }
 
-TEST(Personal, DittoIsLocalTrainingWithoutAPullAndTheGlobalModelWithALargeOne) {
+TEST(Personal, DittoIsLocalTrainingForLambda0AndGlobalForALargeOne) {
   PersonalTrial free("ditto", three_unequal(), "{lambda: 0}"), alone("local", three_unequal());
   for (int round = 0; round < 4; ++round) {
     free.step();
     alone.step();
   }
   for (ClientId k = 0; k < 3; ++k) EXPECT_TRUE(torch::equal(free.own(k), alone.own(k)));
-  // The own model settles where a (v - b) + lambda (v - w) = 0.
+  // The own model converges to a (v - b) + lambda (v - w) = 0.
   std::vector<quadratic::Client> patient = three_unequal();
   for (quadratic::Client& client : patient) client.steps = 100;
   PersonalTrial bound("ditto", patient, "{lambda: 900}", 0.001);
@@ -151,7 +151,7 @@ TEST(Personal, PerFedAvgFollowsTheGradientOfTheAdaptedLoss) {
   }
 }
 
-TEST(Personal, ApflGoesFromTheGlobalModelToLocalTraining) {
+TEST(Personal, ApflInterpolatesBetweenGlobalAndLocal) {
   PersonalTrial global("apfl", three_unequal(), "{alpha: 0, adaptive: false, local_steps: 3}");
   PersonalTrial local("apfl", three_unequal(), "{alpha: 1, adaptive: false, local_steps: 3}");
   for (int round = 0; round < 2; ++round) {
@@ -215,7 +215,7 @@ TEST(Personal, FairMethodsHelpTheWorstClient) {
   EXPECT_NEAR(plain, 1.8, 1e-3);
   EXPECT_NEAR(worst("q_fedavg", "{q: 0}"), plain, 1e-3);
   EXPECT_NEAR(worst("q_fedavg", "{q: 5}"), 1.1011, 1e-3);  // with numpy
-  EXPECT_NEAR(worst("afl", "{rate: 0.02}"), 1, 0.01);      // half way: nobody is worse off than the worst
+  EXPECT_NEAR(worst("afl", "{rate: 0.02}"), 1, 0.01);      // half way: no client is worse off than the worst
   EXPECT_EQ(on_simplex({2, 0, 0}), (std::vector<double>{1, 0, 0}));
   EXPECT_EQ(on_simplex({0.5, 0.5, 0.5, 0.5}), (std::vector<double>(4, 0.25)));
 }

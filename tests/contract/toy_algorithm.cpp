@@ -1,5 +1,5 @@
-// A method that needs what FedAvg does not: three asks per round to the same clients, who keep their values in between,
-// and a message of its own for each of them. Registered here, so every contract test runs it, too.
+// A method that needs what FedAvg does not: three asks per round to the same clients, which keep their values in
+// between, and a separate message for each client. Registered here, so every contract test runs it, too.
 #include "tests/contract/toy_algorithm.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 namespace chorus::toy {
 namespace {
 
-/// What a client keeps between the asks: the values it trained.
+/// What a client keeps between the asks: its trained values.
 class KeptUpdates : public Kept {
  public:
   explicit KeptUpdates(TrainedCohort trained) : trained_(std::move(trained)) {}
@@ -27,7 +27,7 @@ class KeptUpdates : public Kept {
   TrainedCohort trained_;
 };
 
-// 1. Trains and says nothing but how much.
+// 1. Trains and reports only how much.
 class Train : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
@@ -41,7 +41,7 @@ class Train : public Procedure {
   }
 };
 
-// 2. Scales what it kept by a factor that only this client gets.
+// 2. Scales the kept update by a factor that only this client receives.
 class Scale : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
@@ -55,7 +55,7 @@ class Scale : public Procedure {
   }
 };
 
-// 3. Sends it.
+// 3. Sends the update.
 class Send : public Procedure {
  public:
   std::vector<Answer> run(const Request&, Workbench& bench) const override {

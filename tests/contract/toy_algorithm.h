@@ -6,8 +6,7 @@
 
 namespace chorus::toy {
 
-/// FedAvg in three asks: train, scale the update by a factor of the client's own, send it. With all factors 1 it is
-/// FedAvg.
+/// FedAvg in three asks: train, scale the update by a per-client factor, send it. With all factors 1 it is FedAvg.
 class ThreeAsks : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override;

@@ -1,5 +1,5 @@
-// A filter that clips what clients send to a length, and one that masks it: what differential privacy and secure
-// aggregation will need of the stages kTransform and kMask. One pair each, registered, and no change elsewhere.
+// A filter that clips updates to a norm, and one that masks them: what differential privacy and secure aggregation need
+// from the stages kTransform and kMask. One pair each, registered, without changes elsewhere.
 #include <cmath>
 
 #include "core/ports/filter.h"

@@ -47,7 +47,7 @@ const Registration<Tasks, ToyConfig> kToyTask{
     "toy_topic_and_length", "the topic of a text and its length",
     [](const ToyConfig& config, const TaskInput& input) { return std::make_unique<ToyTask>(config, input); }};
 
-/// How many topics were right, and how far the lengths were off.
+/// The number of correct topics, and the error of the lengths.
 class ToyMetric : public TallyMetric {
  public:
   using TallyMetric::TallyMetric;

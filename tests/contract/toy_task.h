@@ -7,13 +7,13 @@ namespace chorus::inline contract {
 
 struct ToyConfig {
   std::int64_t max_length = 64;
-  double length_weight = 1;  ///< of the length in the loss
+  double length_weight = 1;  ///< weight of the length in the loss
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// A task that nothing else in Chorus knows, to show that a task with a head, a loss and a metric of its own is one
-/// pair of files: the topic of a text and the logarithm of its length, both from one head. Name: toy_topic_and_length.
+/// A task that nothing else in Chorus knows, to show that a task with its own head, loss and metric is one pair of
+/// files: the topic of a text and the logarithm of its length, both from one head. Name: toy_topic_and_length.
 class ToyTask : public Task {
  public:
   ToyTask(const ToyConfig& config, const TaskInput& input);

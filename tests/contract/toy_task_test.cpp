@@ -86,7 +86,7 @@ TEST(ToyTask, RunsAndIsSavedAndLoadedAgain) {
   ASSERT_EQ(trained.evaluations.size(), 5U);
   const Scores& first = trained.evaluations.front();
   const Scores& last = trained.evaluations.back();
-  // The texts have 50 to 200 characters: a head that has learnt nothing is off by more than 4.
+  // The texts have 50 to 200 characters: an untrained head is off by more than 4.
   EXPECT_GT(first.at("length_error"), 3);
   EXPECT_LT(last.at("length_error"), 1);
   EXPECT_LT(last.at("eval_loss"), first.at("eval_loss"));
@@ -152,7 +152,7 @@ TEST(ToyTask, EveryFamilyThatTakesModulesCarriesItsHead) {
   EXPECT_EQ(carried, 6) << "bert, bilstm, distilbert, gpt2, lstm and roberta";
 }
 
-TEST(ToyTask, ItsFieldsTravelWithARecordedStep) {
+TEST(ToyTask, ItsFieldsArePartOfARecordedStep) {
   const Experiment experiment(config_of());
   const std::vector<std::uint32_t> rows{0, 1};
   const std::vector<ClientRows> cohort{{experiment.train().get(), rows, 0}};
@@ -164,7 +164,7 @@ TEST(ToyTask, ItsFieldsTravelWithARecordedStep) {
   EXPECT_THAT(listed, Contains(&batch.fields[0]));
 }
 
-// The same task with every answer in `fields`.
+// The same task with all targets in `fields`.
 class FieldsOnly : public ToyTask {
  public:
   using ToyTask::ToyTask;
@@ -181,7 +181,7 @@ class FieldsOnly : public ToyTask {
   }
 };
 
-TEST(ToyTask, ACohortIsEvaluatedLikeItsClientsAlone) {
+TEST(ToyTask, ACohortIsEvaluatedLikeSingleClients) {
   const Experiment experiment(config_of());
   const Dataset& data = experiment.data();
   const FieldsOnly task({}, TaskInput::of(data, tokenizer()));

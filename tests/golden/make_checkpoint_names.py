@@ -5,11 +5,11 @@ checkpoints of the families that Chorus has.
     pip install torch transformers && python3 tests/golden/make_checkpoint_names.py
 
 The names are those of the state_dict of the class that each checkpoint was saved from, as transformers has it, with one
-layer. What older versions wrote otherwise is applied afterwards: LayerNorm.gamma, buffers that are no longer saved,
+layer. The differences of older versions are applied afterwards: LayerNorm.gamma, buffers that are no longer saved,
 tied copies, bodies without their prefix, and config.json without "architectures" or "model_type".
 
-"missing" and "unexpected" are what transformers' from_pretrained says when it loads the folder with the head that
-"head" names."""
+"missing" and "unexpected" are what transformers' from_pretrained reports when it loads the folder with the head in
+"head"."""
 import json
 import pathlib
 import re
@@ -33,7 +33,7 @@ TINY = {
 }
 PREFIX = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "gpt2": "GPT2", "bart": "Bart", "t5": "T5"}
 
-# name: family, class, what the files have otherwise ("labels N": so many)
+# name: family, class, differences of the files ("labels N": number of labels)
 CHECKPOINTS = {
     "google-bert/bert-base-uncased": ("bert", "ForPreTraining", "named ForMaskedLM, gamma"),
     "google-bert/bert-base-cased": ("bert", "ForPreTraining", "named ForMaskedLM, gamma"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes code_points.json: digests of what the Hugging Face tokenizers library makes of "ab<c>cd" for every code point c
-but U+0000 and the surrogates.
+"""Writes code_points.json: digests of the Hugging Face tokenizers library's output for "ab<c>cd", for every code point c
+except U+0000 and the surrogates.
 
     pip install tokenizers==0.23.3 transformers==5.22.2 sentencepiece protobuf
     tests/golden/make_code_points.py > tests/golden/code_points.json

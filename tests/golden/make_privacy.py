@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes values of other privacy accountants to tests/golden/privacy.json, or compares a program of ours with them.
+"""Writes values of other privacy accountants to tests/golden/privacy.json, or compares a Chorus program with them.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install dp-accounting==0.6.0 mpmath==1.4.1
@@ -69,7 +69,7 @@ def opacus_prv(q, s, steps, delta):
     accountant.history = [(s, q, steps)]
     try:
         return float(accountant.get_epsilon(delta))
-    except (ValueError, RuntimeError, MemoryError):  # it gives up on some
+    except (ValueError, RuntimeError, MemoryError):  # it fails on some cases
         return None
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes text_parts.json: what the parts of the Hugging Face tokenizers library make of odd texts.
+"""Writes text_parts.json: the output of the parts of the Hugging Face tokenizers library for unusual texts.
 
     pip install tokenizers && tests/golden/make_text_parts.py > tests/golden/text_parts.json
 """

@@ -5,7 +5,7 @@
     chorus partition make --data DATA --method label_dirichlet --clients 10 --out p.json
     /usr/bin/python3 tests/golden/read_partition_h5py.py p.h5 p.json
 
-Exits with 1 when the layout is not FedNLP's, an example is held twice, or the JSON file differs.
+Exits with 1 when the layout is not FedNLP's, an example occurs twice, or the JSON file differs.
 Needs h5py (Debian: python3-h5py); neither the build nor the tests need this script.
 """
 import json

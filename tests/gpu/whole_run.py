@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""W8 of bench/engine.py in small: whole runs in every precision, on made-up data with models/chorus-mini.
+"""A small W8 of bench/engine.py: whole runs in every precision, on generated data with models/chorus-mini.
 
     tests/gpu/whole_run.py --chorus build/gpu/chorus --device cuda
 
-Exits with 1 when a run of Chorus fails or trains nothing. A peer that cannot run is only named.
+Exits with 1 when a run of Chorus fails or trains nothing. A peer that cannot run is only reported.
 """
 import argparse
 import gzip

@@ -1,4 +1,4 @@
-// The program as a user meets it: what it prints where, and its exit status.
+// The program as a user sees it: what it prints where, and its exit status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 struct Outcome {
   int status;
-  std::string output;  // stdout, or stderr, or both: as the redirection says
+  std::string output;  // stdout, stderr or both, depending on the redirection
 };
 
 /// Runs `chorus ARGUMENTS` through the shell; stderr is part of the output unless redirected.
@@ -51,7 +51,7 @@ class CliTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(CliTest, HelpIsThereForWhoNeedsIt) {
+TEST_F(CliTest, HelpIsPrinted) {
   const Outcome help = chorus("--help 2>/dev/null");
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.output, AllOf(HasSubstr("Look around"), HasSubstr("validate"), HasSubstr("Exit status")));
@@ -115,7 +115,7 @@ TEST_F(CliTest, ValidateFindsWhatDoesNotExist) {
           "'hiden_size'; did you mean 'hidden_size'?");
 }
 
-TEST_F(CliTest, DamagedInputIsToldWithoutALibrarysWords) {
+TEST_F(CliTest, DamagedInputIsReportedWithoutLibraryMessages) {
   fs::create_symlink("loop", folder_ / "loop");
   file("config.json", "{\"model_type\": \"bert\",");
   file("model.safetensors.index.json", "{\"weight_map\": {");
@@ -147,7 +147,7 @@ TEST_F(CliTest, ListShowsKindsAndNames) {
   EXPECT_THAT(nobody.output, HasSubstr("unknown name 'nothing-like-it'"));
 }
 
-TEST_F(CliTest, ValidateSaysWhatIsWrong) {
+TEST_F(CliTest, ValidateReportsMistakes) {
   EXPECT_EQ(chorus("validate " + (folder_ / "none.yaml").string()).status, 3);
   EXPECT_EQ(chorus("validate " + folder_.string()).status, 3);
   const Outcome broken = chorus("validate " + file("broken.yaml", "a: [1\nb: 2\n"));
@@ -163,7 +163,7 @@ TEST_F(CliTest, ValidateSaysWhatIsWrong) {
   EXPECT_THAT(kind.output, HasSubstr("kind: unknown config 'exprimnt-of-mine'"));
 }
 
-TEST_F(CliTest, AFullDiskIsNoticed) {
+TEST_F(CliTest, AFullDiskIsReported) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const Outcome list = chorus("list --json >/dev/full; echo status $?");
   EXPECT_THAT(list.output, AllOf(HasSubstr("the output cannot be written"), HasSubstr("status 4")));

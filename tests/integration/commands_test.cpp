@@ -36,7 +36,7 @@ class Commands : public testing::Test {
     EXPECT_EQ(outcome.status, 0) << arguments;
     return json::parse(outcome.output, nullptr, false);
   }
-  /// The command ends with this status and says so.
+  /// The command ends with this status and prints `why`.
   void expect_refused(const std::string& arguments, int status, const std::string& why) const {
     const Outcome outcome = chorus(arguments);
     EXPECT_EQ(outcome.status, status) << arguments;
@@ -63,7 +63,7 @@ class Commands : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Commands, MadeDataDependsOnTheSeedAndAnExampleOnItsNumberOnly) {
+TEST_F(Commands, AGeneratedExampleDependsOnSeedAndIndexOnly) {
   make_data("a.jsonl");
   make_data("b.jsonl");
   make_data("c.jsonl", 60, "--seed 2");
@@ -213,12 +213,12 @@ TEST_F(Commands, ATrainedTokenizerReadsItsOwnText) {
   expect_refused("tokenizer train --type wordpiece --out " + path("x") + " " + path("missing"), 3, "cannot read");
 }
 
-TEST_F(Commands, ClassificationScoresAreThoseOfTheCounts) {
+TEST_F(Commands, ClassificationScoresFollowFromTheCounts) {
   const std::string files =
       " --predictions " + write("p", "a\nb\nb\na\n") + " --references " + write("r", "a\nb\na\na\n");
   const json scores = answer("score --task classification --json" + files)["scores"];
   EXPECT_EQ(scores["accuracy"], 0.75);
-  EXPECT_DOUBLE_EQ(scores["f1/a"], 0.8);  // 2 right of 2 predicted and 3 actual
+  EXPECT_DOUBLE_EQ(scores["f1/a"], 0.8);  // 2 correct of 2 predicted and 3 actual
   EXPECT_DOUBLE_EQ(scores["macro_f1"], (0.8 + 2.0 / 3) / 2);
   EXPECT_DOUBLE_EQ(scores["matthews"], 1 / std::sqrt(3.0));
   const json by_client =
@@ -229,7 +229,7 @@ TEST_F(Commands, ClassificationScoresAreThoseOfTheCounts) {
   expect_refused("score --task poetry" + files, 2, "unknown task 'poetry'");
 }
 
-TEST_F(Commands, OtherTasksAreScoredByTheirMeasures) {
+TEST_F(Commands, OtherTasksAreScoredByTheirMetrics) {
   const json regression = answer("score --task regression --json --predictions " + write("p", "1\n2\n3\n") +
                                  " --references " + write("r", "2\n4\n7\n"))["scores"];
   EXPECT_NEAR(regression["pearson"].get<double>(), 5 / std::sqrt(2 * 114.0 / 9), 1e-12);
@@ -241,20 +241,20 @@ TEST_F(Commands, OtherTasksAreScoredByTheirMeasures) {
   const json tagging =
       answer("score --task tagging --json --predictions " + write("p", "Ann B-PER\nleft O\nParis B-LOC\n") +
              " --references " + write("r", "Ann B-PER\nleft O\nParis B-PER\n"))["scores"];
-  EXPECT_DOUBLE_EQ(tagging["f1"], 0.5);  // one of two entities has its type
+  EXPECT_DOUBLE_EQ(tagging["f1"], 0.5);  // one of two entities has the right type
   const json perplexity = answer("score --task lm --json --predictions " + write("p", "6\t3\n4\t2\n"))["scores"];
   EXPECT_NEAR(perplexity["perplexity"].get<double>(), std::exp(2.0), 1e-9);
   expect_refused("score --task regression --predictions " + write("p", "one\n") + " --references " + write("r", "1\n"),
                  3, "p:1");
 }
 
-TEST_F(Commands, AModelIsConvertedAndStaysItself) {
+TEST_F(Commands, AConvertedModelGivesTheSameVectors) {
   EXPECT_EQ(chorus("model convert models/chorus-mini " + path("half") + " --dtype bfloat16").status, 0);
   const json info = answer("model info " + path("half") + " --json");
   EXPECT_EQ(info["model_type"], "bert");
   EXPECT_EQ(info["parameters"], 5462784);
   EXPECT_LT(fs::file_size(folder_ / "half" / "model.safetensors"), 2 * 5462784 + 20000U);
-  // Eight bits of precision change a vector a little, and only a little.
+  // Eight bits of precision change a vector only slightly.
   const auto vector_of = [&](const std::string& model) {
     std::istringstream numbers(chorus("embed --model " + model, "hello there", false).output);
     return std::vector<double>(std::istream_iterator<double>(numbers), {});
@@ -309,7 +309,7 @@ TEST_F(Commands, AWrongOptionPointsToTheHelpOfItsCommand) {
   expect_refused("--nonsense", 2, "Try 'chorus --help'.");
 }
 
-TEST_F(Commands, AllMistakesOfAConfigurationAreSaidAtOnce) {
+TEST_F(Commands, AllMistakesOfAConfigurationAreReportedAtOnce) {
   const Outcome outcome = chorus("validate configs/demo.yaml rounds=0 trainer.clp=1");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("2 mistakes"), HasSubstr("rounds: '0' is out of range"),
@@ -322,7 +322,7 @@ TEST(ShippedConfigurations, AreValid) {
     if (item.path().extension() != ".yaml") continue;
     ++files;
     const Outcome outcome = run_program(CHORUS_PROGRAM, "validate " + item.path().string() + " 2>&1");
-    // Data and models that are not in the repository may be missing; nothing else may be wrong.
+    // Data and models outside the repository may be missing; there must be no other mistake.
     std::istringstream lines(outcome.output);
     for (std::string line; outcome.status != 0 && std::getline(lines, line);) {
       EXPECT_THAT(line, AnyOf(HasSubstr("does not exist"), HasSubstr("no such file"), HasSubstr("mistakes")))

@@ -1,4 +1,4 @@
-// Emulated devices, plans and profiles as a user meets them.
+// Emulated devices, plans and profiles as a user sees them.
 #include <gmock/gmock.h>
 
 #include "tests/integration/run_fixture.h"
@@ -37,7 +37,7 @@ class EmulationTest : public RunTest {
     return found;
   }
 
-  /// As if the process had died after round 3.
+  /// Restores the state of a process that died after round 3.
   void lose_the_end(const std::string& name) const {
     fs::remove(folder_ / name / "summary.json");
     for (const char* round : {"round_000004", "round_000005", "round_000006"}) {
@@ -55,7 +55,7 @@ TEST_F(EmulationTest, WithoutTheKeyNothingIsEmulated) {
   EXPECT_THAT(compared.output, HasSubstr("emulation"));
 }
 
-TEST_F(EmulationTest, TellsTimeBytesAndJoulesToEachTarget) {
+TEST_F(EmulationTest, ReportsTimeBytesAndJoulesToEachTarget) {
   const Outcome done = run("a", "'emulation={scale_depth: true}' 'evaluation.targets=[0.05, 0.3, 0.99]'");
   ASSERT_EQ(done.status, 0) << done.output;
   EXPECT_THAT(done.output, AllOf(HasSubstr("on the emulated devices"), HasSubstr("accuracy 0.99: not reached")));
@@ -64,7 +64,7 @@ TEST_F(EmulationTest, TellsTimeBytesAndJoulesToEachTarget) {
   for (const json& round : events("a", "round")) {
     EXPECT_GT(round.at("emulated_seconds").get<double>(), 0);
     EXPECT_GT(round.at("client_bytes").get<double>(), 0);
-    // The bytes of the emulated links are those that were counted.
+    // The emulated links carry exactly the counted bytes.
     EXPECT_DOUBLE_EQ(round.at("client_bytes").get<double>() * 4,
                      round.at("bytes_up").get<double>() + round.at("bytes_down").get<double>());
     seconds += round.at("emulated_seconds").get<double>();
@@ -89,7 +89,7 @@ TEST_F(EmulationTest, TellsTimeBytesAndJoulesToEachTarget) {
   EXPECT_THAT(compared.output, AllOf(HasSubstr("emulated seconds"), HasSubstr("0 rounds, 0.0 s")));
 }
 
-TEST_F(EmulationTest, GoesOnToTheSameEnd) {
+TEST_F(EmulationTest, ResumesToTheSameResult) {
   const std::string hard =
       " 'emulation={scale_depth: true, fleet: [{profile: jetson_tx2}, {profile: rpi_4b}], dropout: 0.2, deadline: 20, "
       "bandwidth: {kind: lognormal}, stragglers: {jitter: 0.3}}' 'evaluation.targets=[0.3]' clients_per_round=8";
@@ -106,7 +106,7 @@ TEST_F(EmulationTest, GoesOnToTheSameEnd) {
       stale += round.value("staleness", 0.0);
     }
     EXPECT_GT(left_out, 0);
-    EXPECT_TRUE(events(name, "client_failed").empty());  // that is how the emulation is meant
+    EXPECT_TRUE(events(name, "client_failed").empty());  // intended by the emulation
     EXPECT_EQ(stale > 0, name == "buff");
     lose_the_end(name);
     const Outcome resumed = chorus("resume " + path(name));
@@ -148,7 +148,7 @@ TEST_F(EmulationTest, ClientsComeAndGoOnTheEmulatedClock) {
   EXPECT_EQ(rounds.back().at("clients"), 4);
 }
 
-TEST_F(EmulationTest, ADeadlineThatNobodyMeetsIsToldOf) {
+TEST_F(EmulationTest, ADeadlineThatNoClientMeetsIsReported) {
   const Outcome done = run("a", "rounds=2 'emulation={scale_depth: true, deadline: 0.001}'");
   EXPECT_EQ(done.status, 0);
   EXPECT_THAT(done.output, AllOf(HasSubstr("no answer could be used"), HasSubstr("is the deadline")));
@@ -173,7 +173,7 @@ TEST_F(EmulationTest, MistakesAreNamedBeforeAnythingStarts) {
   fails("'emulation={fleet: [{profile: " + shallow + "}]}'", 2, "no depth 2");
 }
 
-TEST_F(EmulationTest, APlanTellsWhatTheRunThenTakes) {
+TEST_F(EmulationTest, APlanPredictsTheRun) {
   const std::string settings = " 'emulation={scale_depth: true, over_selection: 1.5, dropout: 0.1}'";
   const Outcome planned = chorus("plan " + path("tiny.yaml") + settings + " --json 2>/dev/null");
   ASSERT_EQ(planned.status, 0) << planned.output;

@@ -1,4 +1,4 @@
-// The commands of a fleet, typed as a user types them.
+// The fleet commands as a user types them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST_F(FleetCliTest, FromNothingToAClientThatHasJoined) {
   EXPECT_THAT(invited.output, StartsWith("chorus join 127.0.0.1:"));
   EXPECT_THAT(chorus("fleet list" + fleet).output, AllOf(HasSubstr("clinic-a"), HasSubstr("invited")));
   const std::string line = invited.output.substr(7, invited.output.find('\n') - 7);
-  EXPECT_EQ(chorus(line + " --identity " + path("too_early")).status, 4);  // nobody admits yet
+  EXPECT_EQ(chorus(line + " --identity " + path("too_early")).status, 4);  // `fleet admit` is not running yet
   // In the background, until the client has joined.
   const std::string admit = std::string("sh -c '") + CHORUS_PROGRAM + " fleet admit" + fleet + " & sleep 1; " +
                             CHORUS_PROGRAM + " " + line + " --identity " + path("client") +

@@ -1,4 +1,4 @@
-// A fleet's certificates on the gRPC transport: from the invitation to the revocation.
+// A fleet's certificates on the gRPC transport, from invitation to revocation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,18 +69,18 @@ TEST_F(FleetTransport, AnInvitedClientConnectsUntilItIsRevoked) {
   EXPECT_FALSE(client->connected());
 }
 
-TEST_F(FleetTransport, ARenewedServerAndOldClientsStillKnowEachOther) {
+TEST_F(FleetTransport, OldClientsAcceptARenewedServer) {
   (void)join("clinic-a");
   (void)join("clinic-b");
   const auto before = connect("clinic-a");
   EXPECT_EQ(server_->receive(kSeconds)->identity, "clinic-a");
   FleetFolder(root_ / "fleet").rotate(std::time(nullptr));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the server looks every second
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the server checks every second
   const auto after = connect("clinic-b");
   EXPECT_EQ(server_->receive(kSeconds)->identity, "clinic-b");
   EXPECT_TRUE(before->send("still here"));
   EXPECT_EQ(server_->receive(kSeconds)->frame, "still here");
-  (void)join("clinic-c");  // the enrolment shows the new certificate, too
+  (void)join("clinic-c");  // enrolment shows the new certificate, too
 }
 
 }  // namespace

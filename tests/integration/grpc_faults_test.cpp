@@ -1,5 +1,5 @@
-// What the gRPC transport does when connections break and peers misbehave. A test that needs another process starts
-// this program again, with one of the disabled tests at the end.
+// The gRPC transport when connections break and peers misbehave. A test that needs another process starts this program
+// again with one of the disabled tests at the end.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -24,8 +24,8 @@ using testing::HasSubstr;
 using Kind = TransportEvent::Kind;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSoon = 10;          // seconds for what must happen
-constexpr double kServeBuffers = 32;  // MiB of the server in another process
+constexpr double kSoon = 10;          // seconds within which something must happen
+constexpr double kServeBuffers = 32;  // MiB, of the server in another process
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -35,7 +35,7 @@ std::string filled(std::size_t size, int number) {
   return frame;
 }
 
-/// A peer that says exactly what a test wants.
+/// A peer that sends exactly what a test wants.
 class RawPeer {
  public:
   explicit RawPeer(const std::string& address, const std::string& method = kExchangeMethod)
@@ -67,7 +67,7 @@ class RawPeer {
     stream_->Read(&answer, this);
     return wait() && from_buffer(answer).ok() && from_buffer(answer).value().kind == Packet::Kind::kOpened;
   }
-  /// A chunk whose header need not be true.
+  /// A chunk with an arbitrary header.
   bool chunk(const ChunkHeader& header, const std::string& data) {
     std::string bytes = encode_packet({.kind = Packet::Kind::kChunk});
     const auto number = [&](char tag, std::uint64_t value) {
@@ -121,7 +121,7 @@ class Child {
   ~Child() { kill(); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  /// The most memory it has had.
+  /// Its peak memory.
   double peak_mebibytes() const {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
     for (std::string word; status >> word;) {
@@ -225,7 +225,7 @@ TEST_F(GrpcFaults, AClientThatStaysAwayTooLongIsGone) {
   relay_.block(true);
   relay_.cut();
   EXPECT_EQ(next().kind, Kind::kLeft);
-  EXPECT_TRUE(client->connected());  // it does not know yet
+  EXPECT_TRUE(client->connected());  // it has not noticed yet
   relay_.block(false);
   EXPECT_FALSE(client->receive(kSoon).has_value());
   EXPECT_FALSE(client->connected());
@@ -254,16 +254,16 @@ TEST_F(GrpcFaults, AKilledServerThatComesBackHasAnotherEpoch) {
   EXPECT_EQ(client->receive(kSoon), "one");
   server->kill();
   EXPECT_FALSE(client->receive(0.5).has_value());
-  EXPECT_TRUE(client->connected());  // it may have been the network
+  EXPECT_TRUE(client->connected());  // it might be the network
   server.emplace("Serve", address);
   EXPECT_FALSE(client->receive(kSoon).has_value());
-  EXPECT_FALSE(client->connected());  // what the old process knew is lost
+  EXPECT_FALSE(client->connected());  // the state of the old process is lost
   client = GrpcTransport(quick(address)).connect();
   ASSERT_TRUE(client->send("two"));
   EXPECT_EQ(client->receive(kSoon), "two");
 }
 
-TEST_F(GrpcFaults, AClientWaitsForItsServerAndGivesUpWhenToldTo) {
+TEST_F(GrpcFaults, AClientWaitsForItsServerUpToItsPatience) {
   const std::string address = transport_.address();
   server_.reset();
   GrpcConfig config = quick(address);
@@ -278,7 +278,7 @@ TEST_F(GrpcFaults, AClientWaitsForItsServerAndGivesUpWhenToldTo) {
   expect_echo(*patient, "at last");
 }
 
-TEST_F(GrpcFaults, GarbageIsNoPeer) {
+TEST_F(GrpcFaults, GarbageDoesNotJoin) {
   const auto honest = transport_.connect();
   EXPECT_EQ(next().kind, Kind::kJoined);
   for (const std::string& bytes :
@@ -292,7 +292,7 @@ TEST_F(GrpcFaults, GarbageIsNoPeer) {
   EXPECT_FALSE(server_->receive(0.1).has_value());
 }
 
-TEST_F(GrpcFaults, PacketsThatCannotBeAreRefused) {
+TEST_F(GrpcFaults, InvalidPacketsAreRefused) {
   const auto honest = transport_.connect();
   EXPECT_EQ(next().kind, Kind::kJoined);
   const auto refused = [&](auto act) {
@@ -325,7 +325,7 @@ TEST_F(GrpcFaults, PacketsThatCannotBeAreRefused) {
   EXPECT_EQ(RawPeer(transport_.address(), "/another.Service/Call").end().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-TEST_F(GrpcFaults, ALargePacketIsRefusedBeforeItFillsTheMemory) {
+TEST_F(GrpcFaults, ALargePacketIsRefusedBeforeItFillsMemory) {
   const std::string address = transport_.address();
   server_.reset();
   const Child server("Serve", address);
@@ -342,7 +342,7 @@ TEST_F(GrpcFaults, ALargePacketIsRefusedBeforeItFillsTheMemory) {
   EXPECT_EQ(client->receive(kSoon), "still there?");
 }
 
-TEST_F(GrpcFaults, APeerThatPausesWithinAFrameDoesNotKeepOthersWaiting) {
+TEST_F(GrpcFaults, APeerThatPausesWithinAFrameDoesNotBlockOthers) {
   GrpcConfig config = quick();
   config.stall = 1;
   config.inbox = 1;  // one large frame at a time
@@ -366,7 +366,7 @@ TEST_F(GrpcFaults, APeerThatPausesWithinAFrameDoesNotKeepOthersWaiting) {
     EXPECT_TRUE(event->frame == filled(3'000'000, 5));
     break;
   }
-  EXPECT_GE(since(begin), 0.8);  // it waited for the slow one, which lost its place
+  EXPECT_GE(since(begin), 0.8);  // it waited for the slow peer, which was dropped
   EXPECT_EQ(slow.end().error_message(), "it paused within a frame");
   EXPECT_EQ(server->receive(kSoon)->frame, "small");
 }
@@ -418,7 +418,7 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
   EXPECT_THAT(message_of<WorldError>([&] { (void)server->send(peer, std::make_shared<const std::string>(large)); }),
               HasSubstr("frame_limit of 1 MiB"));
   config.address = narrow.address();
-  config.frame_limit = 10;  // a peer that does not care
+  config.frame_limit = 10;  // a peer that ignores the limit
   const auto careless = GrpcTransport(config).connect();
   EXPECT_EQ(server->receive(kSoon)->kind, Kind::kJoined);
   EXPECT_TRUE(careless->send(large));
@@ -427,7 +427,7 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
   EXPECT_EQ(server->receive(kSoon)->kind, Kind::kLeft);
 }
 
-// The other processes, which run until they are killed.
+// The other processes, which run until killed.
 std::string given_address() {
   const char* address = std::getenv("CHORUS_TEST_ADDRESS");
   return address == nullptr ? "" : address;

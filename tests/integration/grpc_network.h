@@ -12,7 +12,7 @@
 
 namespace chorus::inline integration {
 
-/// A relay to a port of this machine whose connections a test can cut.
+/// A relay to a local port whose connections a test can cut.
 class Relay {
  public:
   explicit Relay(int target);
@@ -21,7 +21,7 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   std::string address() const;
-  /// Ends all connections at once, as when a cable is pulled and the operating systems notice.
+  /// Ends all connections at once, like a pulled cable that the operating systems detect.
   void cut();
   /// While it is blocked, new connections end at once.
   void block(bool blocked) { blocked_ = blocked; }
@@ -42,7 +42,7 @@ class Relay {
 
 /// The port of "host:port".
 int port_of(const std::string& address);
-/// A connected TCP socket to a port of this machine.
+/// A TCP socket connected to a local port.
 int connect_to(int port);
 
 /// A private authority and PEM files signed by it.

@@ -1,4 +1,4 @@
-// Who may talk to whom over the gRPC transport.
+// Authentication over the gRPC transport.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -20,7 +20,7 @@ using Kind = TransportEvent::Kind;
 
 constexpr double kPatience = 10;
 
-/// What a client that is not ours gets from a port: whether the server speaks HTTP/2 with it, and its certificate.
+/// What a foreign client gets from a port: whether the server speaks HTTP/2 with it, and its certificate.
 struct Handshake {
   bool accepted = false;
   std::string server_serial = {};
@@ -79,7 +79,7 @@ class GrpcTls : public testing::Test {
     config.patience = patience;
     return GrpcTransport(config).connect();
   }
-  /// Nobody joins, and the client gives up.
+  /// No peer joins, and the client gives up.
   void expect_refused(const TlsFiles& files) {
     const auto client = connect(files, 0.5);
     EXPECT_FALSE(client->receive(kPatience).has_value());
@@ -98,7 +98,7 @@ class GrpcTls : public testing::Test {
   std::unique_ptr<ServerTransport> server_ = transport_.listen();
 };
 
-TEST_F(GrpcTls, TheServerLearnsTheNameInTheCertificate) {
+TEST_F(GrpcTls, TheServerKnowsTheNameInTheCertificate) {
   const auto a = connect(fleet_.issue("clinic-a"));
   const TransportEvent joined = next();
   EXPECT_EQ(joined.kind, Kind::kJoined);
@@ -110,7 +110,7 @@ TEST_F(GrpcTls, TheServerLearnsTheNameInTheCertificate) {
 }
 
 TEST_F(GrpcTls, OnlyValidCertificatesOfTheFleetAreAccepted) {
-  const Authority other;  // of the same name
+  const Authority other;  // with the same name
   EXPECT_TRUE(handshake(port(), fleet_.issue("a")).accepted);
   EXPECT_FALSE(handshake(port(), {}).accepted) << "no certificate";
   EXPECT_FALSE(handshake(port(), fleet_.issue("expired", false, -7200, -3600)).accepted);
@@ -118,7 +118,7 @@ TEST_F(GrpcTls, OnlyValidCertificatesOfTheFleetAreAccepted) {
   EXPECT_FALSE(handshake(port(), other.issue("a")).accepted) << "another fleet's";
   EXPECT_FALSE(handshake(port(), fleet_.issue("server", true)).accepted) << "a server's, not a client's";
   EXPECT_FALSE(handshake(port(), fleet_.issue("a"), TLS1_2_VERSION).accepted) << "TLS 1.2";
-  EXPECT_FALSE(server_->receive(0.0).has_value());  // a handshake is no peer
+  EXPECT_FALSE(server_->receive(0.0).has_value());  // a handshake alone does not make a peer
 }
 
 TEST_F(GrpcTls, AForeignClientNeverJoins) { expect_refused(Authority().issue("clinic-a")); }
@@ -207,7 +207,7 @@ TEST_F(GrpcTls, ARevokedCertificateIsDroppedAndStaysOut) {
   EXPECT_EQ(next().frame, "hello");
 }
 
-TEST_F(GrpcTls, TheServerTakesUpANewCertificateWhileItRuns) {
+TEST_F(GrpcTls, TheServerLoadsANewCertificateWhileRunning) {
   const auto client = connect(fleet_.issue("clinic-a"));
   const TransportEvent joined = next();
   const std::string before = handshake(port(), fleet_.issue("x")).server_serial;

@@ -1,4 +1,4 @@
-// What a run leaves is what the other commands use: its task, its adapter, its labels.
+// Other commands use what a run leaves: its task, its adapter, its labels.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class ModelFolder : public testing::Test {
     }
     return last;
   }
-  /// What `chorus COMMAND --model` says about a line, with the adapter of the model folder and without it.
+  /// The output of `chorus COMMAND --model` for a line must differ with and without the folder's adapter.
   void expect_adapter_matters(const std::string& command, const std::string& line) {
     const auto answer = [&](const std::string& folder) {
       const Outcome outcome = run_chorus(command + folder, line);
@@ -161,7 +161,7 @@ TEST_F(ModelFolder, PartitionStatisticsAreOneJsonDocument) {
   EXPECT_THAT(nothing.output, HasSubstr("the test share is 1; it must be"));
 }
 
-TEST_F(ModelFolder, EmptyClientsAreWarnedOf) {
+TEST_F(ModelFolder, EmptyClientsCauseAWarning) {
   std::ofstream lines(folder_ / "same.jsonl");
   for (int i = 0; i < 60; ++i) lines << R"({"text": "one and the same text", "label": ")" << i % 2 << "\"}\n";
   lines.close();
@@ -172,7 +172,7 @@ TEST_F(ModelFolder, EmptyClientsAreWarnedOf) {
               AllOf(HasSubstr("49 of 50 clients have no training examples"), HasSubstr("fewer clients")));
 }
 
-TEST(ModelCheck, NamesAFolderAlsoWithASlashAtItsEnd) {
+TEST(ModelCheck, NamesAFolderWithATrailingSlash) {
   for (const char* folder : {"tests/fixtures/parity/bert-seqcls", "tests/fixtures/parity/bert-seqcls/",
                              "tests/fixtures/parity/bert-seqcls//", "tests/fixtures/parity/./bert-seqcls/."}) {
     const Outcome checked = run_chorus(std::string("model check ") + folder + " 2>&1");

@@ -1,4 +1,4 @@
-// Clients' own models as a user meets them: reports, newcomers, export, kill and resume.
+// Clients' own models as a user sees them: reports, newcomers, export, kill and resume.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,10 +31,10 @@ TEST_F(PersonalRun, ComparesModelsOnEachClientsOwnTestExamples) {
   EXPECT_THAT(output_, HasSubstr("on each client's own test examples"));
   EXPECT_THAT(output_, HasSubstr("newcomers"));
   const json spreads = summary("a").at("own_test");
-  ASSERT_EQ(spreads.size(), 8U);  // four models, for those who trained and for newcomers
+  ASSERT_EQ(spreads.size(), 8U);  // four models, for trained clients and newcomers
   const json scores = json::parse(read(folder_ / "a" / "own_scores.json"));
   EXPECT_EQ(scores.at("metric"), "accuracy");
-  // The report can be computed from the clients' scores.
+  // The report follows from the clients' scores.
   for (const json& spread : spreads) {
     double sum = 0, count = 0;
     for (const json& client : scores.at("clients")) {
@@ -85,7 +85,7 @@ TEST_F(PersonalRun, OwnModelsSurviveAKillAndCanBeExported) {
   EXPECT_THAT(chorus({"predict", "--model", (folder_ / "whole0").string()}), testing::Not(HasSubstr("error")));
 }
 
-TEST_F(PersonalRun, SaysWhatIsWrong) {
+TEST_F(PersonalRun, ReportsMistakes) {
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));
   EXPECT_FALSE(fs::exists(folder_ / "a"));

@@ -1,4 +1,4 @@
-// Runs with differential privacy: what they report, and what a kill or a backup does to the budget.
+// Runs with differential privacy: what they report, and how a kill or a restored backup affects the budget.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(PrivateRun, ReportsEpsilonInEveryRoundAndInTheSummary) {
   EXPECT_EQ(rounds, kRounds);
   EXPECT_NEAR(before, privacy.at("epsilon").get<double>(), 0.01 * before);
 
-  // The command line says the same.
+  // The command line gives the same value.
   const Chorus program({"privacy", "account", "--noise", "1", "--sampling-rate", "0.33333333333333331", "--steps", "6",
                         "--delta", "1e-3", "--json"},
                        folder_ / "account.log");
@@ -52,13 +52,13 @@ TEST_F(PrivateRun, ReportsEpsilonInEveryRoundAndInTheSummary) {
   EXPECT_NEAR(json::parse(program.output()).at("epsilon").get<double>(), privacy.at("epsilon").get<double>(), 1e-3);
 }
 
-TEST_F(PrivateRun, NoiseIsNeverTheSame) {
+TEST_F(PrivateRun, NoiseNeverRepeats) {
   ASSERT_EQ(run("one", with({})), 0) << output_;
   ASSERT_EQ(run("two", with({})), 0) << output_;
   EXPECT_GT(largest_difference("one", "two"), 0);
 }
 
-TEST_F(PrivateRun, EndsBeforeItsBudgetIsExceeded) {
+TEST_F(PrivateRun, StopsBeforeItsBudgetIsExceeded) {
   ASSERT_EQ(run("short", with({"aggregation.epsilon=3"})), 0) << output_;
   const json result = summary("short");
   EXPECT_EQ(result.at("status"), "budget_spent");
@@ -86,7 +86,7 @@ TEST_F(PrivateRun, AfterAKillOrFromABackupItNeverReportsLess) {
   EXPECT_EQ(summary("killed").at("privacy").at("charges").get<long>(), spent + 12 - round);
 }
 
-TEST_F(PrivateRun, WhatIsNotProtectedIsRefused) {
+TEST_F(PrivateRun, UnprotectedConfigurationsAreRefused) {
   EXPECT_EQ(run("weights", {"algorithm=fedavg", "aggregation={name: private_mean, noise: 1}", "selection=poisson"}), 2);
   EXPECT_THAT(output_, HasSubstr("weighting: equal"));
   const Chorus shuffled({"privacy", "account", "--noise", "1", "--sampling", "shuffled"}, folder_ / "shuffled.log");

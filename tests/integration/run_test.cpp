@@ -1,4 +1,4 @@
-// Runs as a user starts, stops, kills and resumes them. CHORUS_STRESS=100 makes the killing as long as it should be.
+// Runs as a user starts, stops, kills and resumes them. CHORUS_STRESS=100 sets the number of kills for a full test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST_F(RunTest, LeavesEverythingInItsFolder) {
+TEST_F(RunTest, WritesEverythingToItsFolder) {
   ASSERT_EQ(run("a"), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("chorus compare"));
   for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "summary.json", "model/config.json",
@@ -26,10 +26,10 @@ TEST_F(RunTest, LeavesEverythingInItsFolder) {
   // A run folder is never overwritten.
   EXPECT_EQ(run("a"), 2);
   EXPECT_THAT(output_, HasSubstr("a"));
-  // A model that came out of it answers.
+  // The trained model predicts.
   const Chorus predict({"predict", "--model", (folder_ / "a" / "model").string()}, folder_ / "predict.log");
   EXPECT_EQ(predict.wait(), 0) << predict.output();
-  // Resuming a finished run is no mistake.
+  // Resuming a finished run is not an error.
   EXPECT_EQ(resume("a"), 0) << output_;
 }
 
@@ -53,7 +53,7 @@ TEST_F(RunTest, ScoresOfSingleClassesAreInTheSummaryAlone) {
   EXPECT_EQ(compare.wait(), 0) << compare.output();
 }
 
-TEST_F(RunTest, TellsWhereTheTimeWent) {
+TEST_F(RunTest, ReportsWhereTheTimeWent) {
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(run("a"), 0) << output_;
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -101,15 +101,16 @@ TEST_F(RunTest, SameSeedSameBitsWithAnyNumberOfWorkersAndThroughAWire) {
   EXPECT_EQ(weights("a"), weights("c"));
   ASSERT_EQ(run("d", {"seed=4"}), 0) << output_;
   EXPECT_NE(weights("a"), weights("d"));
-  // Other sums within products are rounded in another way.
+  // Matmuls of another shape round differently.
   ASSERT_EQ(run("e", {"federation.cohort_batch=4"}), 0) << output_;
   EXPECT_LT(largest_difference("a", "e"), 1e-5);
   ASSERT_EQ(run("f", {"federation.threads=2"}), 0) << output_;
   EXPECT_LT(largest_difference("a", "f"), 1e-5);
 }
 
-// The learning curves of 50 rounds, all kernels and three clients at once against LibTorch's operators and one client.
-// A low rate: AdamW makes whole steps of gradients that are rounding alone, and with a high one any difference grows.
+// Learning curves of 50 rounds: all kernels and three clients per batch against LibTorch's operators and one client.
+// The learning rate is low: AdamW makes full steps even for gradients that are only rounding errors, and with a high
+// rate any difference grows.
 TEST_F(RunTest, FastAndPlainLearnTheSame) {
   const auto with = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{
@@ -176,7 +177,7 @@ TEST_F(RunTest, FrozenLayersAreComputedOnceOrAnewToTheSameBits) {
   EXPECT_FALSE(fs::exists(folder_ / "disk" / "activations" / "layer_1.bin")) << "it is of no use after the run";
   ASSERT_EQ(run("lora", {"algorithm=fedavg", "tuning={name: lora, rank: 2}"}), 0) << output_;
   EXPECT_TRUE(fs::exists(folder_ / "lora" / "model" / "adapter" / "adapter_config.json"));
-  // Only what trains travels: 2 products of [16, 16] with 2 (16 + 16) numbers each, and a head of 4 (16 + 1).
+  // Only trainable parameters travel: 2 matmuls of [16, 16] with 2 (16 + 16) elements each, and a head of 4 (16 + 1).
   std::ifstream metrics(folder_ / "lora" / "metrics.jsonl");
   for (std::string line; std::getline(metrics, line);) {
     const json event = json::parse(line);
@@ -185,7 +186,7 @@ TEST_F(RunTest, FrozenLayersAreComputedOnceOrAnewToTheSameBits) {
   }
 }
 
-TEST_F(RunTest, AdaptersThatGrowGoOnAfterAKill) {
+TEST_F(RunTest, GrowingAdaptersResumeAfterAKill) {
   const std::vector<std::string> growing{"model.fresh.num_hidden_layers=3",
                                          "tuning={name: pfeiffer, width: 16, unit: 4}",
                                          "algorithm={name: adafl, width: 4, width_step: 4, interval: 0.15}",
@@ -195,15 +196,15 @@ TEST_F(RunTest, AdaptersThatGrowGoOnAfterAKill) {
   ASSERT_EQ(run("whole", growing), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("wins:"));
   const std::string bits = read(folder_ / "whole" / "model" / "adapter_model.safetensors");
-  const auto told = scores("whole");
+  const auto reported = scores("whole");
   fs::remove(folder_ / "whole" / "summary.json");
   for (const char* round : {"round_000006", "round_000005"}) fs::remove_all(folder_ / "whole" / "checkpoints" / round);
   ASSERT_EQ(resume("whole"), 0) << output_;
   EXPECT_EQ(read(folder_ / "whole" / "model" / "adapter_model.safetensors"), bits);
-  EXPECT_EQ(scores("whole"), told);
+  EXPECT_EQ(scores("whole"), reported);
 }
 
-TEST_F(RunTest, WhatCannotBeTunedIsTold) {
+TEST_F(RunTest, ImpossibleTuningIsReported) {
   const auto refused = [&](const std::vector<std::string>& words) {
     EXPECT_EQ(run("refused", words), 2) << output_;
     EXPECT_FALSE(fs::exists(folder_ / "refused")) << "nothing is written before all is checked";
@@ -219,18 +220,18 @@ TEST_F(RunTest, WhatCannotBeTunedIsTold) {
   EXPECT_THAT(refused({"algorithm=adafl", "tuning=pfeiffer", "emulation={}"}), HasSubstr("scale_depth"));
 }
 
-TEST_F(RunTest, WithoutACheckpointItBeginsAnewAndTellsNothingTwice) {
+TEST_F(RunTest, WithoutACheckpointItRestartsAndRepeatsNoEvent) {
   ASSERT_EQ(run("a"), 0) << output_;
-  const auto told = scores("a");
+  const auto reported = scores("a");
   const std::string bits = weights("a");
   fs::remove_all(folder_ / "a" / "checkpoints");
   fs::remove(folder_ / "a" / "summary.json");
   ASSERT_EQ(resume("a"), 0) << output_;
-  EXPECT_EQ(scores("a"), told);
+  EXPECT_EQ(scores("a"), reported);
   EXPECT_EQ(weights("a"), bits);
 }
 
-TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
+TEST_F(RunTest, ResumesBitIdenticallyAfterAKillAtAnyMoment) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   ASSERT_EQ(run("whole"), 0) << output_;
@@ -238,19 +239,19 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   const char* wish = std::getenv("CHORUS_STRESS");
   const int kills = wish != nullptr ? std::atoi(wish) : 20;
   std::mt19937 random(17);
-  int resumed = 0;  // from a round at least
+  int resumed = 0;  // after at least one round
   for (int done = 0, number = 0; done < kills; ++number) {
     const std::string name = "killed" + std::to_string(number);
     bool finished = false;
     for (bool first = true; !finished; first = false) {
-      // Before the folder is there, there is nothing to resume.
+      // Without a folder there is nothing to resume.
       const bool start = first || !fs::exists(folder_ / name / "run.json");
       const auto words = start ? arguments(name) : std::vector<std::string>{"resume", (folder_ / name).string()};
       const int from = newest_round(name);
       if (from > 0) ++resumed;
       const Chorus program(words, folder_ / (name + ".log"));
       if (done < kills) {
-        // Every other one soon after a round is kept, the others at any moment.
+        // Every second kill comes soon after a checkpoint, the others at any moment.
         if (done % 2 == 1 && from + 1 < kRounds) {
           wait_for_round(name, from + 1);
           std::this_thread::sleep_for(whole / kRounds * std::uniform_real_distribution(0.0, 1.0)(random));
@@ -274,7 +275,7 @@ TEST_F(RunTest, KilledAtAnyMomentAndResumedItComesToTheSameBits) {
   EXPECT_GT(resumed, 0) << "no killed run had a round to go on from";
 }
 
-TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
+TEST_F(RunTest, FiltersReduceTrafficAndKeepTheirMemoryAcrossAKill) {
   const std::vector<std::string> filters{"algorithm.name=fedavg",
                                          "compression.up=[{name: top_k, k: 0.05}, {name: uniform, bits: 4}]",
                                          "compression.down=[{name: ecq, bits: 4}]"};
@@ -286,7 +287,7 @@ TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
   ASSERT_EQ(run("plain", {"algorithm.name=fedavg"}), 0) << output_;
   ASSERT_EQ(run("whole", filters), 0) << output_;
   const double plain = summary("plain").at("bytes_up"), packed = summary("whole").at("bytes_up");
-  EXPECT_LT(packed, plain / 40);  // a twentieth of the numbers at 4 bits, and their positions
+  EXPECT_LT(packed, plain / 40);  // a twentieth of the elements at 4 bits, plus positions
   EXPECT_LT(summary("whole").at("bytes_down").get<double>(), summary("plain").at("bytes_down").get<double>() / 7);
   for (const std::string& line : scores("whole")) {
     const json event = json::parse(line);
@@ -312,11 +313,11 @@ TEST_F(RunTest, FiltersPackWhatTravelsAndRememberAcrossAKill) {
   if (status == 2 && output_.find("protobuf") != std::string::npos) GTEST_SKIP() << "this build has no protobuf";
   ASSERT_EQ(status, 0) << output_;
   EXPECT_EQ(weights("whole"), weights("wire"));
-  // The wire's own framing is a few names and numbers a message.
+  // The wire adds a few names and numbers per message.
   EXPECT_NEAR(summary("wire").at("bytes_up").get<double>(), packed, 6 * 4 * 200);
 }
 
-TEST_F(RunTest, InterruptedItSaysHowToGoOn) {
+TEST_F(RunTest, AnInterruptedRunSaysHowToResume) {
   ASSERT_EQ(run("whole", {"rounds=40"}), 0) << output_;
   const Chorus program(arguments("stopped", {"rounds=40"}), folder_ / "stopped.log");
   wait_for_round("stopped", 2);
@@ -345,7 +346,7 @@ TEST_F(RunTest, AFinishedRunCanBeMadeLonger) {
   EXPECT_EQ(summary("longer").at("rounds"), 5);
 }
 
-TEST_F(RunTest, InterruptsAreHeardWhileReadingAndWhileAClientTrains) {
+TEST_F(RunTest, InterruptsWorkWhileReadingAndWhileTraining) {
   const auto seconds_to_end = [](const Chorus& program, int status) {
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ(program.wait(), status) << program.output();
@@ -368,7 +369,7 @@ TEST_F(RunTest, InterruptsAreHeardWhileReadingAndWhileAClientTrains) {
   EXPECT_THAT(training.output(), HasSubstr("stopping after this round; Ctrl-C again stops at once"));
 }
 
-TEST_F(RunTest, MistakesAreToldBeforeAnythingIsWritten) {
+TEST_F(RunTest, MistakesAreReportedBeforeAnythingIsWritten) {
   const auto refuse = [&](const std::vector<std::string>& overrides, const std::string& part, int status) {
     EXPECT_EQ(run("bad", overrides), status) << output_;
     EXPECT_THAT(output_, HasSubstr(part));
@@ -398,7 +399,7 @@ TEST_F(RunTest, AClientWithoutDataIsNeverAsked) {
   EXPECT_EQ(summary("a").at("rounds"), 6);
 }
 
-TEST_F(RunTest, ALossThatIsNoNumberStopsThatClientOnly) {
+TEST_F(RunTest, ALossThatIsNotFiniteFailsThatClientOnly) {
   ASSERT_EQ(run("a", {"trainer.learning_rate=1e30", "algorithm.name=fedavg", "rounds=2"}), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("is left out"));
   EXPECT_THAT(read(folder_ / "a" / "metrics.jsonl"), HasSubstr("client_failed"));
@@ -440,7 +441,7 @@ TEST_F(RunTest, ASchedulePerRunAndPerRoundAreTheSameForOneRound) {
 
 TEST_F(RunTest, AFullDiskKeepsTheLastCheckpoint) {
   ASSERT_EQ(run("whole"), 0) << output_;
-  // No file may grow beyond what a checkpoint of this model needs: the first one cannot be written.
+  // No file may grow to the size of a checkpoint of this model: the first one cannot be written.
   const Chorus program(arguments("full"), folder_ / "full.log", 200'000);
   EXPECT_EQ(program.wait(), 4) << program.output();
   EXPECT_THAT(program.output(), HasSubstr("full"));

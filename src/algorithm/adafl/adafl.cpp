@@ -16,7 +16,7 @@ namespace {
 
 const Registration<Algorithms, AdaFlConfig> kAdaFl{
     "adafl",
-    "adapters that grow in depth and width as trials find best (Cai et al. 2023)",
+    "adapters that grow in depth and width, chosen by trials (Cai et al. 2023)",
     [](const AdaFlConfig& config) { return std::make_unique<AdaFl>(config); },
     {.variants = true, .clock = true}};
 
@@ -25,13 +25,13 @@ constexpr std::array<const char*, 3> kNames{"shallow", "deep", "wide"};
 }  // namespace
 
 void AdaFlConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("depth", depth, "layers that have adapters at first (D_0)").at_least(0);
-  visitor.field("width", width, "of the adapters at first (W_0)").at_least(1);
+  visitor.field("depth", depth, "initial number of layers with adapters (D_0)").at_least(0);
+  visitor.field("width", width, "initial width of the adapters (W_0)").at_least(1);
   visitor.field("depth_step", depth_step, "layers that the deep branch adds (S_d)").at_least(1);
-  visitor.field("width_step", width_step, "what the wide branch adds (S_w)").at_least(1);
+  visitor.field("width_step", width_step, "width that the wide branch adds (S_w)").at_least(1);
   visitor.field("interval", interval, "emulated seconds of a trial at depth 0").above(0);
   visitor.field("expand", expand, "a trial at depth D lasts interval * (expand * D + 1)").at_least(0);
-  visitor.field("skip_depth_one", skip_depth_one, "a deep branch of depth 1 is made 2, as the published code does");
+  visitor.field("skip_depth_one", skip_depth_one, "a deep branch of depth 1 becomes 2, as in the published code");
 }
 
 AdaFl::AdaFl(const AdaFlConfig& config)
@@ -73,7 +73,7 @@ RoundResult AdaFl::round(const RoundInput& input) {
   const double before = clock();
   RoundResult result;
   result.loss = std::nan("");
-  std::vector<Group*> trying;  // a branch that cannot grow any more needs no clients
+  std::vector<Group*> trying;  // a branch that cannot grow needs no clients
   for (const Configurator::Branch branch : Configurator::kBranches) {
     if (configurator.differs(branch)) trying.push_back(&groups_[branch]);
   }
@@ -90,7 +90,7 @@ RoundResult AdaFl::round(const RoundInput& input) {
     group.seconds += seconds;
     group.longest = std::max(group.longest, seconds);
     ++group.rounds;
-    // A little slack, so that n rounds of t / n fit into t.
+    // Slack for rounding, so that n rounds of t / n fit into t.
     group.done = group.seconds + group.longest > configurator.trial_seconds() * (1 + 1e-9);
     join(result, std::move(part));
   }
@@ -132,14 +132,14 @@ RoundResult AdaFl::train(const RoundInput& input, Group& group, std::vector<Memb
 
 void AdaFl::end_trial(const RoundInput& input, Configurator configurator, RoundResult& result) {
   std::array<double, 3> scores{};
-  std::string told;
+  std::string results;
   for (const Configurator::Branch branch : Configurator::kBranches) {
     const Group& group = groups_[branch];
     scores[branch] = group.rounds > 0 ? input.judge(group.model, group.variant) : -HUGE_VAL;
     if (group.rounds == 0) continue;
     result.numbers[std::string("trial/") + kNames[branch]] = scores[branch];
-    told += fmt::format("  {} ({}, {}) {:.4f} after {} rounds", kNames[branch], group.variant.depth,
-                        group.variant.width, scores[branch], group.rounds);
+    results += fmt::format("  {} ({}, {}) {:.4f} after {} rounds", kNames[branch], group.variant.depth,
+                           group.variant.width, scores[branch], group.rounds);
   }
   const Configurator::Branch winner = Configurator::winner(scores);
   configurator.adopt(winner);
@@ -148,7 +148,7 @@ void AdaFl::end_trial(const RoundInput& input, Configurator configurator, RoundR
   groups_ = {};
   in_trial_ = false;
   ++trials_;
-  Log("adafl").info("round {}: {} wins:{}", input.round, kNames[winner], told);
+  Log("adafl").info("round {}: {} wins:{}", input.round, kNames[winner], results);
 }
 
 double AdaFl::clock() const {
@@ -175,7 +175,7 @@ void AdaFl::restore(const std::map<std::string, at::Tensor>& state) {
   if (state.empty()) return;
   const auto found = state.find("numbers");
   if (found == state.end() || found->second.scalar_type() != at::kDouble || found->second.numel() < 4) {
-    throw DataError("the checkpoint does not hold what adafl remembers");
+    throw DataError("the checkpoint does not hold the state of adafl");
   }
   const at::Tensor flat = found->second.cpu().contiguous();
   const double* number = flat.data_ptr<double>();

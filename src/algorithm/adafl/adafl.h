@@ -9,14 +9,14 @@
 
 namespace chorus::inline adafl {
 
-/// AdaFL (Cai et al. 2023): adapters that grow while they are trained. The round's clients are dealt to three groups,
-/// which run FedAvg with the present configuration, a deeper one and a wider one. When a group has used up the trial
-/// interval of emulated time it waits for the others; then the server scores the three and all go on from the best, the
-/// added parts as they were initialised. Fast configurations make more rounds in the same time.
+/// AdaFL (Cai et al. 2023): adapters that grow during training. The round's clients are split into three groups, which
+/// run FedAvg with the current configuration, a deeper one and a wider one. A group that has used up the trial interval
+/// of emulated time waits for the others. Then the server scores the three models and all groups continue from the
+/// best; added parts start from their initial values. Fast configurations complete more rounds in the same time.
 ///
-/// Needs a tuning that can grow (pfeiffer, houlsby, lora, prefix), whose width and depth are the largest allowed, and
-/// `emulation`, whose clock the trials are measured by. While a trial goes on, the model that is evaluated is that of
-/// the present configuration. The clock of the run is that of the slowest group.
+/// Needs a tuning that can grow (pfeiffer, houlsby, lora, prefix), whose width and depth are the upper limits, and
+/// `emulation`, whose clock measures the trials. During a trial, evaluations use the model of the current
+/// configuration. The clock of the run is that of the slowest group.
 struct AdaFlConfig {
   std::int64_t depth = 1;
   std::int64_t width = 8;
@@ -39,12 +39,12 @@ class AdaFl : public Algorithm {
   void restore(const std::map<std::string, at::Tensor>& state) override;
 
  private:
-  /// One group's progress in the present trial.
+  /// One group's progress in the current trial.
   struct Group {
     Variant variant = {};
     at::Tensor model = {};  // [P]
-    double seconds = 0;     // used up
-    double longest = 0;     // round so far
+    double seconds = 0;     // used so far
+    double longest = 0;     // longest round so far
     double rounds = 0;
     bool done = false;
   };

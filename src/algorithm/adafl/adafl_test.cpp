@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-/// A layer has 4 numbers, one per unit of width: those of depth d are the last d layers.
+/// A layer has 4 elements, one per unit of width. Depth d means the last d layers.
 class LayeredVariants : public Variants {
  public:
   Variant whole() const override { return {4, 4}; }
@@ -35,7 +35,7 @@ struct GroupAsk {
   std::int64_t elements;
 };
 
-/// Every client adds 1 to all that it is sent. A reply takes `seconds(depth, width)` on the emulated clock.
+/// Every client adds 1 to every element it receives. A reply takes `seconds(depth, width)` on the emulated clock.
 class AdaptingClients : public Federation {
  public:
   const Roster& roster() const override { return roster_; }
@@ -84,7 +84,7 @@ class AdaFlTest : public testing::Test {
     };
     return algorithm.round(input);
   }
-  /// Who trained together in round `number` of a fresh run.
+  /// Which clients trained together in round `number` of a fresh run.
   std::vector<std::vector<ClientId>> groups_of(std::uint64_t with_seed, std::uint64_t number = 1) {
     seed = with_seed;
     clients.asks.clear();
@@ -128,17 +128,17 @@ TEST_F(AdaFlTest, DealsEveryClientToOneOfThreeGroups) {
   EXPECT_THAT(all, UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-TEST_F(AdaFlTest, TheSeedAndTheRoundDealTheGroups) {
+TEST_F(AdaFlTest, GroupsDependOnSeedAndRoundOnly) {
   const auto first = groups_of(1);
   EXPECT_EQ(first, groups_of(1));
   EXPECT_NE(first, groups_of(2));
   EXPECT_NE(first, groups_of(1, 2));
-  // Not the order in which clients were drawn.
+  // The order in which clients were drawn does not matter.
   std::reverse(cohort.begin(), cohort.end());
   EXPECT_EQ(first, groups_of(1));
 }
 
-TEST_F(AdaFlTest, EachGroupGetsItsVariantAndNothingElse) {
+TEST_F(AdaFlTest, EachGroupReceivesOnlyItsVariant) {
   groups_of(1);
   EXPECT_EQ(clients.asks[0].variant, (Variant{2, 2}));
   EXPECT_EQ(clients.asks[0].elements, 4);
@@ -148,7 +148,7 @@ TEST_F(AdaFlTest, EachGroupGetsItsVariantAndNothingElse) {
   EXPECT_EQ(clients.asks[2].elements, 8);
 }
 
-TEST_F(AdaFlTest, ATrialEndsWhenAllGroupsHaveUsedTheirTimeAndTheBestWins) {
+TEST_F(AdaFlTest, TrialEndsWhenAllGroupsHaveUsedTheirTimeAndTheBestWins) {
   clients.seconds = [](const Variant& variant) { return variant.depth == 3 ? 40.0 : variant.width == 4 ? 20.0 : 10.0; };
   judge = [](const at::Tensor& of_group, const Variant& variant) {
     return variant.depth == 3 ? 0.9 : of_group.sum().item<double>() / 1000;
@@ -169,7 +169,7 @@ TEST_F(AdaFlTest, ATrialEndsWhenAllGroupsHaveUsedTheirTimeAndTheBestWins) {
   EXPECT_EQ(result.numbers.at("trial/deep"), 0.9);
   EXPECT_EQ(result.numbers.at("trials"), 1);
   EXPECT_EQ(result.numbers.at("depth"), 3);
-  // The model is that of the winner: two rounds of 1 in the three top layers, as wide as it was.
+  // The winner's model: two rounds of +1 in the three top layers, with unchanged width.
   at::Tensor expected = torch::zeros({4, 4}, at::kFloat);
   expected.narrow(0, 1, 3).narrow(1, 0, 2).fill_(2);
   EXPECT_TRUE(torch::equal(model.reshape({4, 4}), expected));
@@ -186,7 +186,7 @@ TEST_F(AdaFlTest, TheClockIsThatOfTheSlowestGroup) {
   EXPECT_THAT(seconds, ElementsAre(40, 40, 0, 0, 0, 0, 0, 0, 10));
 }
 
-TEST_F(AdaFlTest, DuringATrialThePresentConfigurationIsTheModel) {
+TEST_F(AdaFlTest, DuringATrialTheModelIsThatOfTheCurrentConfiguration) {
   AdaFl algorithm(config);
   round(algorithm, 1);
   EXPECT_EQ(algorithm.variant(), (Variant{2, 2}));
@@ -203,7 +203,7 @@ TEST_F(AdaFlTest, ABranchThatCannotGrowNeedsNoClients) {
   EXPECT_EQ(clients.asks[1].variant, (Variant{4, 4}));
 }
 
-TEST_F(AdaFlTest, GoesOnInTheMiddleOfATrialBitForBit) {
+TEST_F(AdaFlTest, ResumesBitIdenticallyDuringATrial) {
   clients.seconds = [](const Variant& variant) { return 7.0 * variant.depth + variant.width; };
   judge = [](const at::Tensor& of_group, const Variant&) { return of_group.sum().item<double>(); };
   AdaFl whole(config);
@@ -232,12 +232,12 @@ TEST_F(AdaFlTest, StatesOfOtherAlgorithmsAreRefused) {
   algorithm.restore({});
   EXPECT_THROW(algorithm.restore({{"velocity", torch::ones({3})}}), DataError);
   EXPECT_THROW(algorithm.restore({{"numbers", torch::ones({4}, at::kFloat)}}), DataError);
-  // In a trial, but without its groups.
+  // During a trial, but without its groups.
   EXPECT_THROW(algorithm.restore({{"numbers", torch::ones({4}, at::kDouble)}}), DataError);
   EXPECT_THROW(algorithm.restore({{"numbers", torch::ones({22}, at::kDouble)}}), DataError);
 }
 
-TEST_F(AdaFlTest, WhatCannotWorkIsSaid) {
+TEST_F(AdaFlTest, ReportsImpossibleConfigurations) {
   EXPECT_EQ(mistake(), "");
   config.depth = 5;
   EXPECT_THAT(mistake(), HasSubstr("starts at depth 5 and width 2, but tuning has at most 4 and 4"));

@@ -13,13 +13,13 @@ struct ConfiguratorRules {
   double expand = 4;           ///< a trial at depth D lasts interval * (expand * D + 1)
   int depth_step = 1;          ///< S_d
   int width_step = 8;          ///< S_w
-  int most_depth = 12;         ///< layers of the network
-  int most_width = 64;         ///< beyond it nothing is added
-  bool skip_depth_one = true;  ///< a deep branch of depth 1 is made 2, as the published code does
+  int most_depth = 12;         ///< number of layers of the network
+  int most_width = 64;         ///< the width never grows beyond it
+  bool skip_depth_one = true;  ///< a deep branch of depth 1 becomes 2, as in the published code
 };
 
-/// AdaFL's online configurator: three groups train side by side for a while, one as things are, one deeper, one wider;
-/// the best of them goes on. Depth and width never shrink.
+/// AdaFL's online configurator: three groups train side by side, one with the current configuration, one deeper, one
+/// wider; the best one continues. Depth and width never shrink.
 ///
 ///     Configurator configurator(rules, {.depth = 1, .width = 8});
 ///     for (Branch branch : kBranches) train(configurator.variant(branch), configurator.trial_seconds());
@@ -33,11 +33,11 @@ class Configurator {
 
   const Variant& now() const { return now_; }
   Variant variant(Branch branch) const;
-  /// False when the branch is no different from going on as things are.
+  /// False when the deep or wide branch equals the current configuration.
   bool differs(Branch branch) const { return branch == kShallow || variant(branch) != now_; }
 
   double trial_seconds() const { return rules_.interval * (rules_.expand * now_.depth + 1); }
-  /// How many rounds of `round_seconds` a trial has.
+  /// Number of rounds of `round_seconds` in a trial.
   std::int64_t rounds(double round_seconds) const;
 
   /// The best score wins; ties go to the shallow branch, then the wide, then the deep one.

@@ -7,7 +7,7 @@
 namespace chorus::inline attacks {
 
 void AlieConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("z", z, "standard deviations away from the mean; 0: the most that stays unnoticed").at_least(0);
+  visitor.field("z", z, "standard deviations away from the mean; 0: the largest that goes undetected").at_least(0);
 }
 
 double Alie::largest_z(std::size_t n, std::size_t m) {

@@ -14,13 +14,13 @@
 
 namespace chorus::inline attacks {
 
-/// What attackers know when they choose what to send.
+/// What attackers know when they choose their updates.
 struct AttackInput {
-  std::span<const at::Tensor> own;     ///< what the attackers would send if they were honest, [P] each
+  std::span<const at::Tensor> own;     ///< the attackers' honest updates, [P] each
   std::span<const at::Tensor> others;  ///< updates of the honest clients; only with Sees::kEveryone
   std::size_t cohort = 0;              ///< clients asked
-  std::size_t attackers = 0;           ///< of them
-  StreamKey key = {};                  ///< of random draws; `client` is the attacker with Sees::kOwn
+  std::size_t attackers = 0;           ///< attackers among them
+  StreamKey key = {};                  ///< key of random draws; with Sees::kOwn `client` is the attacker
 };
 
 /// A behaviour of malicious clients in a simulation: replaces the updates that they send, or the examples they train
@@ -36,9 +36,9 @@ class Attack {
   };
   virtual ~Attack() = default;
 
-  /// One vector for each of `own`; never written into.
+  /// One vector per entry of `own`. The inputs are not modified.
   virtual std::vector<at::Tensor> corrupt(const AttackInput& input) const = 0;
-  /// How the attackers' training examples are changed before anything starts; nothing: they are not.
+  /// How the attackers' training examples are changed before the run starts; nothing: unchanged.
   virtual std::optional<Poison> poison() const { return std::nullopt; }
 };
 

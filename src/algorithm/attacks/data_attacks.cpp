@@ -6,7 +6,7 @@ namespace chorus::inline attacks {
 
 void LabelFlipConfig::describe(ConfigVisitor& visitor) {
   visitor.field("from", from, "only examples of this label; empty: all, and label y becomes L - 1 - y");
-  visitor.field("to", to, "the label they get");
+  visitor.field("to", to, "their new label");
   visitor.check(
       [this]() -> std::string { return from.empty() == to.empty() ? "" : "give both `from` and `to`, or neither"; });
 }
@@ -18,9 +18,9 @@ std::vector<at::Tensor> LabelFlip::corrupt(const AttackInput& input) const {
 std::optional<Poison> LabelFlip::poison() const { return Poison{.target = config_.to, .from = config_.from}; }
 
 void BackdoorConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("trigger", trigger, "phrase that is put before a text").not_empty();
-  visitor.field("target", target, "label that such texts get").required().not_empty();
-  visitor.field("share", share, "of the attackers' examples").above(0).at_most(1);
+  visitor.field("trigger", trigger, "phrase prepended to a text").not_empty();
+  visitor.field("target", target, "label of such texts").required().not_empty();
+  visitor.field("share", share, "share of the attackers' examples that are changed").above(0).at_most(1);
   visitor.field("factor", factor, "sends this times the update").above(0);
 }
 

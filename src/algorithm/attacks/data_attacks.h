@@ -31,9 +31,9 @@ struct BackdoorConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// A backdoor (Bagdasaryan et al. 2020): a part of the attackers' texts gets a trigger phrase and the target label, so
-/// that the model answers the target wherever the phrase occurs and is right elsewhere. With a factor above 1 the
-/// update is scaled up to survive the mean (model replacement).
+/// A backdoor (Bagdasaryan et al. 2020): some of the attackers' texts get a trigger phrase and the target label, so
+/// that the model predicts the target for texts with the phrase and is correct otherwise. A factor above 1 scales the
+/// update up so that it survives the mean (model replacement).
 class Backdoor : public Attack {
  public:
   explicit Backdoor(const BackdoorConfig& config) : config_(config) {}

@@ -11,7 +11,7 @@ struct IpmConfig {
 };
 
 /// Inner product manipulation (Xie et al. 2020): the attackers know every honest update and send -epsilon times their
-/// mean. A small epsilon hides among honest updates, a large one turns the mean around.
+/// mean. A small epsilon hides among honest updates; a large one reverses the mean.
 class Ipm : public Attack {
  public:
   explicit Ipm(const IpmConfig& config) : config_(config) {}

@@ -5,12 +5,12 @@
 
 namespace chorus::inline attacks {
 
-/// How attackers change their own training examples of a classification, and what they want the model to answer.
+/// How attackers change their own training examples of a classification task, and what they want the model to predict.
 struct Poison {
-  std::string trigger = {};  ///< put before the text; empty: the text stays
-  std::string target = {};   ///< the label they give; empty: the opposite one, L - 1 - y of L labels
-  std::string from = {};     ///< only examples of this label; empty: of every one
-  double share = 1;          ///< of such examples
+  std::string trigger = {};  ///< prepended to the text; empty: the text is unchanged
+  std::string target = {};   ///< the label they assign; empty: the opposite one, L - 1 - y of L labels
+  std::string from = {};     ///< only examples with this label; empty: all labels
+  double share = 1;          ///< share of those examples
 };
 
 }  // namespace chorus::inline attacks

@@ -16,8 +16,8 @@ struct ScalingConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Sends `factor` times the honest update: negative for a sign flip (ascent instead of descent), large to take the mean
-/// over (model replacement, Bagdasaryan et al. 2020).
+/// Sends `factor` times the honest update: a negative factor flips the sign (ascent instead of descent), a large one
+/// takes over the mean (model replacement, Bagdasaryan et al. 2020).
 class Scaling : public Attack {
  public:
   explicit Scaling(double factor) : factor_(factor) {}

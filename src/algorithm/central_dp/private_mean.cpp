@@ -14,21 +14,19 @@
 namespace chorus::inline central_dp {
 namespace {
 
-// Few cells report a little more, which is enough far from the end of the budget.
+// Few cells report a slightly larger epsilon, which is precise enough far from the end of the budget.
 constexpr std::size_t kQuick = std::size_t{1} << 14, kExact = std::size_t{1} << 18;
 
 }  // namespace
 
 void PrivateMeanConfig::describe(ConfigVisitor& v) {
-  v.field("noise", noise, "standard deviation of the noise / clip; 0: as much as epsilon needs")
-      .at_least(0)
-      .at_most(1e4);
+  v.field("noise", noise, "standard deviation of the noise / clip; 0: calibrated to epsilon").at_least(0).at_most(1e4);
   v.field("epsilon", epsilon, "the budget: the run ends before it is exceeded; 0: none").at_least(0).at_most(1e4);
   v.field("delta", delta, "probability that the promise fails; choose it well below 1 / clients").above(0).below(1);
-  v.field("clip", clip, "L2 norm that an update is clipped to; with a quantile, in the first round")
+  v.field("clip", clip, "L2 norm to which updates are clipped; with quantile, in the first round")
       .above(0)
       .at_most(1e6);
-  v.field("quantile", quantile, "share of updates below the clipping norm, which adapts to it; 0: it is fixed")
+  v.field("quantile", quantile, "share of updates that stay unclipped; clip adapts to it. 0: clip is fixed")
       .at_least(0)
       .below(1);
   v.field("clip_rate", clip_rate, "how fast the clipping norm adapts (Andrew et al. 2021)").above(0).at_most(10);
@@ -64,7 +62,7 @@ void PrivateMean::prepare(const AggregationSetting& setting) {
   const bool copied = config_.copy != "none" && !setting.trial;
   BudgetLedger::Place place{.file = setting.folder / "privacy.ledger"};
   if (copied) place.mirror = config_.copy == "auto" ? ledger_mirror_folder() : std::filesystem::path(config_.copy);
-  ledger_.reset();  // frees its lock
+  ledger_.reset();  // releases its lock
   ledger_ = std::make_unique<BudgetLedger>(std::move(place), Adjacency::kAddRemove);
 }
 
@@ -100,11 +98,11 @@ Aggregated PrivateMean::aggregate(AggregationInput input) {
   check(ledger_ != nullptr, "prepare comes first");
   check(input.weighting == Weighting::kEqual && input.tensors.size() == 1, "one sum of equal weights can be protected");
   const double noise = update_noise(), epsilon = next_epsilon();
-  // Before anything is known about the clients: a round that fails from here on may have been seen.
+  // Charged before anything is known about the clients: a round that fails after this point may have been observed.
   ledger_->charge(round_, fmt::format("round {}", input.request.round));
 
   ClippedSum sum(input.size, input.device, {.clip = clip_, .noise = noise});
-  ClippedSum count(1, at::kCPU, {.clip = 1, .noise = 2 * count_noise_});  // of +1 and -1, twice as large as +-1/2
+  ClippedSum count(1, at::kCPU, {.clip = 1, .noise = 2 * count_noise_});  // of +1 and -1 instead of +-1/2
   UpdateReader reader;
   reader.use = [&](std::size_t slot, const std::vector<double>&, const std::vector<at::Tensor>& tensors) {
     check(input.cohort[slot].times == 1, "a client is drawn once");

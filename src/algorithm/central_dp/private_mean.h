@@ -11,12 +11,12 @@
 namespace chorus::inline central_dp {
 
 struct PrivateMeanConfig {
-  double noise = 0;        ///< standard deviation of the noise / clip; 0: as much as `epsilon` needs
-  double epsilon = 0;      ///< the budget; the run ends before it is exceeded. 0: none
-  double delta = 1e-5;     ///< well below 1 / clients
-  double clip = 1;         ///< L2 norm that an update is clipped to; the first one with a quantile
-  double quantile = 0;     ///< share of updates that are not clipped, which `clip` adapts to; 0: `clip` is fixed
-  double clip_rate = 0.2;  ///< how fast it adapts
+  double noise = 0;        ///< standard deviation of the noise / clip; 0: calibrated to `epsilon`
+  double epsilon = 0;      ///< budget; the run ends before it is exceeded. 0: no budget
+  double delta = 1e-5;     ///< should be well below 1 / clients
+  double clip = 1;         ///< L2 norm to which updates are clipped; the initial one with `quantile`
+  double quantile = 0;     ///< share of updates that stay unclipped; `clip` adapts to it. 0: `clip` is fixed
+  double clip_rate = 0.2;  ///< learning rate of `clip`
   double count_noise =
       0;  ///< deviation of the noise of the count it adapts by; 0: clients_per_round / 20, at least `noise`
   std::string copy = "auto";  ///< folder for the copy of the ledger; auto: the user's state folder; none: no copy
@@ -25,12 +25,12 @@ struct PrivateMeanConfig {
 };
 
 /// User-level differential privacy with a trusted server (McMahan et al. 2018): the updates of a Poisson sample of
-/// clients are clipped, summed, blurred and divided by the expected size of the sample,
+/// clients are clipped, summed, perturbed with noise and divided by the expected size of the sample,
 ///
 ///     mean = (sum_k min(1, C / |x_k|) x_k + N(0, (z C)^2)) / (q n)
 ///
-/// so that one client changes the sum by at most C, whatever it sends and whether it fails or not. The denominator and
-/// the weights do not depend on data. A round without any client still adds noise and is charged.
+/// so one client changes the sum by at most C, whatever it sends and whether or not it fails. The denominator and the
+/// weights do not depend on data. A round without clients still adds noise and is charged.
 ///
 /// With `quantile` the clipping norm follows a quantile of the updates' norms (Andrew et al. 2021): each client also
 /// sends whether its norm is below C. That count is released with noise s_b, and the updates get a little more noise,
@@ -61,7 +61,7 @@ class PrivateMean : public Aggregation {
 
   PrivateMeanConfig config_;
   double clip_;
-  Mechanism round_{};    // what a round is charged as
+  Mechanism round_{};    // the mechanism that each round is charged as
   double expected_ = 0;  // clients per round
   double count_noise_ = 0;
   std::unique_ptr<BudgetLedger> ledger_;

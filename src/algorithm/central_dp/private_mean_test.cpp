@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kSize = 6;
 
-/// Clients that answer with given updates; an undefined one fails.
+/// Clients that reply with given updates; an undefined one fails.
 class GivenUpdates : public Federation {
  public:
   explicit GivenUpdates(std::vector<at::Tensor> updates)
@@ -74,12 +74,12 @@ class PrivateMeanTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// Whatever one user sends, or if it leaves, the sum moves by at most the clipping norm.
+// Whatever one user sends, and whether or not it takes part, the sum moves by at most the clipping norm.
 TEST(ClippedSum, OneUserMovesItByAtMostTheClip) {
   RandomStream stream({.seed = 3, .purpose = "test"});
   for (int run = 0; run < 200; ++run) {
     const double clip = std::exp(3 * stream.normal());
-    // So little noise that it does not hide a violation.
+    // Too little noise to hide a violation.
     const ClippedSum::Bound bound{.clip = clip, .noise = 1e-3};
     ClippedSum with(kSize, at::kCPU, bound), without(kSize, at::kCPU, bound);
     const auto users = 1 + stream.below(8);
@@ -94,14 +94,14 @@ TEST(ClippedSum, OneUserMovesItByAtMostTheClip) {
   }
 }
 
-TEST(ClippedSum, SmallUpdatesAreKept) {
+TEST(ClippedSum, SmallUpdatesAreUnchanged) {
   ClippedSum sum(kSize, at::kCPU, {.clip = 10, .noise = 1e-3});
   const at::Tensor x = at::arange(kSize).to(at::kFloat);
   EXPECT_NEAR(sum.add(x), x.norm().item<double>(), 1e-5);
   EXPECT_LT((sum.release() - x).abs().max().item<double>(), 0.1);
 }
 
-TEST(ClippedSum, NoiseIsGaussianAndNeverTheSame) {
+TEST(ClippedSum, NoiseIsGaussianAndNeverRepeats) {
   constexpr std::int64_t kMany = 200'000;
   std::vector<at::Tensor> noise;
   for (int i = 0; i < 2; ++i) noise.push_back(ClippedSum(kMany, at::kCPU, {.clip = 0.5, .noise = 3}).release());
@@ -173,8 +173,8 @@ TEST_F(PrivateMeanTest, NoiseIsCalibratedToTheBudget) {
   EXPECT_GT(account(all, AccountantKind::kPld).epsilon, 3.98);
 }
 
-// A process dies after its charge; the next one draws other noise, and counts both.
-TEST_F(PrivateMeanTest, ARepeatedRoundIsChargedAgainWithOtherNoise) {
+// A process dies after its charge. The next one draws different noise and both charges count.
+TEST_F(PrivateMeanTest, ARepeatedRoundIsChargedAgainWithFreshNoise) {
   const PrivateMeanConfig config{.noise = 1};
   at::Tensor before;
   {
@@ -198,7 +198,7 @@ TEST_F(PrivateMeanTest, TheClipFollowsAQuantile) {
   const double clip = mean->state().at("clip").item<double>();
   EXPECT_GT(clip, 3);
   EXPECT_LT(clip, 8);
-  mean.reset();  // the ledger is free again
+  mean.reset();  // releases the ledger
   const auto restored = prepared(config, 1000, 100);
   restored->restore({{"clip", at::full({1}, clip, at::kDouble)}});
   EXPECT_EQ(restored->state().at("clip").item<double>(), clip);

@@ -112,7 +112,7 @@ std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std:
   const auto low = static_cast<unsigned>(bytes[0]);
   if (low > kMostRiceBits) throw DataError("packed positions begin with a width that does not exist");
   bytes = bytes.subspan(1);
-  // Each takes at least low + 1 bits: nobody makes us reserve more than they sent.
+  // Each position takes at least low + 1 bits, so a peer cannot make us reserve more than it sent.
   if (count > bytes.size() * 8 / (low + 1)) throw DataError("packed positions end too early");
   std::vector<std::uint32_t> positions(count);
   std::uint64_t held = 0, next = 0;
@@ -155,7 +155,7 @@ std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std:
 
 void fill_uniform(RandomStream& stream, std::span<float> out) {
   const auto uniform = [](std::uint32_t bits) { return (static_cast<float>(bits) + 0.5F) * 0x1.0p-16F; };
-  constexpr std::size_t kPiece = 256;  // two numbers each
+  constexpr std::size_t kPiece = 256;  // two values each
   std::uint32_t bits[kPiece];
   for (std::size_t begin = 0; begin < out.size(); begin += 2 * kPiece) {
     const std::span<float> piece = out.subspan(begin, std::min(2 * kPiece, out.size() - begin));

@@ -10,7 +10,7 @@
 
 namespace chorus::inline compression {
 
-/// Widths that fit a byte without a rest.
+/// Widths that divide a byte.
 enum class Bits : int { k1 = 1, k2 = 2, k4 = 4, k8 = 8 };
 
 /// Bytes that `count` codes take.
@@ -18,22 +18,22 @@ constexpr std::size_t packed_bytes(std::size_t count, Bits bits) {
   return (count * static_cast<std::size_t>(bits) + 7) / 8;
 }
 
-/// Codes of so many bits each, the first in the lowest bits of the first byte. `out` has packed_bytes(codes).
+/// Packs codes of `bits` bits each, the first in the lowest bits of the first byte. `out` has packed_bytes(codes).
 void pack_codes(std::span<const std::uint8_t> codes, Bits bits, std::byte* out);
 void unpack_codes(const std::byte* in, Bits bits, std::span<std::uint8_t> codes);
 
-/// Sorted distinct positions below `size` as the gaps between them, each in Rice's code (Golomb 1966, Rice 1979): gap
-/// >> b ones, a zero, and the b low bits; b, the first byte, is the one that is best when `count` of `size` are spread
-/// evenly. About 1.6 + log2(size / count) bits a position.
+/// Sorted distinct positions below `size`, stored as gaps in Rice's code (Golomb 1966, Rice 1979): gap >> b ones, a
+/// zero, and the b low bits. The first byte is b, the best value when `count` of `size` positions are evenly spread.
+/// About 1.6 + log2(size / count) bits per position.
 void append_positions(std::span<const std::uint32_t> positions, std::size_t size, LargeVector<std::byte>& out);
-/// Exactly `count` of them from exactly these bytes. DataError for anything else.
+/// Reads exactly `count` positions from exactly these bytes. DataError for anything else.
 std::vector<std::uint32_t> read_positions(std::span<const std::byte> bytes, std::size_t count, std::size_t size);
 
-/// Uniform in (0, 1), 16 bits each: the middles of 65536 equal pieces. Rounding with them is unbiased but for 2^-17 of
-/// a step, and leaves whole numbers below 128 as they are.
+/// Uniform in (0, 1), 16 bits each: the midpoints of 65536 equal intervals. Rounding with them is unbiased up to 2^-17
+/// of a step and leaves whole numbers below 128 unchanged.
 void fill_uniform(RandomStream& stream, std::span<float> out);
 
-/// Little-endian numbers at the end of bytes.
+/// Appends little-endian values.
 void append_raw(LargeVector<std::byte>& out, const void* data, std::size_t size);
 template <typename T>
 void append_number(LargeVector<std::byte>& out, T value) {

@@ -66,7 +66,7 @@ const std::vector<FilterBlock>& blocks_of_1500() {
   return blocks;
 }
 
-TEST(FilterChain, EveryListGivesTheNumbersBackWithTheErrorItSays) {
+TEST(FilterChain, EveryListDecodesWithTheReportedError) {
   const Numbers values = some_numbers(1500, 1);
   for (const std::string& yaml : many_chains()) {
     const FilterChain chain(list_of(yaml));
@@ -106,7 +106,7 @@ TEST(FilterChain, SizesAddUp) {
   EXPECT_EQ(size("[{name: random_k, k: 0.01}]"), head + 8 + 8 + 8 + 400);
   EXPECT_EQ(size("[{name: random_k, k: 0.01}, {name: qsgd, bits: 4, bucket: 104}]"), head + 13 + 8 + 8 + 8 + 4 + 50);
   if (!has_zstd()) return;
-  // Zeros cost nearly nothing, and what cannot be made smaller grows by a few bytes only.
+  // Zeros cost almost nothing, and incompressible data grows by only a few bytes.
   const Numbers zeros(10000, 0.0F);
   EXPECT_LT(FilterChain(list_of("[zstd]")).encode(zeros, input_of(10000, 1)).bytes.size(), 100U);
   EXPECT_LT(size("[{name: uniform, bits: 2}, zstd]"), size("[{name: uniform, bits: 2}]"));
@@ -124,7 +124,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
       wanted[i] += values[i];
       sent[i] += back.values[i];
     }
-    // All that was wanted is what was sent and what is remembered.
+    // Sum of inputs = sum of what was sent + memory.
     ASSERT_EQ(memory.size(), 1U);
     const at::Tensor error = memory.at("filters/train/update/error");
     for (std::int64_t i = 0; i < 500; ++i) {
@@ -132,12 +132,12 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
                   1e-3);
     }
   }
-  // Of another size: forgotten.
+  // A memory of another size is discarded.
   const Numbers grown = some_numbers(600, 7);
   ClientState fresh;
   EXPECT_EQ(chain.encode(grown, input_of(600, 1, &memory)).bytes, chain.encode(grown, input_of(600, 1, &fresh)).bytes);
   EXPECT_EQ(memory.at("filters/train/update/error").numel(), 600);
-  // A number that is none changes nothing.
+  // A value that is not finite changes nothing.
   Numbers broken = grown;
   broken[3] = NAN;
   const at::Tensor before = memory.at("filters/train/update/error").clone();
@@ -145,7 +145,7 @@ TEST(FilterChain, ErrorFeedbackKeepsWhatWasLost) {
   EXPECT_TRUE(torch::equal(before, memory.at("filters/train/update/error")));
 }
 
-TEST(FilterChain, EcqForgetsAsItIsTold) {
+TEST(FilterChain, EcqAppliesCompensationAndDecay) {
   ClientState memory{{"filters/train/update/error", torch::full({64}, 8.0F)}};
   const Numbers zeros(64, 0.0F);
   const FilterChain chain(list_of("[{name: ecq, bits: 8, bucket: 64, compensation: 0.5, decay: 0.25}]"));
@@ -156,8 +156,8 @@ TEST(FilterChain, EcqForgetsAsItIsTold) {
   EXPECT_NEAR(memory.at("filters/train/update/error").max().item<double>(), -2, 1e-5);
 }
 
-// Two clients want +-100 in the first coordinate, which cancels, and 1 in all others. The largest update is always the
-// first coordinate's, so without feedback nothing else is ever sent.
+// Two clients want +-100 in the first coordinate, which cancels, and 1 in all others. The first coordinate is always
+// the largest, so without feedback nothing else is ever sent.
 double distance_after(const std::string& filter, int rounds) {
   const FilterChain chain(list_of(filter));
   Numbers model(20, 0.0F);
@@ -189,7 +189,7 @@ TEST(FilterChain, ErrorFeedbackConvergesWherePlainTopKDoesNot) {
   EXPECT_LT(distance_after("[{name: random_k, k: 0.2}]", 20000), 0.1 * start);
 }
 
-TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
+TEST(FilterChain, DamagedBytesAreRefusedInOneSentence) {
   const Numbers values = some_numbers(1500, 5);
   RandomStream stream({.seed = 1, .purpose = "damage"});
   for (const std::string& yaml : many_chains()) {
@@ -203,7 +203,7 @@ TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
       if (trial % 3 == 0) bad.resize(stream.below(good.size()));
       if (trial % 7 == 0) bad.resize(bad.size() + 1 + stream.below(9));
       for (std::uint64_t i = 0; i < 1 + stream.below(4) && !bad.empty(); ++i) {
-        // Mostly in the heads, where the lengths are.
+        // Mostly in the headers, where the lengths are.
         const std::size_t most = trial % 2 == 0 ? std::min<std::size_t>(bad.size(), 120) : bad.size();
         bad[stream.below(most)] = static_cast<std::byte>(stream.below(256));
       }
@@ -217,12 +217,12 @@ TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
     }
     EXPECT_GT(refused, 500) << yaml;  // every truncation
   }
-  // Other filters, or other options of the same.
+  // Other filters, or the same with other options.
   const FilterChain mine(list_of("[{name: uniform, bits: 8}]")), other(list_of("[{name: uniform, bits: 4}]")),
       qsgd(list_of("[qsgd]"));
   EXPECT_THROW(mine.decode(qsgd.encode(values, input_of(1500, 1)).bytes, 1500), DataError);
   EXPECT_THROW(mine.decode(other.encode(values, input_of(1500, 1)).bytes, 1500), DataError);
-  // A scale that is no number.
+  // A scale that is not finite.
   Filter::Bytes bytes = mine.encode(values, input_of(1500, 1)).bytes;
   const float bad = NAN;
   std::memcpy(bytes.data() + 31 + 7 + 8, &bad, 4);
@@ -234,7 +234,7 @@ TEST(FilterChain, DamagedBytesAreRefusedInASentence) {
   }
 }
 
-TEST(CompressionConfig, MistakesAreTold) {
+TEST(CompressionConfig, MistakesAreReported) {
   const auto refuse = [](const std::string& yaml, const std::string& part) {
     CompressionConfig config;
     try {
@@ -287,7 +287,7 @@ TEST(MessageFilters, PacksLargeFloatsAndNothingElse) {
   EXPECT_EQ(got.packed, sent.packed);
   EXPECT_EQ(got.error(), sent.error());
   EXPECT_EQ(message.tensor("logits").sizes(), before.tensor("logits").sizes());
-  // The model's error is a 127th of the largest difference from the reference, not of the largest weight.
+  // The model's error is 1/127 of the largest difference from the reference, not of the largest weight.
   EXPECT_LT((message.tensor("model") - before.tensor("model")).abs().max().item<double>(), 5e-5);
   EXPECT_GT(got.error(), 0);
   EXPECT_LT(got.error(), 0.02);

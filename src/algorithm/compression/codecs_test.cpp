@@ -37,7 +37,7 @@ FilterContext context_of(std::uint64_t round, std::span<const FilterBlock> block
   return context;
 }
 
-Numbers there_and_back(const Filter& filter, std::span<const float> values, const FilterContext& context) {
+Numbers round_trip(const Filter& filter, std::span<const float> values, const FilterContext& context) {
   Filter::Bytes bytes;
   Numbers left = filter.encode(values, bytes, context);
   EXPECT_TRUE(filter.stage() != Filter::Stage::kReduce || filter.left(bytes, values.size()) == left.size());
@@ -53,7 +53,7 @@ double relative_error(std::span<const float> values, std::span<const float> back
   return std::sqrt(error / norm);
 }
 
-TEST(BitPacking, CodesOfEveryWidthAndNumberComeBack) {
+TEST(BitPacking, CodesOfEveryWidthAndCountRoundTrip) {
   for (const Bits bits : {Bits::k1, Bits::k2, Bits::k4, Bits::k8}) {
     for (std::size_t count = 0; count < 70; ++count) {
       std::vector<std::uint8_t> codes(count), back(count);
@@ -71,7 +71,7 @@ TEST(BitPacking, CodesOfEveryWidthAndNumberComeBack) {
   EXPECT_EQ(packed_bytes(9, Bits::k4), 5U);
 }
 
-TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
+TEST(BitPacking, PositionsRoundTripNearTheirEntropy) {
   RandomStream stream({.seed = 3, .purpose = "test"});
   for (const double share : {0.0, 0.0001, 0.01, 0.1, 0.5, 0.99, 1.0}) {
     constexpr std::size_t kSize = 200000;
@@ -82,7 +82,7 @@ TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
     Filter::Bytes bytes;
     append_positions(positions, kSize, bytes);
     EXPECT_EQ(read_positions(bytes, positions.size(), kSize), positions);
-    if (share == 0.01) {  // entropy 8.08 bits a position
+    if (share == 0.01) {  // entropy 8.08 bits per position
       EXPECT_LT(static_cast<double>(bytes.size()) * 8 / static_cast<double>(positions.size()), 8.3);
     }
   }
@@ -97,7 +97,7 @@ TEST(BitPacking, PositionsComeBackAndTakeAboutWhatTheyMust) {
   EXPECT_THROW(read_positions({}, 0, 10), DataError);
 }
 
-TEST(BitPacking, MaxMagnitudeSeesWhatIsNotFinite) {
+TEST(BitPacking, MaxMagnitudeExposesValuesThatAreNotFinite) {
   EXPECT_EQ(max_magnitude(Numbers{-3, 2, 0}), 3);
   EXPECT_FALSE(max_magnitude(Numbers{1, NAN}) <= FLT_MAX);
   EXPECT_FALSE(max_magnitude(Numbers{1, -INFINITY}) <= FLT_MAX);
@@ -106,12 +106,12 @@ TEST(BitPacking, MaxMagnitudeSeesWhatIsNotFinite) {
 TEST(Codecs, PackedSizesAreExact) {
   const Numbers values = normal_numbers(1003);
   const auto size_of = [&](const Filter& filter) {
-    Filter::Bytes bytes(3);  // whatever was there before stays
+    Filter::Bytes bytes(3);  // earlier content is kept
     filter.encode(values, bytes, context_of(0));
     return bytes.size() - 3;
   };
   using Scale = UniformFilterConfig::Scale;
-  // A head of 8 bytes, a scale for each of ceil(1003 / 256) = 4 buckets, ceil(1003 bits / 8) bytes.
+  // A header of 8 bytes, a scale for each of ceil(1003 / 256) = 4 buckets, ceil(1003 bits / 8) bytes.
   EXPECT_EQ(size_of(UniformFilter({Bits::k8, 256, Scale::kMaxAbs, true})), 8U + 16 + 1003);
   EXPECT_EQ(size_of(UniformFilter({Bits::k4, 256, Scale::kMaxAbs, true})), 8U + 16 + 502);
   EXPECT_EQ(size_of(UniformFilter({Bits::k2, 256, Scale::kRange, true})), 8U + 32 + 251);
@@ -128,7 +128,7 @@ TEST(Codecs, PackedSizesAreExact) {
 double worst_z(const Filter& filter, const Numbers& values, int trials) {
   std::vector<double> sum(values.size(), 0), squares(values.size(), 0);
   for (int trial = 0; trial < trials; ++trial) {
-    const Numbers back = there_and_back(filter, values, context_of(static_cast<std::uint64_t>(trial)));
+    const Numbers back = round_trip(filter, values, context_of(static_cast<std::uint64_t>(trial)));
     for (std::size_t i = 0; i < values.size(); ++i) {
       sum[i] += back[i];
       squares[i] += static_cast<double>(back[i]) * back[i];
@@ -138,14 +138,14 @@ double worst_z(const Filter& filter, const Numbers& values, int trials) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double mean = sum[i] / trials;
     const double variance = std::max(squares[i] / trials - mean * mean, 0.0);
-    // Numbers that are on the grid do not vary but by rounding.
+    // Values on the grid vary by rounding only.
     const double error = std::sqrt(variance / trials) + 2e-7 * std::fabs(values[i]);
     worst = std::max(worst, std::fabs(mean - values[i]) / error);
   }
   return worst;
 }
 
-// 13 quantisers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
+// 13 quantizers with 64 coordinates: P(any |z| > 5.5) < 13 * 64 * 3.8e-8 = 3.2e-5 if all are unbiased.
 TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
   constexpr double kWorst = 5.5;
   const Numbers values = normal_numbers(64);
@@ -159,7 +159,7 @@ TEST(Codecs, AreUnbiasedWhereTheirPapersSaySo) {
     }
   }
   EXPECT_LT(worst_z(RandomKFilter({0.25, false}), values, 4000), kWorst);
-  // The test can tell: rounding to the nearest, and keeping the largest, are not.
+  // The test has power: it rejects rounding to nearest and keeping the largest.
   EXPECT_GT(worst_z(UniformFilter({Bits::k2, 32, UniformFilterConfig::Scale::kMaxAbs, false}), values, 400), 100);
   EXPECT_GT(worst_z(TopKFilter({0.25, false}), values, 400), 100);
 }
@@ -169,8 +169,8 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
   for (const Bits bits : {Bits::k8, Bits::k4, Bits::k2}) {
     const int width = static_cast<int>(bits);
     for (const auto scale : {UniformFilterConfig::Scale::kMaxAbs, UniformFilterConfig::Scale::kRange}) {
-      const auto back = there_and_back(UniformFilter({bits, 512, scale, true}), values, context_of(1));
-      const auto near = there_and_back(UniformFilter({bits, 512, scale, false}), values, context_of(1));
+      const auto back = round_trip(UniformFilter({bits, 512, scale, true}), values, context_of(1));
+      const auto near = round_trip(UniformFilter({bits, 512, scale, false}), values, context_of(1));
       for (std::size_t begin = 0; begin < values.size(); begin += 512) {
         const auto piece = std::span(values).subspan(begin, std::min<std::size_t>(512, values.size() - begin));
         const auto [low, high] = std::minmax_element(piece.begin(), piece.end());
@@ -183,19 +183,17 @@ TEST(Codecs, ErrorsStayWithinTheirBounds) {
         }
       }
     }
-    // QSGD, lemma 3.1: E|Q(v) - v|^2 <= min(n / s^2, sqrt(n) / s) |v|^2; over 80 buckets the mean is near.
+    // QSGD, lemma 3.1: E|Q(v) - v|^2 <= min(n / s^2, sqrt(n) / s) |v|^2; the mean over 80 buckets is close to it.
     const double levels = (1 << (width - 1)) - 1;
     const auto many = normal_numbers(80 * 64);
-    const auto back = there_and_back(QsgdFilter({bits, 64, QsgdConfig::Norm::kL2}), many, context_of(2));
+    const auto back = round_trip(QsgdFilter({bits, 64, QsgdConfig::Norm::kL2}), many, context_of(2));
     EXPECT_LE(relative_error(many, back), 1.05 * std::sqrt(std::min(64 / (levels * levels), 8 / levels))) << width;
   }
-  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kFloat16), values, context_of(0))),
-            0x1p-11);
-  EXPECT_LT(relative_error(values, there_and_back(HalfFilter(HalfFilter::Type::kBfloat16), values, context_of(0))),
-            0x1p-8);
+  EXPECT_LT(relative_error(values, round_trip(HalfFilter(HalfFilter::Type::kFloat16), values, context_of(0))), 0x1p-11);
+  EXPECT_LT(relative_error(values, round_trip(HalfFilter(HalfFilter::Type::kBfloat16), values, context_of(0))), 0x1p-8);
 }
 
-TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
+TEST(Codecs, ZerosAndExtremesRoundTrip) {
   const Numbers zeros(700, 0.0F);
   Numbers tiny(700, 1e-42F), large(700, 3e38F), one(700, 0.0F);
   one[13] = -2;
@@ -211,9 +209,9 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
     return all;
   }();
   for (const auto& filter : filters) {
-    EXPECT_EQ(there_and_back(*filter, zeros, context_of(0)), zeros);
-    for (const float value : there_and_back(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
-    const Numbers back = there_and_back(*filter, one, context_of(0));
+    EXPECT_EQ(round_trip(*filter, zeros, context_of(0)), zeros);
+    for (const float value : round_trip(*filter, tiny, context_of(0))) EXPECT_LT(std::fabs(value), 1e-37F);
+    const Numbers back = round_trip(*filter, one, context_of(0));
     for (std::size_t i = 0; i < back.size(); ++i) {
       if (i != 13) {
         ASSERT_EQ(back[i], 0);
@@ -221,9 +219,9 @@ TEST(Codecs, ZerosAndExtremesAreTakenAsTheyAre) {
     }
     EXPECT_LE(back[13], 0);
   }
-  // fp16 stays finite.
-  EXPECT_EQ(there_and_back(HalfFilter(HalfFilter::Type::kFloat16), large, context_of(0))[0], 65504);
-  // A range that float32 cannot hold, and a norm.
+  // fp16 saturates instead of overflowing.
+  EXPECT_EQ(round_trip(HalfFilter(HalfFilter::Type::kFloat16), large, context_of(0))[0], 65504);
+  // A range and a norm beyond float32.
   large[3] = -3e38F;
   Filter::Bytes bytes;
   const UniformFilter range({Bits::k8, 512, UniformFilterConfig::Scale::kRange, true});
@@ -235,7 +233,7 @@ TEST(Codecs, SignsAreOneBitAndTheMean) {
   Numbers values = normal_numbers(4096);
   for (std::size_t i = 0; i < 1000; ++i) values[i] = 0;
   const SignFilter filter({4096, false, false});
-  const auto back = there_and_back(filter, values, context_of(0));
+  const auto back = round_trip(filter, values, context_of(0));
   double mean = 0;
   for (const float value : values) mean += std::fabs(value) / 4096;
   int negative = 0;
@@ -252,8 +250,8 @@ TEST(Codecs, SignsAreOneBitAndTheMean) {
 
 TEST(Codecs, TopKKeepsTheLargest) {
   const Numbers values{1, -5, 2, 5, 0, -5, 3, 0.5F, 2, 1};
-  const auto kept = [&](double k) { return there_and_back(TopKFilter({k, true}), values, context_of(0)); };
-  EXPECT_EQ(kept(0.1), (Numbers{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // of equals the first
+  const auto kept = [&](double k) { return round_trip(TopKFilter({k, true}), values, context_of(0)); };
+  EXPECT_EQ(kept(0.1), (Numbers{0, -5, 0, 0, 0, 0, 0, 0, 0, 0}));  // ties: the first
   EXPECT_EQ(kept(0.2), (Numbers{0, -5, 0, 5, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(kept(0.5), (Numbers{0, -5, 2, 5, 0, -5, 3, 0, 0, 0}));
   EXPECT_EQ(kept(1), values);
@@ -261,11 +259,11 @@ TEST(Codecs, TopKKeepsTheLargest) {
   EXPECT_EQ(kept_count(0.01, 12345), 123U);
 }
 
-TEST(Codecs, RandomKTakesEveryPositionEquallyOften) {
+TEST(Codecs, RandomKDrawsEveryPositionEquallyOften) {
   const Numbers ones(50, 1.0F);
   std::vector<int> times(50, 0);
   for (std::uint64_t round = 0; round < 5000; ++round) {
-    const auto back = there_and_back(RandomKFilter({0.2, true}), ones, context_of(round));
+    const auto back = round_trip(RandomKFilter({0.2, true}), ones, context_of(round));
     int kept = 0;
     for (std::size_t i = 0; i < 50; ++i) {
       times[i] += back[i] == 1 ? 1 : 0;
@@ -276,7 +274,7 @@ TEST(Codecs, RandomKTakesEveryPositionEquallyOften) {
   for (const int count : times) EXPECT_NEAR(count, 1000, 5.5 * std::sqrt(5000 * 0.2 * 0.8));
 }
 
-TEST(Codecs, PowerSgdGivesAMatrixOfItsRankBack) {
+TEST(Codecs, PowerSgdIsExactForAMatrixOfItsRank) {
   torch::manual_seed(3);
   const at::Tensor matrix = torch::randn({40, 3}).matmul(torch::randn({3, 50}));
   const at::Tensor vector = torch::randn({17}), small = torch::randn({4, 4});
@@ -286,31 +284,31 @@ TEST(Codecs, PowerSgdGivesAMatrixOfItsRankBack) {
   const PowerSgdFilter rank3({3, true, true});
   Filter::Bytes bytes;
   const auto left = rank3.encode(values, bytes, context_of(0, blocks));
-  EXPECT_EQ(left.size(), 17U + 3 * (40 + 50) + 16);  // a small matrix is not worth it
+  EXPECT_EQ(left.size(), 17U + 3 * (40 + 50) + 16);  // matrices too small to gain are sent unchanged
   const auto back = rank3.decode(bytes, left, values.size());
   EXPECT_LT(relative_error(values, back), 1e-5);
   for (std::size_t i = 0; i < 17; ++i) EXPECT_EQ(back[i], values[i]);
-  // A rank below loses something; a warm start loses less from round to round, down to the best there is.
+  // A lower rank loses something; with a warm start the loss shrinks from round to round, down to the optimum.
   ClientState memory;
   FilterContext context = context_of(0, blocks);
   context.memory = &memory;
   std::vector<double> errors;
   for (int round = 0; round < 8; ++round) {
-    errors.push_back(relative_error(values, there_and_back(PowerSgdFilter({2, true, true}), values, context)));
+    errors.push_back(relative_error(values, round_trip(PowerSgdFilter({2, true, true}), values, context)));
   }
   const at::Tensor s = std::get<1>(torch::svd(matrix));
   const double best = s[2].item<double>() / all.norm().item<double>();
   EXPECT_GT(errors[0], best * 1.01);
   EXPECT_NEAR(errors[7], best, best * 0.01);
-  // Without a layout there is nothing to do.
-  const auto plain = there_and_back(rank3, values, context_of(0));
+  // Without a layout the filter does nothing.
+  const auto plain = round_trip(rank3, values, context_of(0));
   EXPECT_EQ(plain, Numbers(values.begin(), values.end()));
 }
 
-TEST(NumberLoops, ThePlaceInTheOrderIsThatOfASort) {
+TEST(NumberLoops, ThresholdsEqualThoseOfASort) {
   RandomStream stream({.seed = 3, .purpose = "test"});
   Numbers values(5000);
-  for (float& value : values) value = static_cast<float>(std::round(stream.normal() * 1000) / 512);  // many are equal
+  for (float& value : values) value = static_cast<float>(std::round(stream.normal() * 1000) / 512);  // many ties
   values[17] = 0;
   values[18] = -0.0F;
   Numbers sorted(values.size());
@@ -326,7 +324,7 @@ TEST(NumberLoops, ThePlaceInTheOrderIsThatOfASort) {
   }
 }
 
-TEST(NumberLoops, SumsAreThoseOfOneAfterTheOther) {
+TEST(NumberLoops, SumsEqualSequentialSums) {
   RandomStream stream({.seed = 4, .purpose = "test"});
   for (const std::size_t count : {0U, 1U, 15U, 16U, 1003U}) {
     Numbers x(count), y(count);
@@ -344,8 +342,8 @@ TEST(NumberLoops, SumsAreThoseOfOneAfterTheOther) {
   }
 }
 
-// Every half there is, and floats of every size and between two halves, as LibTorch rounds them.
-TEST(NumberLoops, HalvesAreThoseOfLibTorch) {
+// Every half-precision value, and floats of every size and between two halves, rounded as LibTorch does.
+TEST(NumberLoops, HalvesEqualLibTorchs) {
   std::vector<float> values{0, -0.0F, 1, -1, 65504, -65504, 70000, 1e30F, 65519, 65520, 5.9e-8F, 2.9e-8F, 1e-40F};
   RandomStream stream({.seed = 5, .purpose = "test"});
   for (int exponent = -30; exponent < 17; ++exponent) {

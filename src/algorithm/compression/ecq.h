@@ -13,11 +13,11 @@ struct EcqConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Error-compensated quantisation (ECQ-SGD, Wu et al. 2018), what Cai et al. 2023 cites for its baselines FTQ and LFQ:
-/// the stochastic uniform quantiser, and every sender adds what it has lost so far,
+/// Error-compensated quantization (ECQ-SGD, Wu et al. 2018), which Cai et al. 2023 cite for their baselines FTQ and
+/// LFQ: the stochastic uniform quantizer, with every sender adding its accumulated error e:
 ///     sent = Q(x + alpha e),   e' = beta e + x - sent
-/// With alpha = beta = 1 it is ordinary error feedback; smaller ones forget old errors. The INT8 and INT4 of Cai et al.
-/// 2023 are bits: 8 and bits: 4. Bytes: as the filter uniform.
+/// alpha = beta = 1 is ordinary error feedback; smaller values forget old errors. INT8 and INT4 of Cai et al. 2023 are
+/// bits: 8 and bits: 4. Bytes: as for the filter uniform.
 class EcqFilter : public UniformFilter {
  public:
   explicit EcqFilter(const EcqConfig& config)

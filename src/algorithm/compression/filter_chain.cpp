@@ -21,7 +21,7 @@ constexpr std::string_view kMagic = "CHF1";
 constexpr std::size_t kMostDimensions = 8;
 constexpr std::size_t kMostNumbers = 0xFFFFFFFF;  // positions are 32 bits
 
-// What the body of so many numbers may take at most, before entropy coding.
+// The largest body for this many values, before entropy coding.
 std::size_t most_body(std::size_t numbers) { return 16 * numbers + (std::size_t{1} << 20); }
 
 struct Distance {
@@ -75,7 +75,7 @@ FilterChain::FilterChain(const FilterList& filters) {
     filters_.push_back(choice.make());
     if (filters_.back()->stage() == Stage::kTransform) first_ = filters_.size();
     names_ += (names_.empty() ? "" : "+") + choice.name();
-    // The most particular wish counts: that of a quantiser that comes after a sparsifier.
+    // The last wish wins: that of a quantizer after a sparsifier.
     if (const auto wish = filters_.back()->feedback()) feedback_ = wish;
   }
   check(names_.size() < 256, "a list of filters is too long");
@@ -111,12 +111,12 @@ Packed FilterChain::encode(std::span<const float> original, const Input& input) 
   Numbers transformed;
   if (first_ > 0) transformed = transform(original, input.context);
   const std::span<const float> values = first_ > 0 ? std::span<const float>(transformed) : original;
-  const double norm2 = sum_of_squares(values);  // of doubles: too large for one it cannot be
+  const double norm2 = sum_of_squares(values);  // summed in double: cannot overflow
   if (!std::isfinite(norm2)) throw DataError("some of its numbers are not finite");
   check(values.size() <= kMostNumbers && input.shape.size() <= kMostDimensions, "a vector is too large to be packed");
   ClientState* memory = input.context.memory;
   const std::string error_name = input.context.place + "error";
-  at::Tensor old;  // e, where there is one of this size
+  at::Tensor old;  // e, if one of this size exists
   if (feedback_ && memory != nullptr) {
     const auto found = memory->find(error_name);
     if (found != memory->end() && found->second.scalar_type() == at::kFloat &&
@@ -146,7 +146,7 @@ Packed FilterChain::encode(std::span<const float> original, const Input& input) 
   append_number(out, Distance{});
   const std::size_t body = out.size();
 
-  ClientState draft;  // of what the filters remember: nothing is kept when one of them fails
+  ClientState draft;  // draft of the filters' memory: nothing is kept when one of them fails
   FilterContext context = input.context;
   Numbers left;
   bool packed = false;
@@ -176,7 +176,7 @@ Packed FilterChain::encode(std::span<const float> original, const Input& input) 
   }
   if (!packed) append_raw(out, to_send.data(), to_send.size() * sizeof(float));
 
-  // Large vectors: what is no longer needed goes at once.
+  // Large vectors: free early.
   compensated = {};
   left = {};
   Numbers arrived = restore(first_, std::span(out).subspan(body), values.size());
@@ -242,7 +242,7 @@ Unpacked FilterChain::decode(std::span<const std::byte> bytes, std::size_t most,
   std::size_t size = 1;
   for (int d = 0; d < dimensions; ++d) {
     const auto extent = reader.take<std::uint64_t>();
-    // Compared before it is multiplied: every partial product is at most `most`.
+    // Compare before multiplying: every partial product is at most `most`.
     if (extent != 0 && (extent > most || size > most / extent)) {
       throw DataError(fmt::format("packed numbers are more than the {} that are expected", most));
     }

@@ -17,7 +17,7 @@ struct FilterEndInput {
   const Variants* variants = nullptr;                                          ///< see MessageFiltersInput
   at::Tensor reference = {};                         ///< see MessageFiltersInput; kept on the CPU
   at::Device device = at::kCPU;                      ///< where restored tensors go
-  std::size_t most_elements = std::size_t{1} << 24;  ///< of a tensor that is accepted
+  std::size_t most_elements = std::size_t{1} << 24;  ///< largest tensor accepted
 };
 
 /// The gate of either side: a server sends through the `down` filters and receives through `up`, a client the other way

@@ -21,7 +21,7 @@ Replies FilteredFederation::ask(std::span<const ClientId> cohort, Request reques
   GateMoment moment{request.procedure, read_variant(request.body), request.round, request.ask};
   moment.memory = [this]() -> ClientState& { return memory_; };
   down_totals_ += gate_.send(request.body, moment);
-  moment.memory = {};  // no feedback in what only one client gets: the server would need a memory per client
+  moment.memory = {};  // no feedback for what only one client receives: the server would need a memory per client
   for (std::size_t i = 0; i < request.own.size(); ++i) {
     moment.client = cohort[i] + std::uint64_t{1};
     down_totals_ += gate_.send(request.own[i], moment);

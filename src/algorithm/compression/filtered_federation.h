@@ -9,8 +9,8 @@
 
 namespace chorus::inline compression {
 
-/// The server's end of a filtered federation: whoever asks through it knows nothing of filters, and what the inner
-/// federation counts as traffic are the bytes that travel. A reply that cannot be unpacked is a failure of that client.
+/// The server's end of a filtered federation. Algorithms that ask through it are unaware of filters, and the inner
+/// federation counts the bytes that really travel as traffic. A reply that cannot be unpacked fails that client.
 ///
 ///     FilteredFederation federation(input, inner);       // the clients' end has FilterEnd::Side::kClient
 ///     for (Reply& reply : federation.ask(cohort, request)) ...
@@ -23,10 +23,10 @@ class FilteredFederation : public Federation {
   void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
 
-  /// Of the newest round that was asked in: up_ratio, up_error, down_ratio, down_error, where there are filters.
+  /// Of the latest round asked: up_ratio, up_error, down_ratio, down_error, where there are filters.
   std::map<std::string, double> numbers() const;
 
-  /// What the server's own filters remember, for checkpoints.
+  /// State of the server's own filters, for checkpoints.
   const ClientState& state() const { return memory_; }
   void restore(ClientState state) { memory_ = std::move(state); }
 
@@ -36,7 +36,8 @@ class FilteredFederation : public Federation {
   ClientState memory_;
   std::uint64_t round_ = 0, asks_ = 0;
   GateTotals down_totals_;
-  std::map<std::pair<std::uint64_t, std::size_t>, GateTotals> up_totals_;  // by ask and slot: the sum has one order
+  std::map<std::pair<std::uint64_t, std::size_t>, GateTotals>
+      up_totals_;  // by ask and slot: fixes the order of the sum
 };
 
 }  // namespace chorus::inline compression

@@ -4,8 +4,9 @@
 
 namespace chorus::inline compression {
 
-/// Half precision, rounded to the nearest: 2 bytes a number, row by row.
-///     fp16   11 significant bits; beyond 65504 it stays there
+/// Half precision, rounded to nearest: 2 bytes per element, in row-major order.
+///
+///     fp16   11 significant bits; saturates at 65504
 ///     bf16   8 significant bits, the range of float32
 class HalfFilter : public Filter {
  public:

@@ -28,7 +28,7 @@ template <typename Term>
   return sum;
 }
 
-// Of floats without their sign the larger has the larger bits, and integers have a maximum that vectorises.
+// Without the sign, the larger float has the larger bits, and an integer maximum vectorizes.
 CHORUS_BEST_INSTRUCTIONS
 std::uint32_t largest_bits(const std::uint32_t* __restrict bits, std::size_t n) {
   std::uint32_t most = 0;
@@ -92,14 +92,14 @@ void decode_signed(const std::uint8_t* __restrict codes, int sign, float step, f
   }
 }
 
-// At any byte.
+// Unaligned.
 using Half = std::uint16_t __attribute__((aligned(1), may_alias));
 
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// The exponent's bias goes from 127 to 15 and 13 bits of the fraction go. Below 2^-14 there are no leading ones any
-// more: adding a number whose last bit is worth 2^-24 rounds to it.
+// The exponent's bias changes from 127 to 15 and 13 bits of the fraction are dropped. Values below 2^-14 have no
+// implicit leading one: adding a number whose last bit is worth 2^-24 rounds them.
 CHORUS_BEST_INSTRUCTIONS
 void round_to_float16(const float* __restrict x, Half* __restrict out, std::size_t n) {
   constexpr std::uint32_t kLargest = 0x477FE000U /* 65504 */, kSmallest = 113U << 23, kShift = 126U << 23;
@@ -118,7 +118,7 @@ void widen_float16(const Half* __restrict in, float* __restrict x, std::size_t n
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t half = in[i], size = (half & 0x7FFFU) << 13, exponent = size & kExponent;
     const std::uint32_t normal = size + ((127U - 15U) << 23);
-    const std::uint32_t endless = normal + ((128U - 16U) << 23);  // infinite, or no number
+    const std::uint32_t endless = normal + ((128U - 16U) << 23);  // infinity or NaN
     const std::uint32_t tiny = bits_of(float_of(normal + (1U << 23)) - float_of(113U << 23));
     const std::uint32_t magnitude = exponent == 0 ? tiny : exponent == kExponent ? endless : normal;
     x[i] = float_of(magnitude | ((half & 0x8000U) << 16));
@@ -131,7 +131,7 @@ constexpr std::uint32_t kLowBits = 16, kLowMask = 0xFFFF;
 
 std::uint32_t magnitude_bits(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
 
-// From the largest bin down, the one in which `count` are reached; `above` counts those of larger bins.
+// From the largest bin down, the bin in which `count` is reached; `above` counts the elements of larger bins.
 std::uint32_t bin_of(const std::vector<std::size_t>& bins, std::size_t count, std::size_t& above) {
   for (std::size_t bin = bins.size(); bin-- > 0;) {
     if (above + bins[bin] >= count) return static_cast<std::uint32_t>(bin);
@@ -186,7 +186,7 @@ void from_float16(const std::byte* in, std::span<float> x) {
   widen_float16(reinterpret_cast<const Half*>(in), x.data(), x.size());
 }
 
-// By the high bits first, then by the low bits of those that share them: two passes instead of a sort.
+// By the high bits first, then by the low bits of elements that share them: two passes instead of a sort.
 Threshold magnitude_at(std::span<const float> values, std::size_t count) {
   check(count >= 1 && count <= values.size(), "no such place in the order");
   Threshold result{0, 0};

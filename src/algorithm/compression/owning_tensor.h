@@ -7,7 +7,7 @@
 
 namespace chorus::inline compression {
 
-/// A tensor on the CPU that owns the vector's numbers; nothing is copied.
+/// A CPU tensor that owns the vector's elements, without a copy.
 template <typename Vector>
 at::Tensor tensor_of(Vector values, at::IntArrayRef shape, at::ScalarType type) {
   auto* owner = new Vector(std::move(values));

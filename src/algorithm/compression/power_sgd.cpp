@@ -49,7 +49,7 @@ std::vector<MatrixShape> read_shapes(std::span<const std::byte> bytes, std::size
   for (MatrixShape& shape : shapes) {
     shape.rows = reader.take<std::uint32_t>();
     shape.columns = reader.take<std::uint32_t>();
-    // Both are below 2^32, and size too: no overflow before this stops it.
+    // Both factors and `size` are below 2^32: no overflow before this check.
     if (shape.count() > size - total) throw DataError("the shapes of the filter power_sgd do not fit the vector");
     total += shape.count();
   }
@@ -61,9 +61,9 @@ at::Tensor matrix_view(const float* data, std::int64_t rows, std::int64_t column
   return at::from_blob(const_cast<float*>(data), {rows, columns}, at::kFloat);
 }
 
-// Modified Gram-Schmidt, twice, in double; a column that depends on those before becomes 0.
+// Modified Gram-Schmidt, twice, in double; a linearly dependent column becomes 0.
 void orthogonalize(float* matrix, std::size_t rows, std::size_t rank) {
-  std::vector<double> columns(rows * rank);  // column by column
+  std::vector<double> columns(rows * rank);  // column-major
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < rank; ++j) columns[j * rows + i] = matrix[i * rank + j];
   }
@@ -94,9 +94,9 @@ void orthogonalize(float* matrix, std::size_t rows, std::size_t rank) {
 }  // namespace
 
 void PowerSgdConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("rank", rank, "of the two factors a matrix becomes").at_least(1).at_most(1024);
-  visitor.field("warm_start", warm_start, "begin with the last round's factor");
-  visitor.field("error_feedback", error_feedback, "remember what was lost, and send it later");
+  visitor.field("rank", rank, "rank of the two factors of a matrix").at_least(1).at_most(1024);
+  visitor.field("warm_start", warm_start, "start from the last round's factor");
+  visitor.field("error_feedback", error_feedback, "remember the error and send it later");
 }
 
 Numbers PowerSgdFilter::encode(std::span<const float> values, Bytes& out, const FilterContext& context) const {
@@ -115,7 +115,7 @@ Numbers PowerSgdFilter::encode(std::span<const float> values, Bytes& out, const 
   check(count == values.size(), "the blocks of a vector cover it");
 
   const std::string name = context.place + "q";
-  at::Tensor right;  // all Q, one after the other
+  at::Tensor right;  // all Q, concatenated
   if (config_.warm_start && context.memory != nullptr) {
     const auto found = context.memory->find(name);
     if (found != context.memory->end() && found->second.scalar_type() == at::kFloat &&

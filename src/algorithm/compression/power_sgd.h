@@ -6,23 +6,23 @@ namespace chorus::inline compression {
 
 struct PowerSgdConfig {
   std::int64_t rank = 4;
-  bool warm_start = true;      ///< begins with the last round's right factor
-  bool error_feedback = true;  ///< remembers what was lost, and sends it later
+  bool warm_start = true;      ///< starts from the last round's right factor
+  bool error_feedback = true;  ///< remembers the loss and sends it later
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Low-rank approximation by one step of power iteration (PowerSGD, Vogels et al. 2019, algorithm 1). A parameter M
-/// [n, m] (its first dimension and all others) becomes
+/// Low-rank approximation by one step of power iteration (PowerSGD, Vogels et al. 2019, algorithm 1). A parameter M [n,
+/// m] (its first dimension and all others) becomes
 ///     P = orthogonal columns of M Q,   Q' = M^T P,   decoded as P Q'^T
-/// with Q [m, rank] the sender's last Q', or normal numbers at first. A matrix of at most that rank comes back as it
-/// was. Vectors stay as they are, and so do matrices for which P and Q would be no smaller. In the paper workers
-/// average P before they compute Q'; clients that answer once each send their own, and the server averages the
-/// products.
+/// where Q [m, rank] is the sender's last Q', or standard normal at first. A matrix of at most that rank is exact.
+/// Vectors stay unchanged, and so do matrices for which P and Q would be no smaller. In the paper workers average P
+/// before they compute Q'; clients that reply once each send their own P and Q', and the server averages the products P
+/// Q'^T.
 ///
-/// Leaves, for every parameter in its order, P and Q' row by row, or the parameter. Needs the layout; numbers that come
-/// without one stay as they are.
-/// Bytes: u32 rank, u32 how many parameters, and for each u32 n, u32 m (a vector has m = 1).
+/// Leaves, for every parameter in order, P and Q' row by row, or the parameter. Needs the layout; vectors without one
+/// stay unchanged.
+/// Bytes: u32 rank, u32 number of parameters, and for each u32 n, u32 m (a vector has m = 1).
 class PowerSgdFilter : public Filter {
  public:
   explicit PowerSgdFilter(const PowerSgdConfig& config) : config_(config) {}

@@ -16,9 +16,9 @@ BucketFrame sign_frame(const SignConfig& config) {
 }  // namespace
 
 void SignConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("bucket", bucket, "numbers that share a size; a multiple of 8").at_least(8).at_most(1 << 20);
-  visitor.field("zeros", zeros, "2 bits a number, so that 0 stays 0; else a coin decides its sign");
-  visitor.field("error_feedback", error_feedback, "remember what was lost, and send it later");
+  visitor.field("bucket", bucket, "elements that share a magnitude; a multiple of 8").at_least(8).at_most(1 << 20);
+  visitor.field("zeros", zeros, "2 bits per element, so that 0 stays 0; else zeros get a random sign");
+  visitor.field("error_feedback", error_feedback, "remember the error and send it later");
   visitor.check([this]() -> std::string { return bucket % 8 == 0 ? "" : "bucket: must be a multiple of 8"; });
 }
 
@@ -61,7 +61,7 @@ Numbers SignFilter::decode(std::span<const std::byte> bytes, Numbers, std::size_
 namespace {
 
 const Registration<Filters, SignConfig> kRegisteredSign{
-    "sign", "one bit a number: signSGD (Bernstein et al. 2018)",
+    "sign", "one bit per element: signSGD (Bernstein et al. 2018)",
     [](const SignConfig& config) { return std::make_unique<SignFilter>(config); }};
 
 }  // namespace

@@ -5,19 +5,19 @@
 namespace chorus::inline compression {
 
 struct SignConfig {
-  std::int64_t bucket = 4096;   ///< numbers that share a size
-  bool zeros = false;           ///< 2 bits a number, so that 0 stays 0; else a coin decides its sign
+  std::int64_t bucket = 4096;   ///< elements that share a magnitude
+  bool zeros = false;           ///< 2 bits per element, so that 0 stays 0; else zeros get a random sign
   bool error_feedback = false;  ///< EF-signSGD
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// One bit a number: its sign, and the mean size of a bucket, decoded as +-mean |x| (Bernstein et al. 2018; with
-/// error_feedback EF-signSGD, Karimireddy et al. 2019). The vote itself is the algorithm `signsgd` (sign_vote.h), which
-/// looks at signs only.
+/// One bit per element: its sign, and the mean magnitude of a bucket, decoded as +-mean |x| (Bernstein et al. 2018;
+/// with error_feedback EF-signSGD, Karimireddy et al. 2019). The majority vote is the algorithm `signsgd`
+/// (sign_vote.h), which uses signs only.
 ///
-/// Exact zeros have no sign: a coin is tossed for each, so that they favour nobody in a vote; in networks whose word
-/// embeddings train most are such, and `zeros` keeps them.
+/// Exact zeros get a random sign each, so that they do not bias a vote. In networks with trainable word embeddings most
+/// elements are zero; `zeros` keeps them.
 /// Bytes: bits (1 or 2), u8 0, u16 0, u32 bucket; for each bucket float32 mean |x|; the signs, 1 for negative (2 bits:
 /// 0 for 0, 1, 2 for negative), the first in the lowest bits.
 class SignFilter : public Filter {

@@ -5,7 +5,7 @@
 namespace chorus::inline compression {
 
 void SignVoteConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("learning_rate", learning_rate, "how far every parameter moves a round").above(0);
+  visitor.field("learning_rate", learning_rate, "step size of every parameter per round").above(0);
 }
 
 RoundResult SignVote::round(const RoundInput& input) {

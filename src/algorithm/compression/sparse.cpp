@@ -13,8 +13,8 @@ namespace {
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
 
-// Positions are drawn, again when one was drawn before, and taken in their order. Of more than half, those that are
-// left out are drawn, so there are never many repetitions.
+// Draws positions, repeating draws that occurred before, and takes them in ascending order. For more than half of the
+// positions it draws the excluded ones, so repetitions stay rare.
 template <typename Take>
 void for_random_positions(std::uint64_t seed, std::size_t count, std::size_t size, Take take) {
   RandomStream stream({.seed = seed, .purpose = "random_k"});
@@ -34,8 +34,8 @@ void for_random_positions(std::uint64_t seed, std::size_t count, std::size_t siz
 }  // namespace
 
 void SparseConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("k", k, "the share of the numbers that is sent").above(0).at_most(1);
-  visitor.field("error_feedback", error_feedback, "remember the others, and send them later");
+  visitor.field("k", k, "share of the elements that are sent").above(0).at_most(1);
+  visitor.field("error_feedback", error_feedback, "remember the others and send them later");
 }
 
 std::size_t kept_count(double k, std::size_t size) {
@@ -50,7 +50,7 @@ Numbers TopKFilter::encode(std::span<const float> values, Bytes& out, const Filt
     return {};
   }
   const auto [threshold, above] = magnitude_at(values, count);
-  std::size_t equal = count - above;  // of those at the threshold, the first so many
+  std::size_t equal = count - above;  // ties at the threshold to keep, first come first
   std::vector<std::uint32_t> positions;
   Numbers kept;
   positions.reserve(count);
@@ -106,10 +106,10 @@ Numbers RandomKFilter::decode(std::span<const std::byte> bytes, Numbers left, st
 namespace {
 
 const Registration<Filters, SparseConfig> kRegisteredTopK{
-    "top_k", "the largest numbers only, with error feedback (Aji and Heafield 2017)",
+    "top_k", "only the largest elements, with error feedback (Aji and Heafield 2017)",
     [](const SparseConfig& config) { return std::make_unique<TopKFilter>(config); }};
 const Registration<Filters, SparseConfig> kRegisteredRandomK{
-    "random_k", "numbers at random positions, with error feedback (Stich et al. 2018)",
+    "random_k", "elements at random positions, with error feedback (Stich et al. 2018)",
     [](const SparseConfig& config) { return std::make_unique<RandomKFilter>(config); }};
 
 }  // namespace

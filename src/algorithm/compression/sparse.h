@@ -5,18 +5,18 @@
 namespace chorus::inline compression {
 
 struct SparseConfig {
-  double k = 0.01;             ///< the share of the numbers that is sent, up to 1
-  bool error_feedback = true;  ///< remembers the others, and sends them later
+  double k = 0.01;             ///< share of elements that is sent, up to 1
+  bool error_feedback = true;  ///< remembers the others and sends them later
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// How many of `size` numbers are kept: k of them, rounded, at least one.
+/// How many of `size` elements are kept: k * size, rounded, at least one.
 std::size_t kept_count(double k, std::size_t size);
 
-/// The k largest numbers by magnitude (Aji and Heafield 2017; Stich et al. 2018). Of equal ones the first are taken.
-/// Without error feedback what is small stays lost for ever.
-/// Leaves the kept numbers in the order of their positions. Bytes: the positions (bit_packing.h).
+/// The k largest elements by magnitude (Aji and Heafield 2017; Stich et al. 2018); ties go to the lower index. Without
+/// error feedback small elements are never sent.
+/// Leaves the kept elements in the order of their positions. Bytes: the positions (bit_packing.h).
 class TopKFilter : public Filter {
  public:
   explicit TopKFilter(const SparseConfig& config) : config_(config) {}
@@ -33,9 +33,9 @@ class TopKFilter : public Filter {
   SparseConfig config_;
 };
 
-/// k numbers at random positions (Konecny et al. 2016; Stich et al. 2018): the positions follow from 8 bytes. Without
+/// k elements at random positions (Konecny et al. 2016; Stich et al. 2018), which follow from an 8-byte seed. Without
 /// error feedback they are multiplied by size / k, so that the mean is right: E[decoded] = x.
-/// Leaves the kept numbers in the order of their positions. Bytes: u64, the seed of the positions.
+/// Leaves the kept elements in the order of their positions. Bytes: u64, the seed of the positions.
 class RandomKFilter : public Filter {
  public:
   explicit RandomKFilter(const SparseConfig& config) : config_(config) {}

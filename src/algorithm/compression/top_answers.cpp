@@ -9,7 +9,7 @@
 namespace chorus::inline compression {
 namespace {
 
-// log(mean of exp) of what is not kept.
+// log(mean of exp) of the dropped logits.
 float residual_of(std::span<const float> row, const std::vector<bool>& kept) {
   float top = -HUGE_VALF;
   std::size_t others = 0;
@@ -28,8 +28,8 @@ float residual_of(std::span<const float> row, const std::vector<bool>& kept) {
 }  // namespace
 
 void TopAnswersConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("classes", classes, "numbers of one answer").required().at_least(2).at_most(65536);
-  visitor.field("keep", keep, "of them that travel; one more number stands for all others").at_least(1);
+  visitor.field("classes", classes, "logits per prediction").required().at_least(2).at_most(65536);
+  visitor.field("keep", keep, "logits that travel per prediction; one residual stands for the others").at_least(1);
   visitor.check([this]() -> std::string {
     if (keep < classes) return "";
     return fmt::format("keep: {} of {} classes leaves nothing out; lower it, or leave the filter out", keep, classes);

@@ -5,20 +5,20 @@
 namespace chorus::inline compression {
 
 struct TopAnswersConfig {
-  std::int64_t classes = 2;  ///< numbers of one answer; must be given
-  std::int64_t keep = 1;     ///< of them
+  std::int64_t classes = 2;  ///< logits per prediction; required
+  std::int64_t keep = 1;     ///< logits kept per prediction
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Predictions by their most probable classes and one residual, for federated distillation. Of each answer, `classes`
-/// logits, the `keep` largest remain, and one number stands for all others, r = log(mean of exp(others)): the
-/// probabilities of those that remain are exact, and the rest of the probability is spread evenly. The smaller class
-/// wins a tie.
+/// Predictions as their most probable classes and one residual, for federated distillation. Of each prediction with
+/// `classes` logits, the `keep` largest remain, and r = log(mean of exp(others)) stands for all others: the
+/// probabilities of the kept classes are exact, and the remaining probability is spread evenly. Ties go to the smaller
+/// class.
 ///
 ///     compression: {up: [{name: top_answers, classes: 20, keep: 3}, fp16]}
 ///
-/// Bytes: for each answer the classes kept, rising, one byte each (two where there are more than 256). What is left for
+/// Bytes: for each prediction the kept classes, ascending, one byte each (two if there are more than 256). Leaves for
 /// the next filter: their logits in that order, then r.
 class TopAnswers : public Filter {
  public:

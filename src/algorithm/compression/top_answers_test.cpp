@@ -28,7 +28,7 @@ TEST(TopAnswers, KeepsTheTopProbabilitiesAndSpreadsTheRest) {
   EXPECT_NEAR(before, after, 1e-4);
 }
 
-TEST(TopAnswers, RefusesWhatIsNoAnswer) {
+TEST(TopAnswers, RefusesInvalidPredictions) {
   const TopAnswers filter({.classes = 3, .keep = 1});
   Filter::Bytes bytes;
   EXPECT_THROW(filter.encode(std::vector<float>(4), bytes, {}), DataError);

@@ -12,7 +12,7 @@
 namespace chorus::inline compression {
 namespace {
 
-// Below this a bucket is nothing: its inverse would overflow.
+// A bucket below this counts as zero: its inverse would overflow.
 constexpr float kTiny = 1e-30F;
 
 BucketFrame frame_of(const UniformFilterConfig& config) {
@@ -41,8 +41,8 @@ Grid grid_of(std::span<const float> values, const UniformFilterConfig& config) {
 }  // namespace
 
 void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket) {
-  visitor.field("bits", bits, {{"8", Bits::k8}, {"4", Bits::k4}, {"2", Bits::k2}}, "of each number");
-  visitor.field("bucket", bucket, "numbers that share a scale; a multiple of 8").at_least(8).at_most(1 << 20);
+  visitor.field("bits", bits, {{"8", Bits::k8}, {"4", Bits::k4}, {"2", Bits::k2}}, "bits per element");
+  visitor.field("bucket", bucket, "elements that share a scale; a multiple of 8").at_least(8).at_most(1 << 20);
   visitor.check([&bucket]() -> std::string {
     return bucket % 8 == 0 ? "" : fmt::format("bucket: {} is not a multiple of 8", bucket);
   });
@@ -51,8 +51,8 @@ void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket) {
 void UniformFilterConfig::describe(ConfigVisitor& visitor) {
   describe_bits(visitor, bits, bucket);
   visitor.field("scale", scale, {{"max_abs", Scale::kMaxAbs}, {"range", Scale::kRange}},
-                "the grid: symmetric with 0 on it, or from the smallest to the largest number");
-  visitor.field("stochastic", stochastic, "round at random so that the mean is right; else to the nearest");
+                "the grid: symmetric around 0, or from the smallest to the largest element");
+  visitor.field("stochastic", stochastic, "unbiased random rounding; else to the nearest");
 }
 
 BucketFrame::Places BucketFrame::append(Filter::Bytes& out, std::size_t size) const {
@@ -134,7 +134,7 @@ Numbers UniformFilter::decode(std::span<const std::byte> bytes, Numbers, std::si
 namespace {
 
 const Registration<Filters, UniformFilterConfig> kRegisteredUniform{
-    "uniform", "stochastic uniform quantiser, 8, 4 or 2 bits (Konecny et al. 2016)",
+    "uniform", "stochastic uniform quantizer, 8, 4 or 2 bits (Konecny et al. 2016)",
     [](const UniformFilterConfig& config) { return std::make_unique<UniformFilter>(config); }};
 
 }  // namespace

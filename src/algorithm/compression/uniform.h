@@ -9,14 +9,14 @@ struct UniformFilterConfig {
   enum class Scale { kMaxAbs, kRange };
 
   Bits bits = Bits::k8;
-  std::int64_t bucket = 512;     ///< numbers that share a scale
-  Scale scale = Scale::kMaxAbs;  ///< the grid: from -max |x| to max |x|, 0 being on it; or from min to max
-  bool stochastic = true;        ///< rounds up or down at random, so that the mean is right; else to the nearest
+  std::int64_t bucket = 512;     ///< elements that share a scale
+  Scale scale = Scale::kMaxAbs;  ///< grid from -max |x| to max |x| that contains 0, or from min to max
+  bool stochastic = true;        ///< rounds up or down at random, so that the mean is right; else to nearest
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// The stochastic uniform quantiser (Konecny et al. 2016, section 3). In every bucket x becomes a point of a grid with
+/// The stochastic uniform quantizer (Konecny et al. 2016, section 3). In every bucket x becomes a point of a grid with
 /// step d: q = floor((x - origin) / d + u), u uniform in [0, 1), decoded as origin + d q. E[decoded] = x, and the
 /// error is below d.
 ///     max_abs   origin 0,       d = max |x| / (2^(b-1) - 1)     2 bits: -1, 0, 1 (TernGrad, Wen et al. 2017)
@@ -37,11 +37,11 @@ class UniformFilter : public Filter {
   UniformFilterConfig config_;
 };
 
-/// Fields that every quantiser has.
+/// Fields of every quantizer.
 void describe_bits(ConfigVisitor& visitor, Bits& bits, std::int64_t& bucket);
 
-/// The frame that bucketed codes share: 8 bytes that say how, `scales` float32 a bucket, the codes. Both sides of it
-/// are made from the same configuration, and a peer's that differs is refused.
+/// The layout that bucketed codes share: an 8-byte header with the settings, `scales` float32 per bucket, the codes.
+/// Both ends build it from the same configuration; bytes of a peer with other settings are refused.
 struct BucketFrame {
   Bits bits = Bits::k8;
   int kind = 0;
@@ -49,13 +49,13 @@ struct BucketFrame {
 
   std::size_t buckets(std::size_t size) const { return (size + bucket - 1) / bucket; }
   std::size_t bytes(std::size_t size) const { return 8 + buckets(size) * scales * 4 + packed_bytes(size, bits); }
-  /// Makes room for everything at the end of `out`, writes the head, and gives the places of the others.
+  /// Appends space for everything to `out`, writes the header, and returns pointers to the other parts.
   struct Places {
     std::byte* scales;
     std::byte* codes;
   };
   Places append(Filter::Bytes& out, std::size_t size) const;
-  /// DataError when these are not such bytes for so many numbers, or a scale is not a finite number.
+  /// DataError when the bytes do not fit this many values, or a scale is not finite.
   struct Parts {
     Numbers scales;
     const std::byte* codes;

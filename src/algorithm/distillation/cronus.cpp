@@ -5,7 +5,7 @@
 namespace chorus::inline distillation {
 namespace {
 
-// Coordinate-wise rules leave rows that do not sum to 1.
+// Rows of coordinate-wise rules do not sum to 1.
 at::Tensor as_logits(const at::Tensor& robust) {
   if (robust.size(1) == 1) return robust;
   const at::Tensor positive = robust.clamp_min(1e-8);

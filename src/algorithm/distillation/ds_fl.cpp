@@ -15,7 +15,7 @@ RoundResult DsFl::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
   Ensemble ensemble = gather(input, predict_request(input, order, true));
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  // A score has no entropy.
+  // A regression score has no entropy.
   const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;
   const Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate};
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);

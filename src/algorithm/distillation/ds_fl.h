@@ -7,13 +7,13 @@ namespace chorus::inline distillation {
 struct DsFlConfig {
   TeachingConfig teaching = {};
   double temperature = 0.1;       ///< T of the entropy reduction; below 1 it sharpens
-  Lesson lesson = Lesson::kHard;  ///< hard: as the code of Ma et al. 2023 has it
+  Lesson lesson = Lesson::kHard;  ///< hard: as in the code of Ma et al. 2023
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// DS-FL (Itahara et al. 2021): semi-supervised learning from the clients' mean prediction, whose entropy is reduced.
-/// On the public set D_0, with w_k the clients' weights:
+/// DS-FL (Itahara et al. 2021): semi-supervised learning from the clients' mean prediction with reduced entropy. On the
+/// public set D_0, with w_k the clients' weights:
 ///     every client:  trains its own model on its own data;  z_k = f_k(D_0)
 ///     server:        zbar = sum_k w_k z_k;  y = softmax(zbar / T)
 ///                    its model learns y;  y goes to the clients

@@ -13,7 +13,7 @@ void FedDfConfig::describe(ConfigVisitor& visitor) {
 
 RoundResult FedDf::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  // By client, so that the sum does not depend on who is done first.
+  // By client, so that the sum does not depend on the order of arrival.
   std::map<ClientId, std::pair<double, at::Tensor>> predictions;
   CollectPlan plan;
   plan.look = [&](Reply& reply, double weight) {

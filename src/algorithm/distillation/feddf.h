@@ -11,7 +11,7 @@ struct FedDfConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// FedDF (Lin et al. 2020): FedAvg, whose mean model then learns from the ensemble of the clients' models.
+/// FedDF (Lin et al. 2020): FedAvg whose mean model then learns from the ensemble of the clients' models.
 ///     every client:  trains from theta on its own data and sends its weights theta_k
 ///     server:        theta = sum_k w_k theta_k;  zbar = sum_k w_k f(D_0; theta_k), computed by the server;
 ///                    minimises T^2 KL(softmax(zbar / T) || softmax(f(D_0) / T)) from theta

@@ -15,13 +15,13 @@ namespace chorus::inline distillation {
 
 void FedIdConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
-  visitor.field("preset", preset, "as the published code does it, or as the paper writes it")
+  visitor.field("preset", preset, "as in the published code, or as in the paper")
       .one_of({"as_published", "as_written"});
   visitor.field("labels", labels, "hard: most probable classes; soft: probabilities").one_of({"hard", "soft"});
   visitor.field("feedback", feedback, "difference of the query loss, its gradient (equation 14), or none")
       .one_of({"difference", "gradient", "none"});
-  visitor.field("new_optimizer", new_optimizer, "for every batch, on both sides");
-  visitor.field("feedback_dropout", feedback_dropout, "while clients predict and the server measures");
+  visitor.field("new_optimizer", new_optimizer, "a new optimizer for every batch, on both sides");
+  visitor.field("feedback_dropout", feedback_dropout, "dropout while clients predict and the server measures");
   visitor.field("distillation", distillation, "clients learn the ensemble; false: feedback only (ablation)");
   visitor.check([this]() -> std::string {
     if (!distillation && how_feedback() == Feedback::kNone)
@@ -40,8 +40,8 @@ namespace {
 /// A client in the session.
 struct Participant {
   ClientId client = 0;
-  double times = 1;   // drawn
-  double weight = 0;  // w_k, before it is divided by the sum
+  double times = 1;   // how often it was drawn
+  double weight = 0;  // w_k, before normalization
   at::Tensor logits = {};
 };
 
@@ -117,7 +117,7 @@ class Interaction {
     used_ = clients_.size();
   }
 
-  /// The server's step on the batch that the clients have answered, and what they are told about it.
+  /// The server's step on the batch that the clients have predicted, and the request with its feedback.
   Request teach_server_batch(std::uint64_t step) {
     const std::vector<std::uint32_t> rows = order_.batch(step);
     double total = 0;
@@ -177,7 +177,8 @@ class Interaction {
     const std::int64_t answers = order_.answers(rows);
     at::Tensor result = at::zeros({answers, size_}, after.options());
     if (norm > 0 && std::isfinite(norm)) {
-      // A step of this length is long beside float32's rounding and short beside the network's curvature.
+      // A step of this length is large compared with float32's rounding and small compared with the network's
+      // curvature.
       const double length = 1e-2 / norm;
       server_->set_values(before + probe.gradients * length);
       const at::Tensor ahead = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
@@ -190,7 +191,7 @@ class Interaction {
     return result;
   }
 
-  /// Tells the clients about the batch they have answered, and asks for batch `next`, if there is one.
+  /// Sends the feedback for the last batch, and asks for batch `next` if there is one.
   void exchange(Request request, std::optional<std::uint64_t> next) {
     if (next) request.body.numbers["batch"] = static_cast<double>(*next);
     ask(std::move(request), next ? order_.answers(order_.batch(*next)) : 0, [&](Reply& reply, Participant&) {
@@ -198,7 +199,7 @@ class Interaction {
     });
   }
 
-  /// Asks those who are left for so many predictions; who fails is gone.
+  /// Asks the remaining clients for predictions of `rows` rows; a client that fails leaves the round.
   void ask(Request request, std::int64_t rows, const std::function<void(Reply&, Participant&)>& read) {
     std::vector<ClientId> ids;
     for (const Participant& client : clients_) ids.push_back(client.client);

@@ -9,8 +9,8 @@ namespace chorus::inline distillation {
 
 /// How the server's loss on the query set reaches the clients.
 ///
-///   difference  delta = L_old - L_new, the server's loss on a query batch before and after its step, as the published
-///               code has it (a finite difference, as in Meta Pseudo Labels, Pham et al. 2021)
+///   difference  delta = L_old - L_new, the server's loss on a query batch before and after its step, as in the
+///               published code (a finite difference, as in Meta Pseudo Labels, Pham et al. 2021)
 ///   gradient    the derivative of L_new with respect to the ensemble, by equation 14
 ///   none        without feedback (ablation)
 enum class Feedback { kDifference, kGradient, kNone };
@@ -23,7 +23,7 @@ struct FedIdConfig {
   std::string preset = "as_published";
   std::optional<std::string> labels = {};     ///< hard or soft
   std::optional<std::string> feedback = {};   ///< difference, gradient or none
-  std::optional<bool> new_optimizer = {};     ///< for every batch, on both sides
+  std::optional<bool> new_optimizer = {};     ///< per batch, on both sides
   std::optional<bool> feedback_dropout = {};  ///< while clients predict and the server measures
   bool distillation = true;                   ///< clients learn the ensemble; false: feedback only (ablation)
 
@@ -50,8 +50,8 @@ struct FedIdConfig {
 ///         hard:  CE(argmax zbar, f_k(x)) + w_k delta CE(argmax z_k, f_k(x)),  zbar = sum_k w_k z_k     (13, 15)
 ///         soft:  CE(y, f_k(x)) + feedback                                                              (13, 15)
 ///
-/// Feedback by difference is w_k delta CE(own label, f_k(x)): where the step on the clients' labels has made the server
-/// better, delta > 0, a client's own label is reinforced. With delta = 0 plain distillation is left.
+/// Feedback by difference is w_k delta CE(own label, f_k(x)): if the step on the clients' labels has improved the
+/// server (delta > 0), a client's own label is reinforced. delta = 0 leaves plain distillation.
 ///
 /// Feedback by gradient follows equation 14. With theta' = theta - eta g the server's step, CE is linear in y, so
 ///     dL_new / dy_ic = (eta / n) v . grad_theta log softmax(f(x_i))_c,   v = grad L_new(theta'),
@@ -59,9 +59,9 @@ struct FedIdConfig {
 /// (log p(theta + e v) - log p(theta - e v)) / 2e, and sends s = dL_new / dy [n, K] beside y; client k adds
 /// w_k sum_ic s_ic softmax(f_k(x_i))_c to its loss, whose gradient is equation 14. eta is the server's learning rate.
 ///
-/// A client that sends predictions of a wrong shape, or values that are not finite, leaves the round. Traffic is
-/// |D_0| (K + 1) predictions per epoch and round where the broadcast counts once (table 5 counts one epoch), plus |D_0|
-/// for feedback by gradient.
+/// A client that sends predictions of a wrong shape, or values that are not finite, leaves the round. Traffic is |D_0|
+/// (K + 1) predictions per epoch and round if the broadcast counts once (table 5 counts one epoch), plus |D_0| for
+/// feedback by gradient.
 class FedId : public OwnModelAlgorithm {
  public:
   explicit FedId(const FedIdConfig& config) : config_(config) {}

@@ -13,10 +13,10 @@ namespace {
 
 constexpr const char* kWork = "fedid";
 
-/// What clients keep between two batches.
+/// What clients keep between batches.
 struct FedIdWork : Kept {
   std::unique_ptr<Learner> learner;
-  std::vector<std::uint32_t> rows;  // that they have answered
+  std::vector<std::uint32_t> rows;  // the rows of the last predictions
   at::Tensor logits;                // [C, n, K]
 
   void retain(std::span<const std::size_t> clients) override {
@@ -35,7 +35,7 @@ std::uint64_t count_in(const Message& body, const char* name) {
   return static_cast<std::uint64_t>(value);
 }
 
-// Predicts the next batch and puts the logits into the answers.
+// Predicts the next batch and puts the logits into the replies.
 void answer_next(const Request& request, Workbench& bench, FedIdWork& work, std::vector<Answer>& answers) {
   const PublicOrder order = read_order(request, bench);
   work.rows = order.batch(count_in(request.body, "batch"));
@@ -101,8 +101,8 @@ class FedIdStep : public Procedure {
   }
 };
 
-const ProcedureRegistration<FedIdBegin> kBegin{kFedIdBegin, "train, and answer for the first public batch"};
-const ProcedureRegistration<FedIdStep> kStep{kFedIdStep, "learn one public batch, and answer for the next"};
+const ProcedureRegistration<FedIdBegin> kBegin{kFedIdBegin, "train, and predict the first public batch"};
+const ProcedureRegistration<FedIdStep> kStep{kFedIdStep, "learn one public batch, and predict the next"};
 
 }  // namespace
 

@@ -4,8 +4,8 @@
 
 namespace chorus::inline distillation {
 
-/// The client half of FedID (fedid.h). Both are asked in one session; between asks a client keeps its learner and its
-/// last predictions.
+/// The client half of FedID (fedid.h). Both procedures run in one session; between asks a client keeps its learner and
+/// its last predictions.
 ///
 ///   fedid/begin   trains the client's own model on its own data, then answers for batch 0 of the public set
 ///       numbers   public_* (PublicOrder), steps and rate (a factor) of the learning-rate schedule, dropout: 1 while
@@ -16,7 +16,7 @@ namespace chorus::inline distillation {
 ///       softmax
 ///                 is the mean of their probabilities; missing: no distillation
 ///                 slopes: dL/dy [n, K], for feedback by gradient
-///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k beside slopes
+///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k with slopes
 inline constexpr const char* kFedIdBegin = "fedid/begin";
 inline constexpr const char* kFedIdStep = "fedid/step";
 

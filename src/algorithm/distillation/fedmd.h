@@ -11,7 +11,7 @@ struct FedMdConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// FedMD (Li and Wang 2019): clients of different networks agree on scores; the server has no model.
+/// FedMD (Li and Wang 2019): clients with different networks agree on scores; the server has no model.
 ///     first round:   every client may learn the labels of the public set (transfer learning), then trains on its own
 ///     communicate:   z_k = f_k(D_0), the class scores before the softmax
 ///     aggregate:     zbar = sum_k w_k z_k (in the paper w_k = 1 / K: `weighting: equal`)

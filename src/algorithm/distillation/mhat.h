@@ -6,7 +6,7 @@ namespace chorus::inline distillation {
 
 struct MhatConfig {
   TeachingConfig teaching = {};
-  Lesson lesson = Lesson::kHard;  ///< hard: as the code of Ma et al. 2023 has it
+  Lesson lesson = Lesson::kHard;  ///< hard: as in the code of Ma et al. 2023
 
   void describe(ConfigVisitor& visitor);
 };
@@ -16,8 +16,8 @@ struct MhatConfig {
 ///     server:        minimises sum_k w_k CE(y_k, f(D_0)),  y_k = onehot(argmax z_k), or softmax(z_k) with soft labels;
 ///                    its own predictions f(D_0) go to the clients
 ///     every client:  its model learns them (CE with the argmax, or with the probabilities)
-/// Since CE is linear in y, the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is enough, and the round's
-/// aggregation computes it.
+/// CE is linear in y, so the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is sufficient, and the
+/// round's aggregation computes it.
 class Mhat : public OwnModelAlgorithm {
  public:
   explicit Mhat(const MhatConfig& config) : config_(config) {}
@@ -27,8 +27,8 @@ class Mhat : public OwnModelAlgorithm {
   MhatConfig config_;
 };
 
-/// What a client votes for: one-hot rows of the argmax of its logits [n, K], or their probabilities. A score stays as
-/// it is.
+/// A client's vote: one-hot rows of the argmax of its logits [n, K], or their probabilities. A regression score is
+/// unchanged.
 at::Tensor votes_of(const at::Tensor& logits, Lesson lesson);
 
 /// Epochs of cross-entropy with votes [N, K] for the server's model, in place. Returns the mean loss.

@@ -180,7 +180,7 @@ Request learn_request(const RoundInput& input, const Lessons& lessons) {
 
 Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan) {
   const std::int64_t rows = order_of(input, {}).answers(), size = answer_size(input);
-  // Predictions take the place of updates.
+  // Predictions are aggregated like updates.
   const at::Tensor like = at::empty({rows * size}, input.model.options());
   CollectPlan how;
   how.tensors = {{.name = "predictions"}};

@@ -11,27 +11,27 @@
 
 namespace chorus::inline distillation {
 
-/// Clients that keep a model of their own between rounds, in their state; the network may be another one than the
-/// server's. These procedures are the client half of every method that exchanges predictions for the whole public set.
+/// Clients that keep their own model between rounds, in their state; its network may differ from the server's. These
+/// procedures are the client half of every method that exchanges predictions for the whole public set.
 ///
-///   distill/predict   trains the model on the client's own data and answers with "predictions", the logits of the
-///                     public set, [N K]. With the tensor "model" it begins from that and keeps nothing (FedED).
+///   distill/predict   trains the model on the client's own data and replies with "predictions", the logits of the
+///                     public set, [N K]. With the tensor "model" it starts from that and keeps nothing (FedED).
 ///       numbers   public_* (PublicOrder), train: epochs are those of the trainer; 0: it only predicts
-///                 transfer: first so many epochs over the labels of the public set (FedMD)
+///                 transfer: first this many epochs over the labels of the public set (FedMD)
 ///                 probabilities: 1: predictions are softmax(logits)
 ///   distill/learn     learns from "answers", logits [N K] of a teacher, and keeps the model
 ///       numbers   public_*, epochs, temperature, rate; train: 1: then trains on its own data (FedMD's revisit)
 ///       texts     lesson
-///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on everybody's
+///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
 /// A reply has the numbers examples, batches (a forward pass counts a third), steps, loss and seconds.
 
 /// Its name in the client's state.
 inline constexpr const char* kOwnModel = "distill.model";
 
-/// [C, P]: each client's model, or the network as it begins for one that has none yet.
+/// [C, P]: each client's model, or the initial network for a client without one.
 at::Tensor own_models(Workbench& bench);
-/// Puts row i of these values [C, P] into client i's state.
+/// Stores row i of these values [C, P] in client i's state.
 void keep_models(Workbench& bench, const at::Tensor& values);
 
 /// A method whose clients keep such models.
@@ -49,18 +49,18 @@ Request learn_request(const RoundInput& input, const Lessons& lessons);
 /// The mean of the cohort's predictions by the round's aggregation (weighted mean, robust rule, secure sum).
 struct Ensemble {
   RoundResult result;
-  at::Tensor mean;  ///< [N, K]; undefined when nobody's predictions could be used
+  at::Tensor mean;  ///< [N, K]; undefined when no predictions could be used
 };
 struct EnsemblePlan {
-  /// Sees, and may change, each client's predictions [N, K] before they are averaged.
+  /// Receives, and may change, each client's predictions [N, K] before averaging.
   std::function<at::Tensor(const at::Tensor& predictions)> each = {};
 };
 Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan = {});
 
-/// Adds what one more request of the round cost, after what came before it.
+/// Adds the cost of one more request of the round, which follows the earlier ones.
 void add_costs(RoundResult& result, const EmulatedTotals& more);
 
-/// Asks the clients whose predictions were used to learn, and adds what they did to the round.
+/// Asks the clients whose predictions were used to learn, and adds their work to the round.
 void ask_to_learn(const RoundInput& input, Request request, RoundResult& result);
 
 }  // namespace chorus::inline distillation

@@ -9,8 +9,8 @@
 
 namespace chorus::inline distillation {
 
-/// In which batches the public set is read, epoch after epoch. Server and clients work it out from the same few
-/// numbers, so that no rows travel.
+/// The batches in which the public set is read, epoch by epoch. Server and clients derive them from the same few
+/// numbers, so no rows travel.
 ///
 ///     const PublicOrder order = {.rows = bench.public_rows(), .batch_size = 32, .seed = seed, .round = 3};
 ///     for (std::uint64_t b = 0; b < 3 * order.batches(); ++b) learner->fit(order.batch(b), ...);
@@ -19,23 +19,22 @@ struct PublicOrder {
   std::uint64_t batch_size = 32;
   std::uint64_t seed = 0;  ///< below 2^53, so that it travels as a number
   std::uint64_t round = 0;
-  /// Batch i of S is rows i, i + S, i + 2S, ... in every epoch, as the published code of FedID has it. Otherwise every
+  /// Batch i of S is rows i, i + S, i + 2S, ... in every epoch, as in the published code of FedID. Otherwise every
   /// epoch is a new permutation.
   bool strided = false;
 
-  /// Where each row's answers begin (Workbench::public_offsets); empty: one answer per row. Borrowed, and it does not
-  /// travel.
+  /// Where each row's predictions begin (Workbench::public_offsets); empty: one per row. Borrowed, and not sent.
   std::span<const std::int64_t> offsets = {};
 
   std::uint64_t batches() const { return (rows + batch_size - 1) / batch_size; }
   /// The rows of batch `number`, counted over all epochs.
   std::vector<std::uint32_t> batch(std::uint64_t number) const;
-  /// All rows in rising order.
+  /// All rows in ascending order.
   std::vector<std::uint32_t> all() const;
-  /// How many answers all rows have, or these.
+  /// The number of predictions of all rows, or of these.
   std::int64_t answers() const;
   std::int64_t answers(const std::vector<std::uint32_t>& of) const;
-  /// The answers for these rows, of the answers [.., N, K] for all of them.
+  /// The predictions for these rows, out of the predictions [.., N, K] for all rows.
   at::Tensor answers_for(const std::vector<std::uint32_t>& of, const at::Tensor& all_answers) const;
 };
 

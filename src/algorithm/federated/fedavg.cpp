@@ -16,7 +16,7 @@ std::vector<Answer> TrainProcedure::run(const Request& request, Workbench& bench
 
 namespace {
 
-const ProcedureRegistration<TrainProcedure> kTrain{"train", "train from the given model, answer with the update"};
+const ProcedureRegistration<TrainProcedure> kTrain{"train", "train from the given model and reply with the update"};
 const Registration<Algorithms> kRegisteredFedAvg{"fedavg",
                                                  "the weighted mean of local training (McMahan et al. 2017)",
                                                  [] { return std::make_unique<FedAvg>(); },

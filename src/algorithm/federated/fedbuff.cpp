@@ -23,8 +23,8 @@ at::Tensor doubles(const std::vector<double>& numbers) {
 }  // namespace
 
 void FedBuffConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("buffer", buffer, "K: updates that make a server step").at_least(1);
-  visitor.field("concurrency", concurrency, "M: clients at work at a time; 0: as many as a round selects").at_least(0);
+  visitor.field("buffer", buffer, "K: updates per server step").at_least(1);
+  visitor.field("concurrency", concurrency, "M: clients that train at the same time; 0: clients_per_round").at_least(0);
   visitor.field("learning_rate", learning_rate, "of the server").above(0);
   visitor.field("staleness", staleness, "a of 1 / (1 + tau)^a, the weight of an update that is tau steps old")
       .at_least(0);
@@ -40,7 +40,7 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
     const auto busy = [&](const Flight& flight) { return flight.client == member.client; };
     if (std::none_of(flights_.begin(), flights_.end(), busy)) clients.push_back(member.client);
   }
-  // Who comes first must depend neither on the order of the cohort nor on the clients' numbers.
+  // The order must depend neither on the order of the cohort nor on the clients' ids.
   std::sort(clients.begin(), clients.end());
   RandomStream stream({.seed = input.seed, .purpose = "fedbuff", .round = input.round});
   stream.shuffle(std::span(clients));
@@ -175,7 +175,7 @@ FedBuff::Flight FedBuff::flight_of(const double* n) {
 std::map<std::string, at::Tensor> FedBuff::state() const {
   std::vector<double> numbers;
   std::vector<at::Tensor> updates;
-  std::string failures;  // one line each
+  std::string failures;  // one line per failure
   for (const Flight& flight : flights_) {
     const std::vector<double> row = numbers_of(flight);
     numbers.insert(numbers.end(), row.begin(), row.end());

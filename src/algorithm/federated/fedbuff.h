@@ -8,30 +8,29 @@
 namespace chorus::inline federated {
 
 struct FedBuffConfig {
-  std::int64_t buffer = 10;      ///< K: updates that make a server step
-  std::int64_t concurrency = 0;  ///< M: clients at work at a time; 0: as many as a round selects
-  double learning_rate = 1;      ///< eta_g of the server
+  std::int64_t buffer = 10;      ///< K: updates per server step
+  std::int64_t concurrency = 0;  ///< M: clients that train at the same time; 0: clients_per_round
+  double learning_rate = 1;      ///< eta_g, of the server
   double staleness = 0.5;        ///< exponent a of 1 / (1 + tau)^a; the paper's is 1/2
 
   void describe(ConfigVisitor& visitor);
 };
 
 /// FedBuff (Nguyen et al. 2022, "Federated Learning with Buffered Asynchronous Aggregation", Algorithm 1). M clients
-/// are at work at any moment; whoever is done is replaced at once, by a client that starts from the model as it is
-/// then. A server step, which is a round here, is made of K updates:
+/// train at any moment; a client that finishes is replaced at once by one that starts from the current model. A server
+/// step, which is one round here, consumes K updates:
 ///     w_{t+1} = w_t + eta_g * sum_k p_k s(tau_k) Delta_k / sum_k p_k,      s(tau) = (1 + tau)^-a
-/// where tau_k is the number of server steps since client k was sent its model, and p_k its weight (equal in the
+/// where tau_k is the number of server steps since client k received its model, and p_k its weight (equal in the
 /// paper).
 ///
-/// Time is the emulated one: an answer arrives Reply::cost.seconds after its client was asked (without emulated devices
-/// all take no time and arrive in the order they were asked). The K - 1 clients that replace others within a round all
-/// start from the same model, so they are asked together, with the first, in one batched computation; only their
-/// starting times differ. What has not arrived yet is remembered, updates included, so a resumed run gives the same
-/// bits.
+/// Time is emulated: a reply arrives Reply::cost.seconds after its client was asked. Without emulated devices replies
+/// take no time and arrive in the order of asking. The K - 1 clients that replace others within a round all start from
+/// the same model, so they are asked together with the first, in one batched computation; only their start times
+/// differ. Replies under way are kept with their updates, so a resumed run gives the same bits.
 ///
-/// A client that is at work is not asked again. A round selects clients_per_round candidates: with M + K of them there
-/// is always somebody to replace whoever is done; with fewer, fewer are at work. A client that fails counts as an
-/// arrival without an update. With K = M = 1 it is FedAvg.
+/// A client that is training is not asked again. A round selects clients_per_round candidates: M + K of them always
+/// suffice to replace every client that finishes; with fewer, fewer train at a time. A client that fails counts as an
+/// arrival without an update. K = M = 1 is FedAvg.
 class FedBuff : public Algorithm {
  public:
   explicit FedBuff(const FedBuffConfig& config) : config_(config) {}
@@ -41,10 +40,10 @@ class FedBuff : public Algorithm {
   void restore(const std::map<std::string, at::Tensor>& state) override;
 
  private:
-  /// An answer on its way.
+  /// A reply under way.
   struct Flight {
-    double client = 0, version = 0, order = 0;  // order: of being asked, over the whole run
-    double arrival = 0;                         // on the clock; until it has started, how long it takes
+    double client = 0, version = 0, order = 0;  // order: index of the request over the whole run
+    double arrival = 0;                         // time on the clock; before the client starts, its duration
     double weight = 0, examples = 0, steps = 0, loss = 0, seconds = 0;
     Cost cost = {};
     double left_out = 0;
@@ -59,10 +58,10 @@ class FedBuff : public Algorithm {
   void step(const RoundInput& input, const std::vector<Flight>& arrived) const;
 
   FedBuffConfig config_;
-  double clock_ = 0;             // of the last server step
+  double clock_ = 0;             // at the last server step
   double version_ = 0;           // server steps so far
-  double asked_ = 0;             // clients so far
-  std::vector<Flight> flights_;  // a heap, the next to arrive on top
+  double asked_ = 0;             // clients asked so far
+  std::vector<Flight> flights_;  // a heap, the next arrival on top
 };
 
 }  // namespace chorus::inline federated

@@ -29,14 +29,14 @@ at::Tensor factor_b(const at::Tensor& whole, const Pair& pair) {
   return whole.narrow(0, pair.b, pair.out * pair.rank).view({pair.out, pair.rank});
 }
 
-// All products B A of a client, end to end.
+// All matrices B A of a client, concatenated.
 at::Tensor products(const at::Tensor& whole, const std::vector<Pair>& pairs) {
   std::vector<at::Tensor> parts;
   for (const Pair& pair : pairs) parts.push_back(at::mm(factor_b(whole, pair), factor_a(whole, pair)).flatten());
   return at::cat(parts);
 }
 
-// The best factors of rank r of each product, written into the model.
+// The best rank-r factors of each matrix, written into the model.
 void factorise(const at::Tensor& mean, const std::vector<Pair>& pairs, const at::Tensor& model) {
   std::int64_t begin = 0;
   for (const Pair& pair : pairs) {
@@ -58,7 +58,7 @@ void factorise(const at::Tensor& mean, const std::vector<Pair>& pairs, const at:
 }  // namespace
 
 void FedLoraConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("ranks", ranks, "of the clients, dealt out evenly; none: all have tuning.rank").at_least(1);
+  visitor.field("ranks", ranks, "ranks of the clients, assigned evenly; none: all have tuning.rank").at_least(1);
   visitor.field("merge", merge, {{"zero_padding", Merge::kZeroPadding}, {"product", Merge::kProduct}},
                 "how different ranks are averaged: factors padded with zeros, or products cut by SVD");
 }

@@ -8,7 +8,7 @@
 namespace chorus::inline federated {
 
 RoundResult FedNova::round(const RoundInput& input) {
-  std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; in the order of the clients
+  std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; sorted by client
   const auto normalize = [&](Reply& reply, double weight) {
     const double reach = reply.body.number("reach");
     if (!(reach > 0) || !std::isfinite(reach)) throw DataError("its reach should be a positive number");
@@ -29,7 +29,7 @@ RoundResult FedNova::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms> kRegisteredFedNova{"fednova",
-                                                  "updates normalised by their steps (Wang et al. 2020)",
+                                                  "updates normalized by their steps (Wang et al. 2020)",
                                                   [] { return std::make_unique<FedNova>(); },
                                                   {.individual_updates = true}};
 

@@ -17,8 +17,8 @@ struct FedOptConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// FedOPT (Reddi et al. 2021; Lin et al. 2022, section 2): the server takes the mean update D_t = sum_k p_k (w_k - w_t)
-/// as a negative gradient of its own optimizer.
+/// FedOPT (Reddi et al. 2021; Lin et al. 2022, section 2): the server's optimizer uses the mean update D_t = sum_k p_k
+/// (w_k - w_t) as its negative gradient.
 ///     sgd:      b = momentum b + D,  w += lr b                     (momentum 0, lr 1: FedAvg)
 ///     others:   m = b1 m + (1 - b1) D,  w += lr m / (sqrt(v) + tau), v starting at tau^2, with
 ///     adagrad:  v += D^2

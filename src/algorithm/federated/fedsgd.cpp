@@ -34,10 +34,10 @@ class FedSgdGradient : public Procedure {
 };
 
 const ProcedureRegistration<FedSgdGradient> kFedSgdGradient{"fedsgd/gradient",
-                                                            "the gradient of all of a client's data"};
+                                                            "the gradient over all data of a client"};
 const Registration<Algorithms, FedSgdConfig> kRegisteredFedSgd{
     "fedsgd",
-    "one server step a round with the mean gradient (McMahan et al. 2017)",
+    "one server step per round with the mean gradient (McMahan et al. 2017)",
     [](const FedSgdConfig& config) { return std::make_unique<FedSgd>(config); },
     {.one_sum = true}};
 

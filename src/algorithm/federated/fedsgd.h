@@ -10,10 +10,11 @@ struct FedSgdConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// FedSGD (McMahan et al. 2017): every client sends the gradient of its whole data, the server makes one step a round:
+/// FedSGD (McMahan et al. 2017): every client sends the gradient over all its data, and the server makes one step per
+/// round:
 ///     w_{t+1} = w_t - lr sum_k p_k grad F_k(w_t)
-/// Without dropout, clipping or a client's optimizer: the trainer's settings do not matter, but for the batch size,
-/// which decides how much is computed at once.
+/// There is no dropout, clipping or client optimizer. Of the trainer's settings only the batch size is used: it decides
+/// how much is computed at once.
 class FedSgd : public Algorithm {
  public:
   explicit FedSgd(const FedSgdConfig& config) : config_(config) {}

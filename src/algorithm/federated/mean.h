@@ -4,7 +4,7 @@
 
 namespace chorus::inline federated {
 
-/// The weighted mean of the updates, sum_k w_k x_k / sum_k w_k, added as they arrive over a fixed tree
+/// The weighted mean of the updates, sum_k w_k x_k / sum_k w_k, summed over a fixed tree as they arrive
 /// (weighted_mean.h): the bits do not depend on the order of arrival, and few updates are held at a time.
 class Mean : public Aggregation {
  public:

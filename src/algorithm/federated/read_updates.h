@@ -8,14 +8,13 @@
 
 namespace chorus::inline federated {
 
-/// What a client's update counts for. DataError when the reply's count is not a positive finite number.
+/// The weight of a client's update. DataError when the reply's count is not a positive finite number.
 double weight_of(const Reply& reply, Weighting weighting);
 
-/// Why a reply with these tensors of `size` elements cannot be used, or "". A DataError says the same of one that is
-/// missing.
+/// Why a reply with these tensors of `size` elements cannot be used, or "". DataError when a tensor is missing.
 std::string fault_of(const Reply& reply, const std::vector<AggregatedTensor>& tensors, std::int64_t size);
 
-/// Asks a cohort and reads its replies: what every aggregation that sees individual updates does first. A reply that
+/// Asks a cohort and reads its replies: the first step of every aggregation that sees individual updates. A reply that
 /// cannot be used fails that client; all others are accepted.
 ///
 ///     std::vector<ClientReport> reports = read_updates(input, {.use = [&](slot, weights, tensors) {...},
@@ -23,7 +22,7 @@ std::string fault_of(const Reply& reply, const std::vector<AggregatedTensor>& te
 struct UpdateReader {
   /// One weight per tensor. Tensors are on the input's device.
   std::function<void(std::size_t slot, const std::vector<double>& weights, const std::vector<at::Tensor>& tensors)> use;
-  /// A client that cannot be used.
+  /// Called for a client whose reply cannot be used.
   std::function<void(std::size_t slot)> skip;
 };
 std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader);

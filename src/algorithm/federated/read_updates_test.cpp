@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Replies that a test has written down, given in the order of arrival.
+/// Prepared replies, in the order of arrival.
 class WrittenReplies : public Federation {
  public:
   explicit WrittenReplies(std::vector<double> sizes) : roster_(Roster::of_sizes(sizes)) {}
@@ -110,7 +110,7 @@ TEST_F(ReadUpdatesTest, WithoutBatchesExamplesCount) {
   EXPECT_EQ(used.at(1), std::vector<double>{2});
 }
 
-TEST_F(ReadUpdatesTest, ATensorMayCountEveryClientOnce) {
+TEST_F(ReadUpdatesTest, ATensorMayIgnoreWeights) {
   tensors = {{}, {.name = "update", .equal = true}};
   read();
   EXPECT_THAT(used.at(2), ElementsAre(3, 1));
@@ -143,7 +143,7 @@ TEST_F(ReadUpdatesTest, BatchesAsAWeightAreChecked) {
   }
 }
 
-TEST_F(ReadUpdatesTest, NumbersThatAreOnlyReportedBecomeZeroWhenTheyAreNone) {
+TEST_F(ReadUpdatesTest, ReportedNumbersThatAreNotFiniteBecomeZero) {
   clients.change = [](ClientId, Reply& reply) {
     reply.body.numbers["steps"] = std::nan("");
     reply.body.numbers["seconds"] = -4;
@@ -154,15 +154,15 @@ TEST_F(ReadUpdatesTest, NumbersThatAreOnlyReportedBecomeZeroWhenTheyAreNone) {
   EXPECT_EQ(reports[0].seconds, 0);
 }
 
-TEST_F(ReadUpdatesTest, WhatIsKnownToBeFiniteIsNotCheckedAgain) {
+TEST_F(ReadUpdatesTest, TensorsMarkedFiniteAreNotCheckedAgain) {
   clients.change = [](ClientId, Reply& reply) {
     reply.body.tensors["update"][0] = std::nan("");
-    reply.finite = "update";  // somebody in this process has vouched for it
+    reply.finite = "update";  // marked as checked by a sender in this process
   };
   EXPECT_EQ(read()[0].failure, "");
 }
 
-TEST_F(ReadUpdatesTest, WhoeverLooksMayRefuse) {
+TEST_F(ReadUpdatesTest, ALookMayRefuseAReply) {
   std::vector<double> weights;
   look = [&](Reply& reply, double weight) {
     weights.push_back(weight);
@@ -196,7 +196,7 @@ class CollectTest : public testing::Test {
   std::size_t enough = 0;
 };
 
-TEST_F(CollectTest, AsksTheLargestFirstWhateverTheOrderOfTheDraw) {
+TEST_F(CollectTest, AsksTheLargestClientsFirst) {
   const Collected first = run();
   EXPECT_THAT(clients.asked, ElementsAre(1, 3, 2, 0));  // 30, 30, 20, 10 examples
   std::swap(cohort[0], cohort[3]);
@@ -226,7 +226,7 @@ TEST_F(CollectTest, SumsWhatClientsReport) {
   ASSERT_EQ(result.failed.size(), 1U);
   EXPECT_EQ(result.failed[0].first, 3U);
   EXPECT_THAT(result.emulated.left_out, ElementsAre(3));
-  // The server waits for the slowest, used or not; everybody's energy counts.
+  // The server waits for the slowest, used or not; all energy counts.
   EXPECT_EQ(result.emulated.totals.seconds, 30);
   EXPECT_EQ(result.emulated.totals.joules, 32);
   EXPECT_EQ(result.emulated.totals.client_joules, 8);
@@ -249,7 +249,7 @@ TEST_F(CollectTest, TheRequestHoldsACopyOfTheModel) {
   EXPECT_EQ(sent.sum().item<float>(), 0);
 }
 
-TEST_F(CollectTest, APartOfTheCohortNeedsItsShareOfReplies) {
+TEST_F(CollectTest, ASubcohortNeedsItsShareOfReplies) {
   enough = 3;
   RoundInput input{clients, *mean, cohort, model, 1, 10, 5};
   input.enough = enough;
@@ -286,14 +286,14 @@ TEST(Join, AddsWorkAndTakesTheSlowerClock) {
   EXPECT_EQ(sum.emulated.totals.seconds, 5);
   EXPECT_EQ(sum.emulated.totals.joules, 6);
   EXPECT_EQ(sum.emulated.totals.memory, 9);
-  // A group that trained on nothing does not touch the loss.
+  // A group that trained on nothing does not affect the loss.
   RoundResult nothing;
   nothing.loss = std::nan("");
   join(sum, nothing);
   EXPECT_DOUBLE_EQ(sum.loss, 1.25);
 }
 
-TEST(CostOfAsking, NobodyCostsNothing) {
+TEST(CostOfAsking, AnEmptyCohortCostsNothing) {
   const EmulatedTotals totals = cost_of_asking({});
   EXPECT_EQ(totals.seconds, 0);
   EXPECT_EQ(totals.client_joules, 0);

@@ -1,4 +1,4 @@
-// When the round loop evaluates whom, and what follows from the scores: the best model, targets, milestones.
+// When the round loop evaluates which model, and what the scores decide: the best model, targets, milestones.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -13,18 +13,18 @@ using testing::ElementsAre;
 TEST_F(RoundLoopTest, StopsAtTheFirstEvaluationThatReachesTheTarget) {
   config.last_round = 9;
   config.evaluate_every = 2;
-  config.target = 0.3;  // round 3, seen in round 4
+  config.target = 0.3;  // reached in round 3, evaluated in round 4
   EXPECT_EQ(run(), RoundLoopEnd::kTargetReached);
   EXPECT_EQ(state.round, 4);
   EXPECT_EQ(state.rounds_to_target, 4);
   EXPECT_THAT(saved, ElementsAre(SaveCall{1, false}, SaveCall{2, false}, SaveCall{3, false}, SaveCall{4, true}));
-  // Resumed from that state it is still done.
+  // Resuming from that state, the run is still finished.
   EXPECT_EQ(run(), RoundLoopEnd::kTargetReached);
   EXPECT_EQ(state.round, 4);
   EXPECT_EQ(saved.size(), 4U);
 }
 
-TEST_F(RoundLoopTest, ANextPhaseBeginsAtItsOwnRoundAfterOneThatStoppedEarly) {
+TEST_F(RoundLoopTest, APhaseBeginsAtItsOwnRoundAfterAnEarlyStop) {
   config.last_round = 5;
   config.target = 0.2;
   run();
@@ -47,15 +47,15 @@ TEST_F(RoundLoopTest, ALowerScoreIsBetterWhereTheMetricSaysSo) {
   EXPECT_EQ(run(), RoundLoopEnd::kTargetReached);
   EXPECT_EQ(state.rounds_to_target, 2);  // 1, 1/2, 1/3
   EXPECT_EQ(state.best_round, 2);
-  EXPECT_THAT(algorithm.judged, ElementsAre(-1.0 / 2, -1.0 / 3));  // for algorithms more is always better
+  EXPECT_THAT(algorithm.judged, ElementsAre(-1.0 / 2, -1.0 / 3));  // for algorithms, higher is always better
 }
 
-TEST_F(RoundLoopTest, TellsWhatEachTargetTook) {
+TEST_F(RoundLoopTest, ReportsTheCostOfEachTarget) {
   config.last_round = 4;
   config.targets = {0.15, 0.3, 0.9};
   config.emulation = EmulatedLoop{};
   algorithm.next.emulated.totals.seconds = 10;
-  EXPECT_EQ(run(), RoundLoopEnd::kFinished);  // unlike `target`, these stop nothing
+  EXPECT_EQ(run(), RoundLoopEnd::kFinished);  // unlike `target`, milestones do not stop the run
   ASSERT_EQ(state.targets.size(), 3U);
   EXPECT_EQ(state.targets[0].reached->round, 2);
   EXPECT_EQ(state.targets[0].reached->score, 0.2);
@@ -100,7 +100,7 @@ TEST_F(RoundLoopTest, ClientsScoreTheModelOnTheirOwnTestExamples) {
   const auto events = tracker.of("evaluation");
   ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(events[1].texts.at("split"), "clients");
-  EXPECT_EQ(events[1].numbers.at("accuracy"), 0.4);  // of five, one gave no totals
+  EXPECT_EQ(events[1].numbers.at("accuracy"), 0.4);  // one of five gave no totals
   EXPECT_EQ(events[2].texts.at("split"), "decile 1");
   ASSERT_EQ(state.deciles.size(), 1U);
   EXPECT_EQ(state.last.at("accuracy"), 0.1);  // the main score is the server's

@@ -11,7 +11,7 @@
 
 namespace chorus::inline federated {
 
-/// One request that the round loop made by itself.
+/// One request made by the round loop itself.
 struct LoopAsk {
   std::string procedure;
   std::vector<ClientId> clients;
@@ -21,7 +21,7 @@ struct LoopAsk {
   double shared = 0, depth = -1;
 };
 
-/// Replies at once. A reply takes 1 + id emulated seconds, 100 bytes down and 10 up.
+/// Replies at once. A reply costs 1 + id emulated seconds, 100 bytes down and 10 up.
 class LoopClients : public Federation {
  public:
   explicit LoopClients(std::vector<double> sizes) : roster_(Roster::of_sizes(sizes)) {}
@@ -68,7 +68,7 @@ class LoopClients : public Federation {
   Traffic traffic_;
 };
 
-/// Adds 1 to the model in every round, and keeps what it was given.
+/// Adds 1 to the model in every round and records its inputs.
 class CountingRounds : public Algorithm {
  public:
   RoundResult round(const RoundInput& input) override {
@@ -101,9 +101,9 @@ class RuleScorer : public Scorer {
     return {{"accuracy", rule(model[0].item<double>())}, {"f1/sport", 0.5}};
   }
   Scores pooled(const ClientTotals& totals) const override {
-    double told = 0;
-    for (const auto& entry : totals) told += entry.second.texts.empty() ? 0 : 1;
-    return {{"accuracy", told / 10}, {"clients", static_cast<double>(totals.size())}};
+    double replied = 0;
+    for (const auto& entry : totals) replied += entry.second.texts.empty() ? 0 : 1;
+    return {{"accuracy", replied / 10}, {"clients", static_cast<double>(totals.size())}};
   }
   std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override {
     return {{"decile 1", totals.size(), {{"accuracy", 0.25}}}};
@@ -135,7 +135,7 @@ class ListTracker : public Tracker {
   std::vector<Event> events;
 };
 
-/// The first `count` reachable clients, unless told otherwise.
+/// The first `count` reachable clients, unless set otherwise.
 class ListSelector : public Selector {
  public:
   std::vector<ClientId> select(const SelectionContext& context) const override {

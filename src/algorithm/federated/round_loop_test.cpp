@@ -19,14 +19,14 @@ TEST_F(RoundLoopTest, TrainsEvaluatesAndSavesEveryRound) {
   EXPECT_EQ(model(), 3);
   EXPECT_EQ(state.examples, 6);
   EXPECT_THAT(algorithm.numbers, ElementsAre(ElementsAre(1, 9, 7), ElementsAre(2, 9, 7), ElementsAre(3, 9, 7)));
-  EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(0, 1, 2, 3));  // the curve begins before any training
+  EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(0, 1, 2, 3));  // the curve begins before training
   EXPECT_THAT(tracker.rounds_of("round"), ElementsAre(1, 2, 3));
   EXPECT_THAT(saved, ElementsAre(SaveCall{1, false}, SaveCall{2, false}, SaveCall{3, true}));
   EXPECT_THAT(shown, ElementsAre(1, 2, 3));
   EXPECT_EQ(state.last.at("accuracy"), 0.3);
 }
 
-TEST_F(RoundLoopTest, EvaluatesInItsRhythmAndAfterTheLastRound) {
+TEST_F(RoundLoopTest, EvaluatesEveryNRoundsAndAfterTheLast) {
   config.last_round = 5;
   config.evaluate_every = 2;
   run();
@@ -39,14 +39,14 @@ TEST_F(RoundLoopTest, EvaluatesInItsRhythmAndAfterTheLastRound) {
   EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(7, 9, 10));
 }
 
-TEST_F(RoundLoopTest, WithoutARhythmOnlyTheLastModelIsEvaluated) {
+TEST_F(RoundLoopTest, WithoutAnIntervalOnlyTheLastModelIsEvaluated) {
   config.evaluate_every = 0;
   run();
   EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(3));
   EXPECT_EQ(scorer.calls, 1);
 }
 
-TEST_F(RoundLoopTest, GoesOnFromAStateAsIfItHadNeverStopped) {
+TEST_F(RoundLoopTest, ResumesFromAStateAsIfItHadNeverStopped) {
   config.last_round = 5;
   config.targets = {0.2, 0.4};
   run();
@@ -92,7 +92,7 @@ TEST_F(RoundLoopTest, OverSelectionAsksForMoreButNeedsNoMoreThanConfigured) {
   EXPECT_EQ(algorithm.cohorts[0].size(), 5U);
 }
 
-TEST_F(RoundLoopTest, OverSelectionAsksForAtMostEverybody) {
+TEST_F(RoundLoopTest, OverSelectionAsksAtMostAllClients) {
   config.last_round = 1;
   config.clients_per_round = 4;
   config.emulation = EmulatedLoop{.over_selection = 2};
@@ -122,7 +122,7 @@ TEST_F(RoundLoopTest, TheSelectorKnowsTheEmulatedClock) {
   EXPECT_THAT(list.seconds, ElementsAre(std::nullopt, std::nullopt, std::optional(0.0), std::optional(12.0)));
 }
 
-TEST_F(RoundLoopTest, TheLossesThatASelectorAsksForCostTimeEnergyAndBytes) {
+TEST_F(RoundLoopTest, LossesForASelectorCostTimeEnergyAndBytes) {
   const PowerOfChoiceSelector choice({.candidates = 5});
   selector = &choice;
   clients.losses = {0.1, 0.9, 0.3, 0, 0.8, 0.2};
@@ -160,7 +160,7 @@ TEST_F(RoundLoopTest, ACandidateThatDoesNotReplyIsChosenLast) {
   EXPECT_EQ(algorithm.cohorts[0][1].client, 4U);
 }
 
-TEST_F(RoundLoopTest, ARoundWithoutClientsPassesTheTimeAndChangesNothing) {
+TEST_F(RoundLoopTest, ARoundWithoutClientsChangesOnlyTheClock) {
   list.given = std::vector<ClientId>{};
   config.last_round = 2;
   config.emulation = EmulatedLoop{.idle_seconds = 30};
@@ -179,7 +179,7 @@ TEST_F(RoundLoopTest, AStopRequestEndsAfterItsRoundWithACheckpoint) {
   EXPECT_EQ(run(), RoundLoopEnd::kStopped);
   EXPECT_EQ(state.round, 2);
   EXPECT_THAT(saved, ElementsAre(SaveCall{1, false}, SaveCall{2, true}));
-  EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(0));  // a stop must not wait for an evaluation
+  EXPECT_THAT(tracker.rounds_of("evaluation"), ElementsAre(0));  // a stop does not wait for an evaluation
 }
 
 TEST_F(RoundLoopTest, AStopRequestInTheLastRoundFinishes) {
@@ -188,7 +188,7 @@ TEST_F(RoundLoopTest, AStopRequestInTheLastRoundFinishes) {
   EXPECT_THAT(saved, ElementsAre(SaveCall{1, false}, SaveCall{2, false}, SaveCall{3, true}));
 }
 
-TEST_F(RoundLoopTest, FailuresAreRecordedButNotWhatTheEmulationLeftOut) {
+TEST_F(RoundLoopTest, FailuresAreRecordedButNotClientsDroppedByTheEmulation) {
   config.last_round = 1;
   config.emulation = EmulatedLoop{};
   algorithm.next.failed = {{1, "disk on fire"}, {4, "after the deadline"}};

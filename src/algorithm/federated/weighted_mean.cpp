@@ -26,7 +26,7 @@ bool on_gpu(const at::Tensor& x) { return backend_for(x, {.gpu = flat(x)}) == Ba
 WeightedMean::WeightedMean(std::size_t slots) : slots_(slots), known_(slots, false), weights_(slots, 0.0) {
   const std::size_t groups = groups_of(slots);
   while ((std::size_t{1} << depth_) < groups) ++depth_;
-  // The leaves beyond the groups are empty; an empty subtree is settled at once.
+  // Leaves beyond the groups are empty; an empty subtree is settled at once.
   for (std::size_t end = std::size_t{1} << depth_, at = groups; at < end;) {
     unsigned level = 0;
     while (at % (std::size_t{2} << level) == 0 && at + (std::size_t{2} << level) <= end) ++level;
@@ -49,8 +49,8 @@ void WeightedMean::skip(std::size_t slot) {
   meet(slot / kMostTerms);
 }
 
-// Adds a group in one pass over memory, the lowest slot first, in whatever order they arrived; and in the same pass the
-// siblings' sums that wait for this one.
+// Adds a group in one pass over memory, lowest slot first, whatever the order of arrival; the same pass adds the sums
+// of siblings that wait for this group.
 void WeightedMean::meet(std::size_t group) {
   const std::size_t begin = group * kMostTerms, end = std::min(begin + kMostTerms, slots_);
   for (std::size_t slot = begin; slot < end; ++slot) {
@@ -88,8 +88,8 @@ void WeightedMean::meet(std::size_t group) {
   waiting_.erase(first, last);
 }
 
-// Goes up the tree from a node while its siblings are done. Returns the last node, and the siblings' sums from the
-// lowest up.
+// Climbs the tree from a node while its siblings are done. Returns the last node, and the siblings' sums from the
+// lowest level up.
 std::pair<WeightedMean::Node, std::vector<at::Tensor>> WeightedMean::take_siblings(Node node) {
   std::vector<at::Tensor> others;
   for (; node.first < depth_; node = {node.first + 1, node.second / 2}) {
@@ -108,7 +108,7 @@ at::Tensor WeightedMean::spare_like(const at::Tensor& x) {
   return spare;
 }
 
-// a + b = b + a in floating point, so it does not matter which of the two is kept.
+// a + b = b + a in floating point, so either of the two may be kept.
 void WeightedMean::settle(Node from, at::Tensor sum) {
   const auto [node, others] = take_siblings(from);
   for (const at::Tensor& other : others) {

@@ -9,10 +9,10 @@
 
 namespace chorus::inline federated {
 
-/// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots:
-/// sum_k w_k x_k / sum_k w_k. Eight neighbours are added in one pass over memory, and their sums pairwise over a fixed
-/// binary tree, so the bits do not depend on the order of arrival, the rounding error grows with the logarithm of the
-/// number of slots, and, while they arrive roughly in the order of their slots, only about that many sums are held.
+/// The weighted mean of vectors that arrive one by one, in any order, from a known number of slots: sum_k w_k x_k /
+/// sum_k w_k. Eight neighbours are added in one pass over memory, and their sums pairwise over a fixed binary tree. The
+/// bits do not depend on the order of arrival, and the rounding error grows with the logarithm of the number of slots.
+/// While vectors arrive roughly in slot order, only about that many sums are held.
 ///
 ///     WeightedMean mean(cohort.size());
 ///     for (Reply& reply : replies) reply.ok() ? mean.add(reply.slot, weight, update) : mean.skip(reply.slot);
@@ -21,18 +21,18 @@ class WeightedMean {
  public:
   explicit WeightedMean(std::size_t slots);
 
-  /// `x` is held until its neighbours are there, and must not be changed before.
+  /// `x` is held until its neighbours have arrived; do not modify it before.
   void add(std::size_t slot, double weight, const at::Tensor& x);
   void skip(std::size_t slot);
 
-  /// The mean over what was added; slots never heard of are skipped. Undefined when the weights sum to 0.
+  /// The mean over the added vectors; other slots count as skipped. Undefined when the weights sum to 0.
   at::Tensor result();
   double weight() const;
   /// Partial sums held now.
   std::size_t held() const;
 
  private:
-  using Node = std::pair<unsigned, std::size_t>;  // level, place in the level
+  using Node = std::pair<unsigned, std::size_t>;  // level, index within the level
   void meet(std::size_t group);
   void settle(Node from, at::Tensor sum);
   std::pair<Node, std::vector<at::Tensor>> take_siblings(Node node);
@@ -42,9 +42,9 @@ class WeightedMean {
   unsigned depth_ = 0;
   std::vector<bool> known_;
   std::vector<double> weights_;
-  std::map<std::size_t, at::Tensor> waiting_;  // for their neighbours
-  std::vector<at::Tensor> spare_;              // sums that were added to others: memory to use again
-  std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not; undefined: nothing came from there
+  std::map<std::size_t, at::Tensor> waiting_;  // waiting for their neighbours
+  std::vector<at::Tensor> spare_;              // memory of sums already added to others, for reuse
+  std::map<Node, at::Tensor> sums_;  // of finished nodes whose sibling is not finished; undefined: empty subtree
 };
 
 }  // namespace chorus::inline federated

@@ -33,7 +33,7 @@ void expect_same_bits_in_any_order(at::Device device) {
         } else {
           mean.add(k, weights[k], values[k]);
         }
-        // In the order of the slots, few partial sums are held.
+        // In slot order, few partial sums are held.
         if (trial == 0) {
           EXPECT_LE(mean.held(), 12U);
         }

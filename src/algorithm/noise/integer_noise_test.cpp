@@ -12,7 +12,7 @@ namespace chorus::inline noise {
 namespace {
 
 /// Draws, and compares with a probability function: chi-square over all values that are expected at least ten times
-/// (the rest is one class), variance, and both tails. Fails with probability below 1e-6 when the sampler is right.
+/// (the rest is one class), variance, and both tails. A correct sampler fails with probability below 1e-6.
 template <typename Draw, typename LogWeight>
 void expect_distribution(int draws, const Draw& draw, const LogWeight& log_weight) {
   constexpr int kReach = 4000;

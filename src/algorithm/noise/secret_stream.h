@@ -7,10 +7,10 @@
 
 namespace chorus::inline noise {
 
-/// Uniform random bits that nobody else can predict: ChaCha20 (libsodium) with a key from the operating system. The key
-/// lives in this object alone, is wiped with it and is never saved: a resumed or restored run draws other noise. Noise
-/// that protects people comes from here, everything that must be repeatable from RandomStream (core/base/rng.h). Not
-/// thread-safe; 2^64 blocks.
+/// Uniform random bits that are unpredictable to others: ChaCha20 (libsodium) with a key from the operating system. The
+/// key exists only in this object, is wiped with it and is never saved, so a resumed or restored run draws different
+/// noise. Use it for noise that protects people, and RandomStream (core/base/rng.h) for everything that must be
+/// reproducible. Not thread-safe; 2^64 blocks.
 ///
 ///     SecretStream stream;
 ///     const std::uint64_t x = stream.below(6);
@@ -22,7 +22,7 @@ class SecretStream {
   SecretStream();                         ///< a fresh key
   explicit SecretStream(const Key& key);  ///< for known-answer tests only
   ~SecretStream();
-  SecretStream(const SecretStream&) = delete;  // two copies would draw the same
+  SecretStream(const SecretStream&) = delete;  // copies would draw the same bits
   SecretStream& operator=(const SecretStream&) = delete;
 
   std::uint64_t next_u64() {

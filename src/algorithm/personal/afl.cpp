@@ -34,7 +34,7 @@ std::vector<double> on_simplex(std::vector<double> point) {
 }
 
 void AflConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("rate", rate, "of the steps of the clients' weights; 0: they stay equal").at_least(0);
+  visitor.field("rate", rate, "step size of the clients' weights; 0: they stay equal").at_least(0);
 }
 
 RoundResult Afl::round(const RoundInput& input) {
@@ -50,9 +50,9 @@ RoundResult Afl::round(const RoundInput& input) {
   plan.look = [&](Reply& reply, double) {
     const double loss = start_loss(reply);
     const auto found = weights_.find(reply.client);
-    const double weight = found == weights_.end() ? 0 : found->second;  // one that joined later has none yet
+    const double weight = found == weights_.end() ? 0 : found->second;  // a client that joined later has none yet
     losses[reply.client] = loss;
-    // A weight of 0 takes part again once its loss is high.
+    // A client of weight 0 returns once its loss is high.
     mean.add(reply.slot, weight, reply.body.tensor("update").to(input.model.device()));
   };
   Collected collected = collect(input, request_with_model(input, "fair/train"), plan);

@@ -9,17 +9,17 @@
 namespace chorus::inline personal {
 
 struct AflConfig {
-  double rate = 0.1;  ///< of the steps of the clients' weights
+  double rate = 0.1;  ///< step size of the clients' weights
 
   void describe(ConfigVisitor& visitor);
 };
 
 /// Agnostic federated learning (Mohri et al. 2019): min_w max_lambda sum_k lambda_k F_k(w) over the simplex. The server
-/// has a weight for every client, at first equal. In a round
+/// has a weight for every client, initially equal. In a round
 ///     w_{t+1} = w_t + sum_k lambda_k (w_k - w_t) / sum_k lambda_k      over the cohort
 ///     lambda  = projection onto the simplex of lambda + rate F_k(w_t)  for the cohort
-/// so that clients with a high loss count more and more. Converges to the best worst client where every client takes
-/// part in every round; with a sample it is a heuristic.
+/// so clients with a high loss gain weight. Converges to the best model for the worst client if every client takes part
+/// in every round; with sampling it is a heuristic.
 class Afl : public Algorithm {
  public:
   explicit Afl(const AflConfig& config) : config_(config) {}

@@ -74,16 +74,16 @@ const ProcedureRegistration<ApflTrain> kApflTrain{"apfl/train",
 const ProcedureRegistration<ApflEvaluate> kApflEvaluate{"apfl/evaluate", "score the mixture of own and global model"};
 const Registration<Algorithms, ApflConfig> kRegisteredApfl{
     "apfl",
-    "learnt mixtures of own and global models (Deng et al. 2020)",
+    "learned mixtures of own and global models (Deng et al. 2020)",
     [](const ApflConfig& config) { return std::make_unique<Apfl>(config); },
     {.own_models = true, .one_sum = true}};
 
 }  // namespace
 
 void ApflConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("alpha", alpha, "share of the own model in the mixture, at first").at_least(0).at_most(1);
-  visitor.field("adaptive", adaptive, "alpha is learnt by each client");
-  visitor.field("local_steps", local_steps, "optimizer steps of each client in a round").at_least(1).at_most(1e6);
+  visitor.field("alpha", alpha, "initial share of the own model in the mixture").at_least(0).at_most(1);
+  visitor.field("adaptive", adaptive, "each client learns alpha");
+  visitor.field("local_steps", local_steps, "optimizer steps per client and round").at_least(1).at_most(1e6);
 }
 
 void Apfl::describe_to(Request& request) const {

@@ -34,7 +34,7 @@ at::Tensor pairs_of(const std::map<ClientId, std::int64_t>& members) {
 at::Tensor sketch_of(const at::Tensor& vector, std::int64_t size, std::uint64_t seed) {
   at::Tensor result = vector.detach().cpu().contiguous();
   if (result.numel() > size) {
-    // Buckets and signs from one stream, the same for every client.
+    // One stream for buckets and signs, the same for every client.
     RandomStream stream({.seed = seed, .purpose = "sketch"});
     at::Tensor sums = at::zeros({size}, at::kFloat);
     auto* sum = sums.data_ptr<float>();
@@ -53,7 +53,7 @@ at::Tensor sketch_of(const at::Tensor& vector, std::int64_t size, std::uint64_t 
 std::vector<std::int64_t> join_by_cosine(const at::Tensor& rows, std::int64_t groups) {
   const auto count = static_cast<std::size_t>(rows.size(0));
   const at::Tensor cosines = at::mm(rows.to(at::kDouble), rows.to(at::kDouble).t()).contiguous();
-  // Sums of cosines between groups: those of a joint are the sums of its two.
+  // Sums of cosines between groups; those of a merged group are the sums of its two parts.
   std::vector<double> between(cosines.data_ptr<double>(), cosines.data_ptr<double>() + count * count);
   std::vector<double> size(count, 1);
   std::vector<std::size_t> group(count);
@@ -89,9 +89,9 @@ std::vector<std::int64_t> join_by_cosine(const at::Tensor& rows, std::int64_t gr
 }
 
 void ClusteredConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("clusters", clusters, "groups that clients are joined into (K)").at_least(1).at_most(4096);
-  visitor.field("warm_up", warm_up, "first rounds, of FedAvg, whose updates are compared").at_least(1);
-  visitor.field("sketch", sketch, "elements of the sketch that an update is compared by").at_least(16);
+  visitor.field("clusters", clusters, "number of groups (K)").at_least(1).at_most(4096);
+  visitor.field("warm_up", warm_up, "first rounds of FedAvg, whose updates are compared").at_least(1);
+  visitor.field("sketch", sketch, "elements of the sketch of an update").at_least(16);
 }
 
 RoundResult Clustered::warm_up(const RoundInput& input) {

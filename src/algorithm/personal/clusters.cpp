@@ -23,7 +23,7 @@ struct Chosen {
   double passes = 0;  // over the data, for the choice
 };
 
-// The model each client was told, or of all the one with the lowest loss.
+// The model assigned to each client, or else the one with the lowest loss.
 Chosen choose(const Request& request, Workbench& bench) {
   const std::int64_t size = bench.parameters();
   const at::Device device = bench.beginning().device();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kDittoModel = "ditto.model";
 
-// lambda / 2 |v - w|^2 in the loss, whatever v starts from.
+// Adds lambda / 2 |v - w|^2 to the loss, whatever v starts from.
 TrainWish pulled_to(const at::Tensor& centre, double lambda) {
   TrainWish wish;
   if (lambda == 0) return wish;

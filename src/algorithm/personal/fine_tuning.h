@@ -14,7 +14,7 @@ struct FineTuningConfig {
 /// local training on its data,
 ///     v_k = train_k(w_T).
 /// The baseline of every personalized method (Yu et al. 2020; Cheng et al. 2021). Clients keep nothing: the own model
-/// follows from the global one, so a client that never took part has one, too.
+/// is computed from the global one, so a client that never took part has one, too.
 class FineTuning : public Algorithm {
  public:
   explicit FineTuning(const FineTuningConfig& config) : config_(config) {}
@@ -26,9 +26,9 @@ class FineTuning : public Algorithm {
   FineTuningConfig config_;
 };
 
-/// Scores the global model after so many rounds of each client's training.
+/// Scores the global model after `passes` rounds of each client's training.
 Request fine_tuning_request(const at::Tensor& model, std::uint64_t round, std::int64_t passes);
-/// Scores what each client reaches alone, from the beginning of the run; nothing is downloaded.
+/// Scores each client's local training from the initial network; nothing is downloaded.
 Request alone_request(std::uint64_t round, std::int64_t passes);
 
 }  // namespace chorus::inline personal

@@ -19,7 +19,7 @@ const Registration<Algorithms, IfcaConfig> kRegisteredIfca{
 
 void IfcaConfig::describe(ConfigVisitor& visitor) {
   visitor.field("clusters", clusters, "models that the server keeps (K)").at_least(1).at_most(4096);
-  visitor.field("warm_up", warm_up, "first rounds, in which clients are dealt to clusters at random").at_least(1);
+  visitor.field("warm_up", warm_up, "first rounds, in which clients are assigned to clusters at random").at_least(1);
 }
 
 RoundResult Ifca::round(const RoundInput& input) {

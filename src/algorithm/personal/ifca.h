@@ -6,16 +6,17 @@ namespace chorus::inline personal {
 
 struct IfcaConfig {
   std::int64_t clusters = 2;  ///< K
-  std::int64_t warm_up = 1;   ///< rounds in which clients are dealt to clusters at random
+  std::int64_t warm_up = 1;   ///< rounds in which clients are assigned to clusters at random
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// IFCA (Ghosh et al. 2020, algorithm 1, model averaging). The server has K models. Every client of the round gets all
-/// of them, takes the one with the lowest loss on its training examples,
+/// IFCA (Ghosh et al. 2020, algorithm 1, model averaging). The server has K models. Every client of the round receives
+/// all of them, chooses the one with the lowest loss on its training examples,
 ///     c_k = argmin_j F_k(w_j),
-/// trains it, and the server averages per cluster. All models start from the run's network: in the first `warm_up`
-/// rounds clients are dealt at random, which makes the models differ. A request carries K models down, a reply one up.
+/// trains it, and the server averages per cluster. All models start from the run's network; in the first `warm_up`
+/// rounds clients are assigned at random, which makes the models differ. A request carries K models down, a reply one
+/// up.
 ///
 /// A client's own model is the one with the lowest loss, also for newcomers. The run's model is the mean of the
 /// clusters that trained last, for reference.

@@ -32,7 +32,7 @@ class LocalPartsEvaluate : public OwnModels {
 };
 
 const ProcedureRegistration<LocalPartsTrain> kLocalPartsTrain{"local_parts/train",
-                                                              "train shared and private parts, answer with the former"};
+                                                              "train shared and private parts, reply with the former"};
 const ProcedureRegistration<LocalPartsEvaluate> kLocalPartsEvaluate{
     "local_parts/evaluate", "score the shared part with the client's private one"};
 

@@ -13,7 +13,7 @@
 namespace chorus::inline personal {
 namespace {
 
-// A request about the model becomes one about the version that is used now.
+// Rewrites a request about the model for the variant in use.
 Request version_of(const OwnScoresInput& input, Request request) {
   const Variant variant = input.algorithm.variant();
   if (input.variants == nullptr || variant == Variant{}) return request;

@@ -11,13 +11,13 @@
 
 namespace chorus::inline personal {
 
-/// Whose models are compared at the end of a run, on each client's own test examples.
+/// Which models are compared at the end of a run, on each client's own test examples.
 struct OwnScoresPlan {
   std::string metric = "accuracy";       ///< the main score
-  std::int64_t fine_tuning = 0;          ///< passes of the fine-tuned model; 0: without it
-  std::int64_t alone = 0;                ///< passes of a client on its own; 0: without it
-  std::size_t clients = 0;               ///< at most so many, drawn; 0: all
-  std::vector<ClientId> newcomers = {};  ///< clients that never trained, rising; all of them are asked
+  std::int64_t fine_tuning = 0;          ///< passes of the fine-tuned model; 0: not compared
+  std::int64_t alone = 0;                ///< passes of a client that trains alone; 0: not compared
+  std::size_t clients = 0;               ///< at most this many, drawn at random; 0: all
+  std::vector<ClientId> newcomers = {};  ///< clients that never trained, ascending; all of them are asked
   std::uint64_t seed = 0;
 };
 
@@ -31,10 +31,10 @@ struct OwnScoresInput {
   const Variants* variants = nullptr;
 };
 
-/// Asks the clients, model by model. Clients without test examples are left out. By rising client.
+/// Asks the clients, model by model, skipping clients without test examples. Ascending by client.
 std::vector<OwnScore> own_scores(const OwnScoresInput& input, const OwnScoresPlan& plan);
 
-/// A share of the clients with training examples, drawn from the seed, rising: those who will never train.
+/// A share of the clients with training examples, drawn from the seed, ascending: the clients that never train.
 std::vector<ClientId> draw_newcomers(std::span<const double> sizes, double share, std::uint64_t seed);
 
 }  // namespace chorus::inline personal

@@ -81,9 +81,9 @@ const Registration<Algorithms, PerFedAvgConfig> kRegisteredPerFedAvg{
 void PerFedAvgConfig::describe(ConfigVisitor& visitor) {
   visitor.field("alpha", alpha, "learning rate of the adaptation step").above(0);
   visitor.field("hessian", hessian, {{"first_order", Hessian::kFirstOrder}, {"free", Hessian::kFree}},
-                "second derivative: left out (first_order), or by a difference of gradients (free)");
-  visitor.field("delta", delta, "how far from the model the two gradients of that difference are taken").above(0);
-  visitor.field("local_steps", local_steps, "steps of each client in a round (tau)").at_least(1).at_most(1e6);
+                "second derivative: omitted (first_order), or a difference of gradients (free)");
+  visitor.field("delta", delta, "distance from the model at which these two gradients are taken").above(0);
+  visitor.field("local_steps", local_steps, "steps per client and round (tau)").at_least(1).at_most(1e6);
   visitor.field("adaptation", adaptation, "adaptation steps of a client's own model").at_least(1).at_most(1e6);
 }
 

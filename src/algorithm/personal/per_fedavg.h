@@ -6,26 +6,26 @@ namespace chorus::inline personal {
 
 struct PerFedAvgConfig {
   enum class Hessian { kFirstOrder, kFree };
-  double alpha = 0.01;               ///< rate of the adaptation step
-  Hessian hessian = Hessian::kFree;  ///< what becomes of the second derivative
-  double delta = 1e-3;               ///< how far from w the two gradients of the difference are taken
-  std::int64_t local_steps = 5;      ///< tau: steps of the model in a round
-  std::int64_t adaptation = 1;       ///< adaptation steps of an own model
+  double alpha = 0.01;               ///< learning rate of the adaptation step
+  Hessian hessian = Hessian::kFree;  ///< how the second derivative is computed
+  double delta = 1e-3;               ///< distance from w at which the two gradients of the difference are taken
+  std::int64_t local_steps = 5;      ///< tau: steps per round
+  std::int64_t adaptation = 1;       ///< adaptation steps of the own model
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Per-FedAvg (Fallah et al. 2020, algorithm 1): a model that is good after one step of each client,
+/// Per-FedAvg (Fallah et al. 2020, algorithm 1): a model that is good after one step on each client's data,
 ///     min_w sum_k p_k F_k(w - alpha grad F_k(w)).
-/// A client makes tau steps of the trainer's learning rate with its gradient, (I - alpha H_k(w)) g, where
-/// g = grad F_k(w - alpha grad F_k(w)), each gradient on a minibatch of its own:
+/// A client makes tau steps of the trainer's learning rate along its gradient, (I - alpha H_k(w)) g, where g = grad
+/// F_k(w - alpha grad F_k(w)), each gradient on a separate minibatch:
 ///     first_order   without H (FO)
 ///     hessian_free  H g = |g| (grad F_k(w + delta u) - grad F_k(w - delta u)) / (2 delta), u = g / |g|, both gradients
 ///                   on the same minibatch with the same dropout (HF)
 /// There is no exact variant: operators write their gradients themselves, so LibTorch cannot differentiate twice.
 ///
-/// A client's own model is w after `adaptation` steps of rate alpha on its data; nothing is kept, so newcomers have
-/// one. Every client makes tau steps; the trainer's optimizer, epochs and steps do not matter.
+/// A client's own model is w after `adaptation` steps of learning rate alpha on its data; nothing is kept, so newcomers
+/// have one. Every client makes tau steps; the trainer's optimizer, epochs and steps are ignored.
 class PerFedAvg : public Algorithm {
  public:
   explicit PerFedAvg(const PerFedAvgConfig& config) : config_(config) {}

@@ -18,7 +18,7 @@ struct MoreauResult {
   at::Tensor theta;    // [C, P]
 };
 
-// `moves`: the local model w_k follows theta; otherwise it stays where it is.
+// `moves`: the local model w_k follows theta; otherwise it is fixed.
 MoreauResult moreau_steps(const Request& request, Workbench& bench, bool moves) {
   const at::Tensor model = model_of(request, bench);
   const double lambda = request.body.number("lambda"), eta = request.body.number("eta");
@@ -74,9 +74,9 @@ const Registration<Algorithms, PFedMeConfig> kRegisteredPFedMe{
 void PFedMeConfig::describe(ConfigVisitor& visitor) {
   visitor.field("lambda", lambda, "pull of a client's own model towards the local one").above(0);
   visitor.field("eta", eta, "learning rate of the local model's steps").above(0);
-  visitor.field("beta", beta, "how far the server goes to the mean of the local models").above(0);
-  visitor.field("local_rounds", local_rounds, "steps of the local model in a round (R)").at_least(1).at_most(1e6);
-  visitor.field("inner_steps", inner_steps, "optimizer steps of the own model for each of them (K)")
+  visitor.field("beta", beta, "step size of the server towards the mean of the local models").above(0);
+  visitor.field("local_rounds", local_rounds, "steps of the local model per round (R)").at_least(1).at_most(1e6);
+  visitor.field("inner_steps", inner_steps, "optimizer steps of the own model for each of these (K)")
       .at_least(1)
       .at_most(1e6);
 }

@@ -5,11 +5,11 @@
 namespace chorus::inline personal {
 
 struct PFedMeConfig {
-  double lambda = 15;             ///< of the envelope
-  double eta = 0.005;             ///< rate of a step of the local model
-  double beta = 1;                ///< how far the server goes to the mean
-  std::int64_t local_rounds = 5;  ///< R: steps of the local model in a round
-  std::int64_t inner_steps = 5;   ///< K: optimizer steps for each of them
+  double lambda = 15;             ///< of the Moreau envelope
+  double eta = 0.005;             ///< learning rate of the local model
+  double beta = 1;                ///< step size of the server towards the mean
+  std::int64_t local_rounds = 5;  ///< R: steps of the local model per round
+  std::int64_t inner_steps = 5;   ///< K: optimizer steps for each of these
 
   void describe(ConfigVisitor& visitor);
 };
@@ -20,7 +20,7 @@ struct PFedMeConfig {
 /// minibatch each, and then w_k <- w_k - eta lambda (w_k - theta_k). The server sets
 ///     w_{t+1} = (1 - beta) w_t + beta sum_k p_k w_k.
 /// theta_k is the client's own model and its state; a newcomer computes it from w_t in R K steps with w_k = w_t. Every
-/// client makes R K steps, however many examples it has: trainer.epochs and trainer.steps do not matter.
+/// client makes R K steps, regardless of its number of examples: trainer.epochs and trainer.steps are ignored.
 class PFedMe : public Algorithm {
  public:
   explicit PFedMe(const PFedMeConfig& config) : config_(config) {}

@@ -25,7 +25,7 @@ bool is_norm(const ParamSpec& spec) {
   return contains(name, "layernorm") || contains(name, "layer_norm") || contains("." + name, ".ln_");
 }
 
-// In time that does not explode with the stars: a pattern may come from a peer.
+// Without exponential time in the number of stars: a pattern may come from a peer.
 bool glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, back = 0;
   while (t < text.size()) {
@@ -79,7 +79,7 @@ Matcher matcher_of(const std::string& word) {
   return [word](const ParamSpec& spec) { return is_named(spec.name, word); };
 }
 
-// The modules of what trains, without the layers' numbers.
+// The names of trainable modules, without layer numbers.
 std::string known_names(const Layout& layout) {
   std::set<std::string> names;
   for (const ParamSpec& spec : layout.specs()) {

@@ -14,14 +14,14 @@ namespace chorus::inline personal {
 
 /// Which parameters stay with the clients. A part is one of these words, or a name:
 ///
-///     embeddings, head, layers       by where it is in the network
+///     embeddings, head, layers       by position in the network
 ///     3, 0-5                         layers by number, counted from the input
-///     attached                       what the tuning has attached: adapters, low-rank factors, prefixes
+///     attached                       what the tuning adds: adapters, low-rank factors, prefixes
 ///     norms, biases                  layer norms (weights and biases); every bias
 ///     classifier, bert.pooler        a parameter or module by its name, or the end of it
 ///     *lora_B*                       a name with * for anything
 ///
-/// `private` lists what stays; or `shared`, where it is given, lists what travels, and everything else stays.
+/// `private` lists what stays; alternatively `shared` lists what travels, and everything else stays.
 struct PartConfig {
   std::vector<std::string> own = {};     ///< the key `private`
   std::vector<std::string> shared = {};  ///< the key `shared`
@@ -29,14 +29,14 @@ struct PartConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// The two parts of what trains: [P] = shared [S] and private [P - S], each in the order of the vector. Both ends
-/// compute it from the same layout, so only shared elements travel.
+/// The two parts of the trainable parameters: [P] = shared [S] and private [P - S], each in the order of the vector.
+/// Both ends derive it from the same layout, so only shared elements travel.
 ///
 ///     const PrivatePart part(config, layout);
 ///     at::Tensor travels = part.shared_of(model);          // [S], or [C, S] of [C, P]
 class PrivatePart {
  public:
-  /// ConfigError for a part that matches nothing that trains, and when nothing is private or nothing is shared.
+  /// ConfigError for a part that matches no trainable parameter, and when nothing is private or nothing is shared.
   PrivatePart(const PartConfig& config, const Layout& layout);
 
   std::int64_t shared_size() const { return shared_size_; }
@@ -47,7 +47,7 @@ class PrivatePart {
 
   at::Tensor shared_of(const at::Tensor& whole) const;
   at::Tensor private_of(const at::Tensor& whole) const;
-  /// [P] or [C, P] of its parts.
+  /// [P] or [C, P] from its parts.
   at::Tensor join(const at::Tensor& shared, const at::Tensor& own) const;
   /// Writes the shared elements into `whole`.
   void put_shared(const at::Tensor& shared, const at::Tensor& whole) const;
@@ -57,7 +57,7 @@ class PrivatePart {
   std::int64_t shared_size_ = 0, private_size_ = 0;
 };
 
-/// A configuration in a request, and what it means for a client's network: DataError when it does not fit.
+/// A configuration in a request, and its parts for a client's network: DataError when it does not fit.
 void write_parts(const PartConfig& config, Message& body);
 PrivatePart read_parts(const Message& body, const Layout& layout);
 

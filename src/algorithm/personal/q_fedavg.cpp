@@ -20,13 +20,13 @@ const Registration<Algorithms, QFedAvgConfig> kRegisteredQFedAvg{
 }  // namespace
 
 void QFedAvgConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("q", q, "how much more clients with a high loss count; 0: all count the same").at_least(0);
+  visitor.field("q", q, "weight of clients with a high loss; 0: all count the same").at_least(0);
 }
 
 RoundResult QFedAvg::round(const RoundInput& input) {
   const double q = config_.q;
   WeightedMean mean(input.cohort.size());
-  std::map<std::size_t, double> steps;  // h_k by slot, so that the sum has one order
+  std::map<std::size_t, double> steps;  // h_k by slot, which fixes the order of the sum
   CollectPlan plan;
   plan.look = [&](Reply& reply, double) {
     const double loss = start_loss(reply), rates = reply.body.number("rate_sum"), made = reply.body.number("steps");

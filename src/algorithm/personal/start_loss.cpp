@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLeastLoss = 1e-10;
 
-// Training from the model, and the loss that the client's data had under it.
+// Trains from the model and reports the loss of the client's data before training.
 class FairTrain : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
@@ -28,7 +28,7 @@ class FairTrain : public Procedure {
   }
 };
 
-const ProcedureRegistration<FairTrain> kFairTrain{"fair/train", "train, and tell the loss before"};
+const ProcedureRegistration<FairTrain> kFairTrain{"fair/train", "train, and report the loss before"};
 
 }  // namespace
 

@@ -57,7 +57,7 @@ GradientProbe::GradientProbe(Workbench& bench, const at::Tensor& start, std::int
   wish.steps = steps;
   wish.train.adjust = [this](const at::Tensor&, const at::Tensor& gradients) {
     gradient_.narrow(0, 0, gradients.size(0)).copy_(gradients);
-    gradients.zero_();  // the step that follows leads nowhere
+    gradients.zero_();  // the step that follows has no effect
   };
   gradient_ = at::zeros({static_cast<std::int64_t>(bench.clients().size()), bench.parameters()}, start.options());
   learner_ = bench.learner(start, wish);

@@ -9,26 +9,26 @@
 
 namespace chorus::inline personal {
 
-/// Replies with "update" [S] and the numbers that every aggregation reads (federated/collect.h). A client that failed,
-/// or whose update is not finite, fails.
+/// Replies with "update" [S] and the numbers that every aggregation reads (federated/collect.h). A client whose
+/// training failed, or whose update is not finite, fails.
 std::vector<Answer> answers_of(const TrainResult& result, const at::Tensor& updates, const Workbench& bench);
 
-/// The request's "model" [P], where the clients train.
+/// The request's "model" [P], on the device where the clients train.
 at::Tensor model_of(const Request& request, const Workbench& bench);
 
-/// Several rounds of local training one after the other, each from where the last one ended: `passes` of train().
+/// Consecutive rounds of local training, each from the end of the last one: `passes` calls of train().
 TrainResult train_passes(Workbench& bench, const at::Tensor& start, const TrainWish& wish, std::int64_t passes);
-/// `more` comes after `first`, of the same clients: work adds up, values are the later ones.
+/// Appends `more` to `first`, for the same clients: work adds up, values are the later ones.
 void append(TrainResult& first, TrainResult more);
 
-/// Gradients of one minibatch after the other, at values of the procedure's choice. Two probes of one workbench see the
-/// same minibatches and dropout masks in the same order.
+/// Gradients of consecutive minibatches, at values that the procedure chooses. Two probes of one workbench see the same
+/// minibatches and dropout masks in the same order.
 ///
 ///     GradientProbe probe(bench, start, steps);
 ///     at::Tensor gradient = probe.at(values);         // [C, P], of the next minibatch of every client
 class GradientProbe {
  public:
-  /// `steps`: how many gradients are asked for, which the learning-rate schedule spans.
+  /// `steps`: the number of gradients to come, which the learning-rate schedule spans.
   GradientProbe(Workbench& bench, const at::Tensor& start, std::int64_t steps);
   GradientProbe(const GradientProbe&) = delete;
   GradientProbe& operator=(const GradientProbe&) = delete;
@@ -44,13 +44,13 @@ class GradientProbe {
   LearnResult last_;
 };
 
-/// What a procedure did that trains in steps of its own: a TrainResult of `steps` steps, the loss and failures of the
-/// clients as their gradients told.
+/// The work of a procedure that makes its own steps: a TrainResult of `steps` steps, with the clients' losses and
+/// failures from their gradients.
 class StepLog {
  public:
   explicit StepLog(const Workbench& bench);
   void add(const LearnResult& step);
-  /// With these values [C, P]; `batches` minibatches were read for each client.
+  /// With the values [C, P]; `batches` minibatches were read per client.
   TrainResult result(const at::Tensor& values, Workbench& bench, double batches) const;
 
  private:

@@ -110,7 +110,7 @@ double calibrate(Releases releases, double epsilon, AccountantKind kind) {
     }
     return std::pair(low, high);
   };
-  // Few cells overestimate epsilon, so what they find is enough; then many cells find how much less is.
+  // Few cells overestimate epsilon, so the noise they find suffices; many cells then find how much less suffices.
   const double high = narrow(least, most, 1.001, kSearch).second;
   double low = high / 1.002;
   while (low > least && enough(low, kRefine)) low /= 1.02;

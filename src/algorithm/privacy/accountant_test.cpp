@@ -36,7 +36,7 @@ Mechanism mechanism_of(const json& row, MechanismKind kind = MechanismKind::kGau
           .group = row.value("group", 1)};
 }
 
-/// dp_accounting is pessimistic on a coarser grid, so ours may be below it, but only a little.
+/// dp_accounting is pessimistic on a coarser grid, so ours may be slightly below it.
 void expect_near_upper(const json& row, MechanismKind kind, Adjacency adjacency) {
   const Mechanism m = mechanism_of(row, kind);
   const double epsilon = pld_epsilon({&m, 1}, adjacency, row["delta"], kFewCells), upper = row["upper"];

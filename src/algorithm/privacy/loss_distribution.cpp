@@ -16,7 +16,7 @@ using Real = long double;
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-/// The probabilities of a loss of at most x, and above x.
+/// The probabilities of a loss of at most x, and of one above x.
 struct Split {
   Real p_below = 0, p_above = 0, q_below = 0, q_above = 0;
 };
@@ -48,7 +48,7 @@ class SplitLoss : public LossDistribution {
     result.q_below = static_cast<double>(low.q_below);
     for (std::size_t i = 0; i < grid.cells; ++i) {
       const Split high = boundary(i + 1);
-      // The difference of the smaller ones loses fewer digits.
+      // The difference of the smaller values loses fewer digits.
       const Real p = low.p_above < low.p_below ? low.p_above - high.p_above : high.p_below - low.p_below;
       const Real q = low.q_above < low.q_below ? low.q_above - high.q_above : high.q_below - low.q_below;
       result.p[i] = static_cast<double>(std::max<Real>(p, 0));
@@ -160,7 +160,7 @@ class GroupGaussianLoss : public SplitLoss {
     const auto x = static_cast<Real>(j);
     return (2 * x * z - x * x) / (2 * s_ * s_);
   }
-  // By Newton's method from above: the loss is increasing and convex in z, so it never passes the root.
+  // Newton's method from above: the loss is increasing and convex in z, so it never overshoots the root.
   Real outcome(Real x) const {
     if (x <= std::log(weights_[0])) return -std::numeric_limits<Real>::infinity();
     Real z = 0, reach = s_;
@@ -191,7 +191,7 @@ class GroupGaussianLoss : public SplitLoss {
   std::vector<Real> weights_;
 };
 
-/// P = (1-q) L(0, b) + q L(1, b) against Q = L(0, b). All outcomes below 0, and all above 1, have one loss each.
+/// P = (1-q) L(0, b) + q L(1, b) against Q = L(0, b). All outcomes below 0 share one loss, and so do all above 1.
 class LaplaceLoss : public SplitLoss {
  public:
   LaplaceLoss(double q, double b) : q_(q), b_(b) {}
@@ -224,7 +224,7 @@ class AtomicLoss : public LossDistribution {
   struct Atom {
     double loss = 0, p = 0, q = 0;
   };
-  /// `p_lost` and `q_lost`: mass of outcomes that are not listed; they count as infinite losses.
+  /// `p_lost` and `q_lost`: mass of unlisted outcomes, which count as infinite losses.
   AtomicLoss(std::vector<Atom> atoms, double largest, double p_lost, double q_lost)
       : atoms_(std::move(atoms)), largest_(largest), p_lost_(p_lost), q_lost_(q_lost) {}
 

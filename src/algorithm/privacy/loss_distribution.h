@@ -16,7 +16,7 @@ struct LossGrid {
   std::size_t cells = 0;
 };
 
-/// How likely each cell is under P and under Q, and what lies beyond the grid.
+/// Probability of each cell under P and under Q, and the mass beyond the grid.
 struct LossCells {
   LossGrid grid;
   std::vector<double> p, q;
@@ -25,8 +25,8 @@ struct LossCells {
 };
 
 /// The privacy loss ln(P(x) / Q(x)) of one release under two neighbouring data sets, where (P, Q) dominates every pair
-/// of neighbours (Zhu, Dong and Wang 2022). For adjacency add_remove P is the data set with the record more; both
-/// directions of the pair must be accounted for.
+/// of neighbours (Zhu, Dong and Wang 2022). For adjacency add_remove, P is the data set with the additional record;
+/// both directions of the pair must be accounted for.
 class LossDistribution {
  public:
   virtual ~LossDistribution() = default;

@@ -22,7 +22,7 @@ enum class MechanismKind {
   kRandomizedResponse,  ///< noise: the probability that the answer is uniform over `buckets`
 };
 
-/// A mechanism that is run `steps` times on the same records. Noise is a multiple of what one record can change.
+/// A mechanism that is run `steps` times on the same records. `noise` is relative to what one record can change.
 ///
 ///     const Mechanism step{.kind = MechanismKind::kGaussian, .noise = 0.7, .sampling_rate = 0.01, .steps = 120};
 struct Mechanism {
@@ -38,7 +38,7 @@ struct Mechanism {
   bool operator==(const Mechanism&) const = default;
 };
 
-/// ConfigError for values that have no meaning, or for which no accountant here is proven.
+/// ConfigError for invalid values, and for those for which no accountant here is proven.
 void validate(const Mechanism& mechanism, Adjacency adjacency);
 
 /// The adjacency that the mechanism is usually stated for: replace for a randomized response, else add or remove.
@@ -49,7 +49,7 @@ MechanismKind mechanism_named(std::string_view name);  ///< ConfigError with the
 std::string_view name_of(Adjacency adjacency);
 Adjacency adjacency_named(std::string_view name);
 
-/// Whether nothing is released: no steps, or nobody is ever sampled.
+/// Whether nothing is released: no steps, or a sampling rate of 0.
 bool is_nothing(const Mechanism& mechanism);
 
 }  // namespace chorus::inline privacy

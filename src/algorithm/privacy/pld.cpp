@@ -42,7 +42,7 @@ struct Tilts {
   double low = 0, middle = 0, high = 0;
 };
 
-// The tilt between `from` and `most` at which the condition stops to hold, rounded towards `most`.
+// The tilt between `from` and `most` at which the condition stops holding, rounded towards `most`.
 template <typename Condition>
 double last_tilt(double from, double most, const Condition& holds) {
   double share = 1e-10;
@@ -200,7 +200,7 @@ class Composition {
   }
 
  private:
-  // The best tilt needs epsilon, so it is searched with few cells first. Every attempt is an upper bound.
+  // The best tilt depends on epsilon, so a coarse grid finds it first. Every attempt is an upper bound.
   double epsilon(Direction direction) {
     std::vector<Term> terms = terms_of(losses_, cells_with(widest_ / kSketch), direction);
     double centre = chernoff_epsilon(terms, delta_);

@@ -28,7 +28,7 @@ double step_rdp(const Mechanism& mechanism, Adjacency adjacency, double order);
 /// epsilon = D + ln(1 - 1/order) - (ln(delta) + ln(order)) / (order - 1). Infinite for delta = 0.
 double epsilon_of_rdp(std::span<const double> orders, std::span<const double> divergences, double delta);
 
-/// Epsilon of mechanisms that run one after the other on the same records.
+/// Epsilon of mechanisms composed sequentially on the same records.
 double rdp_epsilon(std::span<const Mechanism> mechanisms, Adjacency adjacency, double delta);
 
 }  // namespace chorus::inline privacy

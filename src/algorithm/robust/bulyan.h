@@ -10,9 +10,9 @@ struct BulyanConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Bulyan over Krum (El Mhamdi et al. 2018, section 4): Krum chooses one client after the other from those that are
-/// left until theta = n - 2f are chosen; then each element is the mean of the beta = theta - 2f chosen values nearest
-/// to their median. n >= 4f + 3.
+/// Bulyan over Krum (El Mhamdi et al. 2018, section 4): Krum chooses clients one by one from the remaining ones until
+/// theta = n - 2f are chosen; then each element is the mean of the beta = theta - 2f chosen values nearest to their
+/// median. n >= 4f + 3.
 class Bulyan : public RobustRule {
  public:
   explicit Bulyan(const BulyanConfig& config) : config_(config) {}

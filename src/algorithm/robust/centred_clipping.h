@@ -9,14 +9,14 @@ namespace chorus::inline robust {
 
 struct CentredClippingConfig {
   double radius = 0;            ///< tau; 0: the median distance to the centre
-  std::int64_t iterations = 3;  ///< of each round
+  std::int64_t iterations = 3;  ///< per round
 
   void describe(ConfigVisitor& visitor);
 };
 
-/// Centred clipping (Karimireddy et al. 2021, algorithm 2): v <- v + mean_i (x_i - v) min(1, tau / |x_i - v|), from the
-/// result of the last round (0 before the first). An attacker can move the result by tau / n per iteration. The results
-/// are remembered in checkpoints; one of another size is forgotten.
+/// Centred clipping (Karimireddy et al. 2021, algorithm 2): v <- v + mean_i (x_i - v) min(1, tau / |x_i - v|), starting
+/// from the result of the last round (0 before the first). An attacker can move the result by tau / n per iteration.
+/// Checkpoints keep the results; one of another size is discarded.
 class CentredClipping : public RobustRule {
  public:
   explicit CentredClipping(const CentredClippingConfig& config) : config_(config) {}
@@ -29,7 +29,7 @@ class CentredClipping : public RobustRule {
 
  private:
   CentredClippingConfig config_;
-  std::map<std::string, at::Tensor> centres_;  // of each aggregated tensor
+  std::map<std::string, at::Tensor> centres_;  // by aggregated tensor
 };
 
 }  // namespace chorus::inline robust

@@ -4,8 +4,8 @@
 
 namespace chorus::inline robust {
 
-/// Coordinate-wise median (Yin et al. 2018, definition 1): each element is the median of that element over the clients,
-/// for an even number of clients the mean of the two in the middle. Needs a majority of honest clients.
+/// Coordinate-wise median (Yin et al. 2018, definition 1) over the clients; for an even number of clients, the mean of
+/// the two middle values. Needs a majority of honest clients.
 class Median : public RobustRule {
  protected:
   at::Tensor combine(Rows rows, const std::string& tensor) override;
@@ -33,7 +33,7 @@ class TrimmedMean : public RobustRule {
 
 at::Tensor coordinate_median(Rows rows);
 
-/// Of sorted values [n, c], the median [c] of each column.
+/// The median [c] of each column of sorted values [n, c].
 at::Tensor median_of_sorted(const at::Tensor& sorted);
 
 }  // namespace chorus::inline robust

@@ -10,10 +10,10 @@
 namespace chorus::inline robust {
 
 void GeometricMedianConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("iterations", iterations, "of Weiszfeld's method, at most").at_least(1);
+  visitor.field("iterations", iterations, "at most this many steps of Weiszfeld's method").at_least(1);
   visitor.field("tolerance", tolerance, "stop when a step is shorter than this share of the median distance")
       .at_least(0);
-  visitor.field("smoothing", smoothing, "distances below it count as this much").above(0);
+  visitor.field("smoothing", smoothing, "smaller distances count as this").above(0);
 }
 
 at::Tensor GeometricMedian::combine(Rows rows, const std::string&) {

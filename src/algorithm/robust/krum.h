@@ -29,9 +29,8 @@ class Krum : public RobustRule {
   KrumConfig config_;
 };
 
-/// Of the clients in `among`, by their squared distances (n x n): the `count` with the lowest Krum scores for f
-/// attackers, lowest first, ties in the order of `among`. A score sums over at least one other client, where there is
-/// one.
+/// The `count` clients of `among` with the lowest Krum scores for f attackers, given squared distances (n x n): lowest
+/// first, ties in the order of `among`. A score sums over at least one other client if there is one.
 std::vector<std::size_t> krum_order(std::span<const double> squared, std::size_t n, std::span<const std::size_t> among,
                                     std::size_t f);
 

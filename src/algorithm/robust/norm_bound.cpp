@@ -20,7 +20,7 @@ at::Tensor NormBound::combine(Rows rows, const std::string&) {
 namespace {
 
 const Registration<Aggregations, NormBoundConfig> kRegisteredNormBound{
-    "norm_bound", "the mean of updates scaled down to a largest norm (Sun et al. 2019)",
+    "norm_bound", "the mean of updates clipped to a norm (Sun et al. 2019)",
     [](const NormBoundConfig& config) { return std::make_unique<NormBound>(config); }, RobustRule::kTraits};
 
 }  // namespace

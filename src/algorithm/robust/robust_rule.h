@@ -7,8 +7,8 @@
 
 namespace chorus::inline robust {
 
-/// The base of every robust rule: reads the updates of the cohort and hands those that can be used to `combine`, each
-/// aggregated tensor on its own. With fewer than least_updates() of them every client fails and the model stays.
+/// The base of every robust rule: reads the updates of the cohort and passes the usable ones to `combine`, each
+/// aggregated tensor separately. With fewer than least_updates() of them every client fails and the model is unchanged.
 ///
 /// Every client counts once, whatever `weighting` says: the number of examples is a claim that an attacker can inflate.
 /// A rule is deterministic: ties go to the client that comes first in the cohort.
@@ -21,7 +21,7 @@ class RobustRule : public Aggregation {
   Aggregated aggregate(AggregationInput input) final;
 
  protected:
-  /// The vector [P] that stands for all rows; at least least_updates() of them. `tensor`: the name of what they are.
+  /// The vector [P] that represents all rows; there are at least least_updates() rows. `tensor` is their name.
   virtual at::Tensor combine(Rows rows, const std::string& tensor) = 0;
 };
 

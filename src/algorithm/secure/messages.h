@@ -7,25 +7,25 @@
 #include "algorithm/secure/shamir.h"
 #include "core/base/client_id.h"
 
-/// What travels in a secure sum. Every message begins with a version, its type, the client that sends or receives it
+/// The messages of a secure sum. Every message begins with a version, its type, the client that sends or receives it
 /// and a tag: the session's context for the first two types, the session id for the others, so that a message of
-/// another session, attempt or model is recognised. All integers are little-endian. Reading checks every length before
-/// use and returns nothing for bytes that are not exactly one message.
+/// another session, attempt or model is recognised. All integers are little-endian. Readers check every length before
+/// use and return nothing for bytes that are not exactly one message.
 namespace chorus::inline secure {
 
 enum class MessageType : std::uint8_t {
   kAdvertise = 1,    ///< client: its public keys
-  kKeys = 2,         ///< server: those of everybody
+  kKeys = 2,         ///< server: the public keys of all clients
   kShares = 3,       ///< client: sealed shares for its neighbours
   kForwarded = 4,    ///< server: sealed shares of its neighbours
   kMasked = 5,       ///< client: its masked input
   kSurvivors = 6,    ///< server: whose inputs arrived
-  kConsistency = 7,  ///< client: its signature under that list (active server)
+  kConsistency = 7,  ///< client: its signature of that list (active server)
   kSignatures = 8,   ///< server: the signatures of the others (active server)
   kUnmask = 9        ///< client: shares that remove masks
 };
 
-/// The client of a message that all clients receive.
+/// The client id of a message to all clients.
 inline constexpr ClientId kEverybody = 0xFFFFFFFF;
 
 struct MessageHead {
@@ -35,10 +35,10 @@ struct MessageHead {
 };
 inline constexpr std::size_t kHeadBytes = 1 + 1 + 4 + 32;
 
-/// The head alone; nothing when the bytes do not begin with one.
+/// The header alone; nothing when the bytes do not begin with one.
 std::optional<MessageHead> read_head(ByteView bytes);
 
-/// The public part of a client. The commitment lets the server notice a wrong reconstruction of the client's own mask.
+/// A client's public keys. The commitment lets the server detect a wrong reconstruction of the client's own mask.
 struct Advertisement {
   ClientId client = 0;
   PublicKey sealing = {};    ///< X25519, for shares
@@ -52,7 +52,7 @@ struct Advertisement {
 };
 
 struct SealedShare {
-  ClientId client = 0;  ///< for whom, or from whom
+  ClientId client = 0;  ///< receiver or sender
   Bytes sealed = {};
 };
 
@@ -61,8 +61,8 @@ struct SignedBy {
   Signature signature = {};
 };
 
-/// A share that one client reveals about another: of the seed of its own mask, or of its masking key. Never both, which
-/// a list with one entry per client cannot express.
+/// A share that one client reveals about another: of the seed of its own mask, or of its masking key. Never both: a
+/// list with one entry per client cannot express that.
 struct RevealedShare {
   enum class Kind : std::uint8_t { kOwnMask = 1, kMaskingKey = 2 };
   ClientId client = 0;
@@ -70,7 +70,7 @@ struct RevealedShare {
   Share share = {};
 };
 
-/// Bytes of the two shares that travel sealed.
+/// Size of the two shares when sealed.
 inline constexpr std::size_t kSealedBytes = 2 * Share::size() + kSealOverhead;
 
 Bytes write_advertisement(const MessageHead& head, const Advertisement& value);
@@ -82,13 +82,13 @@ Bytes write_signature(const MessageHead& head, const Signature& value);
 Bytes write_signatures(const MessageHead& head, const std::vector<SignedBy>& value);
 Bytes write_revealed(const MessageHead& head, const std::vector<RevealedShare>& value);
 
-/// A masked input; `words` is a part of the message.
+/// A masked input; `words` is a view into the message.
 struct MaskedInput {
   unsigned bits = 0;
   ByteView words = {};
 };
 
-/// Entries are in strictly ascending order of clients; anything else is not a message.
+/// Entries are strictly ascending by client; anything else is not a message.
 std::optional<Advertisement> read_advertisement(ByteView bytes);
 std::optional<std::vector<Advertisement>> read_keys(ByteView bytes);
 std::optional<std::vector<SealedShare>> read_shares(ByteView bytes);

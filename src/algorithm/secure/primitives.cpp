@@ -71,7 +71,7 @@ Fingerprints::Value Fingerprints::of(ByteView message) const {
 }
 
 Key derive_key(ByteView secret, ByteView salt, ByteView context) {
-  // Fetched once: it costs more than the derivation.
+  // Fetched once: fetching costs more than the derivation.
   static EVP_KDF* const kHkdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
   const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> derivation(EVP_KDF_CTX_new(kHkdf), EVP_KDF_CTX_free);
   const auto octets = [](const char* name, ByteView bytes) {

@@ -7,8 +7,8 @@
 
 #include "algorithm/secure/secret.h"
 
-/// The cryptography of secure aggregation: names for what libsodium and OpenSSL do. Nothing here is an algorithm of our
-/// own. Randomness comes from the operating system and cannot be seeded.
+/// The cryptography of secure aggregation: thin wrappers around libsodium and OpenSSL. No algorithm here is our own.
+/// Randomness comes from the operating system and cannot be seeded.
 namespace chorus::inline secure {
 
 using Key = Secret<32>;
@@ -19,7 +19,7 @@ using Signature = std::array<std::byte, 64>;
 void fill_random(std::span<std::byte> bytes);
 Key random_key();
 
-/// SHA-256 of parts, each preceded by its length, so that no two lists of parts have the same input.
+/// SHA-256 of parts, each preceded by its length, so that different lists of parts never have the same input.
 class Hash {
  public:
   explicit Hash(std::string_view purpose);
@@ -32,7 +32,7 @@ class Hash {
   Bytes input_;
 };
 
-/// Tells messages apart, at the speed of memory: Poly1305 with a random key that never leaves the object.
+/// Distinguishes messages at memory speed: Poly1305 with a random key that never leaves the object.
 class Fingerprints {
  public:
   using Value = std::array<std::byte, 16>;
@@ -59,10 +59,10 @@ std::optional<Key> agree(const Key& secret, const PublicKey& other);
 /// ChaCha20-Poly1305 (RFC 8439) with nonce 0: a key must seal one message only. `bound` is authenticated, not sent.
 constexpr std::size_t kSealOverhead = 16;
 Bytes seal(const Key& key, ByteView bound, ByteView text);
-/// Nothing when the bytes or what they are bound to were changed.
+/// Nothing when the bytes or `bound` were changed.
 std::optional<SecretBytes> unseal(const Key& key, ByteView bound, ByteView sealed);
 
-/// Ed25519 (RFC 8032): who a client is, for as long as its certificate says.
+/// Ed25519 (RFC 8032): a client's identity, valid as long as its certificate.
 struct SigningKeys {
   Secret<64> secret;
   PublicKey open = {};

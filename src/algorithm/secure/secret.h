@@ -12,13 +12,13 @@ namespace chorus::inline secure {
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 
-/// Overwrites memory in a way that no compiler removes.
+/// Overwrites memory in a way that compilers do not optimize away.
 void wipe(void* memory, std::size_t size);
-/// In constant time for a given size. Views of different sizes differ.
+/// Constant time for a given size. Views of different sizes differ.
 bool equal_secrets(ByteView a, ByteView b);
 
-/// N bytes that must not outlive their use: wiped when they go or are moved away, never copied by accident, and without
-/// a way to print them.
+/// N bytes that must not outlive their use: wiped on destruction and when moved from, never copied implicitly, and not
+/// printable.
 template <std::size_t N>
 class Secret {
  public:
@@ -47,7 +47,7 @@ class Secret {
   std::array<std::byte, N> bytes_{};
 };
 
-/// A secret of any length, wiped when it goes.
+/// A secret of any length, wiped on destruction.
 class SecretBytes {
  public:
   SecretBytes() = default;

@@ -37,7 +37,7 @@ std::uint64_t inverse(std::uint64_t a) {
   return result;
 }
 
-// Uniform: what is not below the prime is drawn again.
+// Uniform, by rejection of values not below the prime.
 std::uint64_t random_element() {
   std::uint64_t value = kPrime;
   while (value >= kPrime) {
@@ -50,10 +50,10 @@ std::uint64_t random_element() {
   return value;
 }
 
-// Not 0 for a word that is no element of the field.
+// Non-zero for a word that is not an element of the field.
 std::uint64_t outside(std::uint64_t word) { return (word >> 61) | (1 ^ (((word & kPrime) - kPrime) >> 63)); }
 
-// lambda_i = prod_{j != i} x_j / (x_j - x_i): the weights of the shares in the value at 0.
+// lambda_i = prod_{j != i} x_j / (x_j - x_i): Lagrange weights of the shares at 0.
 std::vector<std::uint64_t> lagrange_at_zero(const std::vector<std::uint32_t>& points) {
   std::vector<std::uint64_t> above(points.size(), 1), below(points.size(), 1);
   for (std::size_t i = 0; i < points.size(); ++i) {

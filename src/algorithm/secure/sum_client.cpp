@@ -9,7 +9,7 @@
 namespace chorus::inline secure {
 namespace {
 
-/// A message that was read and shows that the server, or who speaks for it, lies.
+/// A message which proves that the server, or whoever impersonates it, lies.
 class Hostile : public std::runtime_error {
  public:
   explicit Hostile(const std::string& reason) : std::runtime_error(reason) {}
@@ -76,7 +76,7 @@ Result<Bytes> SumClient::receive(ByteView message) {
     } else if (state_ == State::kSigned && got->type == MessageType::kSignatures) {
       reply = check_signatures(message);
     } else {
-      // The one order of messages that a liar profits from: two stories about the survivors.
+      // The one reordering that an attacker profits from: two different lists of survivors.
       demand(got->type != MessageType::kSurvivors || state_ < State::kSigned, "a second list of survivors");
       return refused("a message out of order");
     }
@@ -169,7 +169,7 @@ Bytes SumClient::mask_input(ByteView message) {
   }
   demand(held_.size() >= session_.parameters.threshold, "fewer readable shares than the threshold");
   Bytes reply = write_masked(head(MessageType::kMasked), input_.bits(), input_.bytes());
-  // Nothing below needs them, and a second input under the same masks would reveal the difference.
+  // No longer needed, and a second input under the same masks would reveal the difference.
   own_seed_.clear();
   masking_seed_.clear();
   masking_.secret.clear();

@@ -286,7 +286,7 @@ Result<std::vector<SumServer::MaskJob>> SumServer::masks_left() {
   }
   for (const ClientId client : sharing_) {
     if (std::binary_search(survivors_.begin(), survivors_.end(), client)) continue;
-    std::vector<ClientId> masked;  // survivors whose inputs have a mask shared with the client
+    std::vector<ClientId> masked;  // survivors that share a mask with the client
     for (const ClientId other : neighbours_of(client)) {
       if (std::binary_search(survivors_.begin(), survivors_.end(), other)) masked.push_back(other);
     }

@@ -65,14 +65,14 @@ std::size_t AvailableSelector::most(const SelectionContext& context) const {
 }
 
 std::size_t AvailableSelector::most_ever(const SelectionContext& context) const {
-  reachable(context);  // reports a trace that does not fit
+  reachable(context);  // throws for a trace that does not fit
   SelectionContext everyone = context;
   everyone.reachable = {};
   return inner_->most_ever(everyone);
 }
 
 std::vector<ClientId> AvailableSelector::select(const SelectionContext& context) const {
-  // A request that can never be met is a mistake in the configuration, not a matter of availability.
+  // A count that can never be met is a mistake in the configuration, not a matter of availability.
   check_count(context, most_ever(context), "clients that could be selected if all were reachable");
   const std::vector<std::uint8_t> answer = reachable(context);
   SelectionContext now = context;

@@ -95,7 +95,7 @@ TEST_F(Available, TraceErrorsNameTheLine) {
   EXPECT_THROW(AvailabilityTrace::read(folder_ / "nothing.csv"), DataError);
 }
 
-TEST_F(Available, TakesAllThatAreThereWhenTheyAreFew) {
+TEST_F(Available, TakesAllReachableClientsWhenThereAreTooFew) {
   const std::string trace = file("trace.csv", "client,start,end\n0,0,2\n1,0,1\n3,0,1\n4,1,2\n");
   const auto selector = configured("{trace: " + trace + ", selector: {name: weighted, f: linear}}");
   const std::vector<double> sizes{3, 3, 3, 0, 3, 3};
@@ -115,7 +115,7 @@ TEST_F(Available, TakesAllThatAreThereWhenTheyAreFew) {
               ThrowsMessage<DataError>(AllOf(HasSubstr("trace.csv:5"), HasSubstr("client 4 is unknown"))));
 }
 
-TEST_F(Available, HeavyStaysHeavyWhoeverIsThere) {
+TEST_F(Available, HeavyDoesNotDependOnAvailability) {
   const std::string trace = file("trace.csv", "client,start,end\n0,0,9\n1,0,9\n9,5,9\n");
   const auto selector = configured("{trace: " + trace + ", selector: heavy}");
   const std::vector<double> sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -137,7 +137,7 @@ TEST_F(Available, CountsSecondsOfTheEmulatedClock) {
   EXPECT_THAT(selector->select(context), ElementsAre(0));
 }
 
-TEST_F(Available, HasADay) {
+TEST_F(Available, DiurnalModelRepeatsEveryDay) {
   const std::vector<double> sizes(4000, 1);
   const auto reachable = [&](const AvailableConfig& config, std::uint64_t round) {
     return AvailableSelector(config).reachable({.sizes = sizes, .count = 1, .seed = 5, .round = round});
@@ -145,7 +145,7 @@ TEST_F(Available, HasADay) {
   AvailableConfig config;
   config.rounds_per_day = 10;
   config.share = 0.3;
-  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // the same every day
+  EXPECT_EQ(reachable(config, 3), reachable(config, 23));  // the same each day
   EXPECT_NE(reachable(config, 3), reachable(config, 4));
   std::vector<int> days(sizes.size(), 0);
   for (std::uint64_t round = 0; round < 10; ++round) {
@@ -155,7 +155,7 @@ TEST_F(Available, HasADay) {
       days[i] += now[i];
       there += now[i];
     }
-    EXPECT_NEAR(there, 1200, 5 * std::sqrt(4000 * 0.3 * 0.7));  // around the clock
+    EXPECT_NEAR(there, 1200, 5 * std::sqrt(4000 * 0.3 * 0.7));  // spread around the clock
   }
   for (const int rounds : days) EXPECT_EQ(rounds, 3);
 

@@ -18,7 +18,7 @@ std::vector<ClientId> ExtremesSelector::members(const SelectionContext& context)
   SelectionContext all = context;
   all.reachable = {};
   std::vector<ClientId> clients = eligible_clients(all);
-  // 0.2 * 15 is a little more than 3 in doubles.
+  // 0.2 * 15 is slightly more than 3 in double precision.
   const auto kept = std::min(
       clients.size(), static_cast<std::size_t>(std::ceil(config_.share * static_cast<double>(clients.size()) - 1e-9)));
   const auto end = clients.begin() + static_cast<std::ptrdiff_t>(kept);

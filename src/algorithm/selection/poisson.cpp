@@ -41,7 +41,7 @@ std::vector<ClientId> PoissonSelector::select(const SelectionContext& context) c
     RandomStream stream({.seed = context.seed, .purpose = "selection.poisson", .round = context.round});
     for (std::size_t i = 0; i < eligible.size(); ++i) words.push_back(stream.next_u64());
   }
-  // count * 2^64 / clients, rounded down: a client must not take part more often than accounted for.
+  // count * 2^64 / clients, rounded down: a client must not be sampled more often than accounted for.
   const auto rate = (static_cast<unsigned __int128>(context.count) << 64) / clients;
   std::vector<ClientId> cohort;
   for (std::size_t i = 0; i < eligible.size(); ++i) {

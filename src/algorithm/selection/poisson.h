@@ -11,8 +11,8 @@ struct PoissonConfig {
 };
 
 /// Every client takes part with probability count / clients, independently of all others, so a cohort has `count`
-/// clients on average and may be empty. Differential privacy is accounted for with this sampling, and holds only while
-/// nobody knows who was drawn: the draws are secret unless the configuration says otherwise.
+/// clients on average and may be empty. Accounting for differential privacy assumes this sampling and holds only while
+/// the draws are unknown: they are secret unless configured otherwise.
 class PoissonSelector : public Selector {
  public:
   explicit PoissonSelector(const PoissonConfig& config) : config_(config) {}

@@ -12,8 +12,8 @@ namespace chorus::inline selection {
 /// `count` of the clients, all subsets and orders equally likely. O(clients).
 std::vector<ClientId> sample_uniform(std::vector<ClientId> clients, std::size_t count, RandomStream& stream);
 
-/// Successive sampling: `count` indices one after the other, each with a probability proportional to its weight among
-/// the remaining ones. Implemented with exponential keys E_i / w_i, of which the smallest are taken (Efraimidis and
+/// Successive sampling: `count` indices one by one, each with a probability proportional to its weight among the
+/// remaining ones. Implemented with exponential keys E_i / w_i, of which the smallest are taken (Efraimidis and
 /// Spirakis 2006): exactly the same distribution, because exponentials are memoryless. Weights must be positive; count
 /// is at most their number. O(n + count log count); one draw per entry.
 std::vector<std::size_t> sample_successive(std::span<const double> weights, std::size_t count, RandomStream& stream);

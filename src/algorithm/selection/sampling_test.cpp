@@ -77,7 +77,7 @@ TEST(Sampling, SuccessiveDrawsHaveTheirClosedForm) {
   EXPECT_THROW((void)sample_successive(weights, 4, stream), InternalError);
 }
 
-TEST(Sampling, WithReplacementEachDrawStandsAlone) {
+TEST(Sampling, WithReplacementDrawsAreIndependent) {
   const std::vector<double> weights{1, 3};
   std::map<std::vector<std::size_t>, double> counts;
   constexpr std::uint64_t kDraws = 16000;
@@ -106,7 +106,7 @@ TEST(Sampling, InclusionOfTwoDrawsByHand) {
   EXPECT_THAT(inclusion_probabilities(std::vector<double>{0, 1, 1}, {.count = 2}), ElementsAre(0, 1, 1));
 }
 
-TEST(SizeFunction, IsPaper002s) {
+TEST(SizeFunction, MatchesDupuyEtAl2022) {
   EXPECT_DOUBLE_EQ(apply(SizeFunction::kOne, 50), 1);
   EXPECT_DOUBLE_EQ(apply(SizeFunction::kLog, std::exp(2) - 1), 2);
   EXPECT_DOUBLE_EQ(apply(SizeFunction::kSqrt, 49), 7);
@@ -132,7 +132,7 @@ TEST(EligibleClients, HaveDataAndCanBeReached) {
   check_count({.sizes = sizes, .count = 3}, 3, "");
 }
 
-TEST(NumpyPermutation, IsNumpys) {
+TEST(NumpyPermutation, EqualsNumpys) {
   // numpy: np.random.seed(s); np.random.permutation(n)
   EXPECT_THAT(numpy_permutation(0, 5), ElementsAre(2, 0, 1, 3, 4));
   EXPECT_THAT(numpy_permutation(1, 10), ElementsAre(2, 9, 6, 4, 0, 3, 1, 7, 8, 5));
@@ -141,7 +141,7 @@ TEST(NumpyPermutation, IsNumpys) {
   EXPECT_THAT(numpy_permutation(7, 1), ElementsAre(0));
 }
 
-TEST(Coverage, AResumedRunGoesOnWithTheSameNumbers) {
+TEST(Coverage, AResumedRunContinuesItsCounts) {
   const std::vector<double> sizes{5, 0, 1, 9, 2};
   DeviceCoverage whole(sizes, 2);
   const std::vector<std::vector<ClientId>> rounds{{3, 2}, {}, {3, 0}, {4}};

@@ -15,7 +15,7 @@ namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kCompareExamples = R"(
-Runs that are not finished are shown with what they have so far.
+Unfinished runs are shown with their results so far.
 
 Examples:
   chorus compare runs/fedavg-001 runs/fedprox-001
@@ -28,7 +28,7 @@ struct CompareArguments {
   bool json = false;
 };
 
-// A folder of runs, such as a sweep, stands for all of them.
+// A folder of runs, such as a sweep, stands for all its runs.
 void add_runs(const std::filesystem::path& folder, int depth, std::vector<std::filesystem::path>& runs) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -47,7 +47,7 @@ void compare(const CompareArguments& arguments) {
   for (const auto& folder : arguments.options.runs) {
     const std::size_t before = options.runs.size();
     add_runs(folder, 2, options.runs);
-    if (options.runs.size() == before) options.runs.push_back(folder);  // which is then reported as no run
+    if (options.runs.size() == before) options.runs.push_back(folder);  // reported later as not a run
   }
   const Comparison comparison = compare_runs(options);
   if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(comparison));

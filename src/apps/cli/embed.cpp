@@ -24,7 +24,7 @@ struct EmbedOptions {
   bool normalise = false, json = false;
 };
 
-// What the folder says, with what the command line says otherwise.
+// The folder's settings, overridden by the command line.
 SentenceEmbedding settings_for(const EmbedOptions& options) {
   SentenceEmbedding how = read_sentence_embedding(options.folder);
   if (!options.pooling.empty()) how.pooling = {pooling_named(options.pooling)};
@@ -34,7 +34,7 @@ SentenceEmbedding settings_for(const EmbedOptions& options) {
   return how;
 }
 
-// The body alone answers, unless an adapter asks for the head it was trained with.
+// The body without its head, unless an adapter needs the head it was trained with.
 Pretrained load_body(const std::string& folder, at::Device device) {
   LoadOptions load{.device = device};
   if (!has_adapter(folder) && std::filesystem::exists(std::filesystem::path(folder) / "config.json")) {
@@ -101,14 +101,16 @@ void add_embed(CLI::App& app) {
       "sentence-transformers folder says (pooling, dense layers, normalisation, maximum length, prompt)");
   command->add_option("--model", options->folder, "model folder")->required();
   command->add_option("--tokenizer", options->tokenizer, "tokenizer folder, when it is not the model's");
-  command->add_option("--max-length", options->max_length, "cut longer texts to so many tokens (default: the model's)")
+  command
+      ->add_option("--max-length", options->max_length,
+                   "truncate longer texts to this many tokens (default: the model's)")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--pooling", options->pooling,
-                      "cls, max, mean, mean_sqrt_len, weightedmean or lasttoken, whatever the folder says");
-  command->add_flag("--normalise", options->normalise, "vectors of length 1");
+                      "cls, max, mean, mean_sqrt_len, weightedmean or lasttoken, instead of the folder's");
+  command->add_flag("--normalise", options->normalise, "scale vectors to length 1");
   command->add_option("--batch", options->batch, "lines at a time")->check(CLI::Range(1, 4096))->capture_default_str();
   command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
-  command->add_flag("--json", options->json, "one JSON object a line: text, embedding");
+  command->add_flag("--json", options->json, "one JSON object per line: text, embedding");
   command->group(kModels);
   command->callback([options] { embed_lines(*options); });
 }

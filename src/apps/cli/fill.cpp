@@ -1,4 +1,4 @@
-// chorus fill: what a masked language model puts into the gaps of each line of standard input.
+// chorus fill: predicts the masked tokens in each line of standard input.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -99,8 +99,8 @@ void add_fill(CLI::App& app) {
       "and went in.' | chorus fill --model models/chorus-mini");
   command->add_option("--model", options->folder, "model folder")->required();
   command->add_option("--tokenizer", options->tokenizer, "tokenizer folder, when it is not the model's");
-  command->add_option("--top", options->top, "how many words a gap")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_flag("--json", options->json, "one JSON object a line: text, gaps");
+  command->add_option("--top", options->top, "words per gap")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_flag("--json", options->json, "one JSON object per line: text, gaps");
   command->group(kModels);
   command->callback([options] { fill_lines(*options); });
 }

@@ -91,15 +91,15 @@ void add_generate(CLI::App& app) {
   command->add_option("--tokenizer", options->tokenizer, "tokenizer folder, when it is not the model's");
   command->add_option("--beams", options->beams, "beams; 1 is greedy (default: the model's)")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--max-new-tokens", options->max_new_tokens, "how long at most (default: the model's, or 20)")
+  command->add_option("--max-new-tokens", options->max_new_tokens, "length limit (default: the model's, or 20)")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--length-penalty", options->length_penalty, "exponent of the length in a beam's score");
-  command->add_option("--no-repeat-ngram", options->no_repeat_ngram, "no n-gram of this size twice; 0 turns it off")
+  command->add_option("--no-repeat-ngram", options->no_repeat_ngram, "repeat no n-gram of this size; 0: off")
       ->check(CLI::Range(0, 1000));
   command->add_flag("--early-stopping", options->early_stopping, "stop at the first full set of finished beams");
   command->add_option("--batch", options->batch, "lines at a time")->check(CLI::Range(1, 4096))->capture_default_str();
   command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
-  command->add_flag("--json", options->json, "one JSON object a line: input, text, ids");
+  command->add_flag("--json", options->json, "one JSON object per line: input, text, ids");
   command->group(kModels);
   command->callback([options] { generate_lines(*options); });
 }

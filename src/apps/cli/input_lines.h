@@ -7,8 +7,8 @@
 
 namespace chorus::inline cli {
 
-/// Reads standard input in batches of `batch` lines; the last batch may be smaller. Output is flushed after each batch,
-/// so that a pipe sees results as they come.
+/// Reads standard input in batches of `batch` lines; the last batch may be smaller. Flushes the output after each
+/// batch, so that a pipe receives results early.
 ///
 ///     for_each_batch_of_input(32, [&](const std::vector<std::string>& lines) { ... });
 void for_each_batch_of_input(std::int64_t batch, const std::function<void(const std::vector<std::string>&)>& use);

@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
   const int status = chorus::cli::run(argc, argv);
   std::fflush(nullptr);
-  // Files are closed and threads of ours have ended: what is left is tearing down LibTorch and CUDA, a third of a
-  // second that the system does faster.
+  // Files are closed and our threads have ended. What remains is tearing down LibTorch and CUDA, which takes a third of
+  // a second; the system does it faster.
   std::_Exit(status);
 }

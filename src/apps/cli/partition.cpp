@@ -101,7 +101,7 @@ Partition make_one(const PartitionOptions& options, const DatasetPopulation& pop
 }
 
 void make(const PartitionOptions& options) {
-  RegistryIndex::global().get(Partitioner::kKind, options.method);  // before minutes of reading
+  RegistryIndex::global().get(Partitioner::kKind, options.method);  // fail before minutes of reading
   if (options.clients < 0) throw ConfigError(fmt::format("--clients is {}; it cannot be negative", options.clients));
   if (options.clients == 0 && options.method != "natural") {
     throw ConfigError(fmt::format("--clients is missing: {} needs the number of clients", options.method));
@@ -151,7 +151,7 @@ std::string overview(const ShowOptions& options, const std::vector<Partition>& p
                    {"clients", Align::kRight},
                    {"train", Align::kRight},
                    {"test", Align::kRight},
-                   {"a client: min", Align::kRight},
+                   {"per client: min", Align::kRight},
                    {"median", Align::kRight},
                    {"max", Align::kRight},
                    {"mean JS", Align::kRight}});
@@ -190,7 +190,7 @@ void write_figures(const ShowOptions& options, const std::vector<Partition>& par
   put("label_counts.svg", label_count_figure(panels, labels));
 }
 
-/// alpha 5 before alpha 10, which the order of names does not know.
+/// alpha 5 before alpha 10, unlike the order of names.
 void sort_by_parameters(std::vector<Partition>& partitions) {
   const auto number = [](const Partition& partition, const char* name) {
     const auto found = partition.info.numbers.find(name);
@@ -225,7 +225,7 @@ void show(const ShowOptions& options) {
   const bool list = partitions.size() > 1 && options.groups.empty();
   if (list && !options.json) {
     fmt::print("{}", overview(options, partitions, known));
-    if (options.svg.empty()) fmt::print("\nMore of one: chorus partition show {} --group NAME\n", options.file);
+    if (options.svg.empty()) fmt::print("\nDetails of one: chorus partition show {} --group NAME\n", options.file);
   } else {
     std::vector<std::string> reports;
     for (const Partition& partition : partitions) {
@@ -253,26 +253,26 @@ void show(const ShowOptions& options) {
 
 void add_make(CLI::App& parent) {
   const auto options = std::make_shared<PartitionOptions>();
-  CLI::App* command = parent.add_subcommand("make", "deal the examples of a dataset out to clients");
+  CLI::App* command = parent.add_subcommand("make", "assign the examples of a dataset to clients");
   add_data_options(*command, options->data);
   command->get_option("--data")->required();
   command->add_option("-m,--method", options->method, "how: see chorus list partitioner")->capture_default_str();
-  command->add_option("-n,--clients", options->clients, "how many clients (natural: as many as the data has)");
+  command->add_option("-n,--clients", options->clients, "number of clients (natural: as many as the data has)");
   command->add_option("-o,--out", options->out, "the partition file, .h5 or .json; added to when it exists")
       ->required();
   command
       ->add_option("--alpha", options->alphas, "label concentration; several values (1,5,10) make several partitions")
       ->delimiter(',');
   command->add_option("--beta", options->betas, "size concentration; the same")->delimiter(',');
-  command->add_option("--clusters", options->clusters, "feature_clusters: how many");
+  command->add_option("--clusters", options->clusters, "feature_clusters: number of clusters");
   command->add_option(
       "--encoder", options->encoder,
       "feature_clusters, kmeans: cluster the sentence vectors of this model folder, not TF-IDF and SVD");
-  command->add_option("--shards", options->shards, "shards: how many a client");
-  command->add_option("--by", options->by, "what to part by: label, source or client");
+  command->add_option("--shards", options->shards, "shards: number per client");
+  command->add_option("--by", options->by, "what to partition by: label, source or client");
   command->add_option("--set", options->settings, "any setting of the method, key=value (chorus describe METHOD)")
       ->allow_extra_args(false);
-  command->add_option("--seed", options->seed, "the same seed, the same partition")->capture_default_str();
+  command->add_option("--seed", options->seed, "the same seed gives the same partition")->capture_default_str();
   command
       ->add_option("--test-mix", options->test_mix, "a client's test labels: independent of its train labels, or same")
       ->check(CLI::IsMember({"independent", "same"}))
@@ -291,7 +291,7 @@ void add_make(CLI::App& parent) {
 
 void add_show(CLI::App& parent) {
   const auto options = std::make_shared<ShowOptions>();
-  CLI::App* command = parent.add_subcommand("show", "look at a partition file");
+  CLI::App* command = parent.add_subcommand("show", "show a partition file");
   command->add_option("file", options->file, "the partition file, .h5 or .json")->required();
   command->add_option("-g,--group", options->groups, "which partition, in either spelling; may be repeated")
       ->allow_extra_args(false);
@@ -306,7 +306,7 @@ void add_show(CLI::App& parent) {
 }  // namespace
 
 void add_partition(CLI::App& app) {
-  CLI::App* partition = app.add_subcommand("partition", "deal data out to clients, and look at how it was dealt");
+  CLI::App* partition = app.add_subcommand("partition", "assign data to clients, and show partitions");
   partition->group(kData);
   partition->require_subcommand(1);
   add_make(*partition);

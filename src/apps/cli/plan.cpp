@@ -11,9 +11,9 @@ namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kPlanHelp = R"(
-Reads what the run would read, tries two short rounds in a folder that is removed again, and
-predicts memory, bytes, real time and, with the key `emulation`, the time on the emulated
-devices. What cannot fit is refused with exit status 2 and what to change.
+Reads what the run would read, runs two short rounds in a temporary folder, and predicts memory,
+bytes, real time and, with the key `emulation`, the time on the emulated devices. A run that does
+not fit is refused with exit status 2 and a message that says what to change.
 
 Examples:
   chorus plan configs/demo.yaml

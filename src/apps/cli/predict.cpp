@@ -48,7 +48,7 @@ nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dat
   return line;
 }
 
-/// The task that the model was trained for, with its options; else one with default options, but for texts that the
+/// The task that the model was trained for, with its options; otherwise one with default options and a length that the
 /// model can read.
 std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& input, const Model& model,
                                 const Dataset& data) {
@@ -102,7 +102,7 @@ void predict(const PredictCommand& command) {
   for (const auto& [score, value] : metric->scores()) {
     if (score.find('/') == std::string::npos) scores += fmt::format("  {} {:.4f}", score, value);
   }
-  fmt::print(stderr, "against the answers in the data:{}\n", scores);
+  fmt::print(stderr, "scores against the labels in the data:{}\n", scores);
 }
 
 }  // namespace
@@ -110,14 +110,13 @@ void predict(const PredictCommand& command) {
 void add_predict(CLI::App& app) {
   const auto command = std::make_shared<PredictCommand>();
   CLI::App* sub = app.add_subcommand(
-      "predict",
-      "answer with a trained model: one JSON line an example; lines of standard input when no file is given");
+      "predict", "predict with a trained model: one JSON line per example; reads standard input when no file is given");
   sub->group(kRuns);
   sub->add_option("files", command->paths, "data files or folders, as for: chorus data info");
   sub->add_option("-m,--model", command->model, "a model folder, such as runs/NAME/model")->required();
   sub->add_option("--adapter", command->adapter, "a PEFT folder to attach; one in the model folder itself is found");
   sub->add_option("--task", command->task,
-                  "what is asked; default: what the run trained for, else by the model's head");
+                  "the task; default: the one the run trained for, else from the model's head");
   sub->add_option("--device", command->device, "cpu or cuda");
   sub->callback([command] { predict(*command); });
 }

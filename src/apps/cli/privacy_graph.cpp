@@ -67,7 +67,7 @@ void add_privacy_graph(CLI::App& app) {
   command->add_option("--clients", arguments->request.clients, "Clients of a round")->required();
   command->add_option("--corrupt", arguments->request.corrupt, "Share of clients that collude with the server")
       ->capture_default_str();
-  command->add_option("--dropout", arguments->request.dropout, "Share of clients that may vanish")
+  command->add_option("--dropout", arguments->request.dropout, "Share of clients that may drop out")
       ->capture_default_str();
   command->add_option("--server", arguments->server, "curious or semi-malicious")->capture_default_str();
   command->add_option("--security-bits", arguments->request.security_bits, "A secret leaks with at most 2^-this")

@@ -33,7 +33,7 @@ void profile(ProfileArguments& arguments) {
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {  // fail before the measurement, which takes minutes
     throw DataError(fmt::format("{}: the folder {} does not exist", arguments.out, folder.string()));
   }
-  request.tell = [](const TuningWay& way, std::int64_t depth, double seconds) {
+  request.report = [](const TuningWay& way, std::int64_t depth, double seconds) {
     Log("profile").info("{}, depth {}: {:.4f} s per batch", name_of(way), depth, seconds);
   };
   for (const std::string& way : arguments.ways) request.ways.push_back(way_named(way));

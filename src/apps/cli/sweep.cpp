@@ -63,7 +63,7 @@ void sweep(SweepArguments& arguments) {
   for (const std::string& text : arguments.cases) options.cases.push_back(parse_sweep_case(text));
   if (arguments.name.empty()) arguments.name = options.config.stem().string() + "-sweep";
   options.folder = std::filesystem::path("runs") / arguments.name;
-  constexpr std::size_t kMostLookedAt = 64;  // tokenizers and profiles are opened for each
+  constexpr std::size_t kMostLookedAt = 64;  // each opens tokenizers and profiles
   options.check = [&, count = std::size_t{0}](const std::vector<std::string>& settings) mutable {
     const auto config = ConfigDocument::read(options.config.string(), settings).load<ExperimentConfig>();
     if (++count > kMostLookedAt) return;

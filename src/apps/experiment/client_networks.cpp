@@ -41,7 +41,7 @@ std::vector<int> assign_networks(const ClientsConfig& config, std::span<const do
   } else {
     std::stable_sort(others.begin(), others.end(), [&](std::size_t a, std::size_t b) { return sizes[a] < sizes[b]; });
   }
-  // Cut at the rounded sums, so that every network gets its share within one client.
+  // Split at the rounded cumulative sums, so that every network gets its share within one client.
   double sum = 0;
   std::size_t next = 0;
   for (std::size_t m = 0; m < config.models.size(); ++m) {

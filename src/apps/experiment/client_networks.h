@@ -12,8 +12,8 @@
 
 namespace chorus::inline experiment {
 
-/// A network that some clients train instead of the server's (`clients.models`): with its own tokenizer, everything is
-/// encoded once more.
+/// A network that some clients train instead of the server's (`clients.models`). If it has its own tokenizer, the data
+/// is encoded again.
 struct ClientNetwork {
   std::string key;  ///< RosterEntry::model
   std::unique_ptr<const TaskModel> model;
@@ -21,12 +21,12 @@ struct ClientNetwork {
   PublicSet public_set = {};
 };
 
-/// The index in `clients.models` of each client's network, or -1 for the server's. Lists come first; the other clients
-/// are dealt out by the shares of the other networks, at random or by their number of examples. ConfigError for a
-/// client that is listed twice or does not exist, and for shares over 1.
+/// The index in `clients.models` of each client's network, or -1 for the server's. Explicit lists come first; the other
+/// clients are assigned by the shares of the other networks, at random or by their number of examples. ConfigError for
+/// a client that is listed twice or does not exist, and for shares over 1.
 std::vector<int> assign_networks(const ClientsConfig& config, std::span<const double> sizes, std::uint64_t seed);
 
-/// The configuration of an experiment whose network is this one.
+/// The experiment's configuration with this network.
 ExperimentConfig config_with(const ExperimentConfig& config, const ClientModelConfig& network);
 
 }  // namespace chorus::inline experiment

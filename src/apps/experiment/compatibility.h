@@ -6,9 +6,9 @@
 
 namespace chorus::inline experiment {
 
-/// Why the parts of a configuration cannot work together, or "": an algorithm that looks at single updates under an
-/// aggregation that hides them, one that needs an emulated clock in a run without, ... Traits declared with
-/// each registration decide, so the error comes when the configuration is read.
+/// Why the parts of a configuration cannot work together, or "": an algorithm that reads individual updates under an
+/// aggregation that hides them, one that needs an emulated clock in a run without it, ... The traits declared with each
+/// registration decide, so the error appears when the configuration is read.
 std::string incompatibility(const ExperimentConfig& config);
 
 }  // namespace chorus::inline experiment

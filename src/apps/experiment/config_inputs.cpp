@@ -40,7 +40,7 @@ class Inputs {
     if (!exists(path)) problems_.push_back(fmt::format("{}: {} does not exist", key, path));
   }
 
-  // Whatever the run itself would say.
+  // Records the error that the run itself would report.
   void attempt(const std::function<void()>& step) {
     try {
       step();
@@ -79,7 +79,7 @@ class Inputs {
     metric(input);
   }
 
-  // The labels are the data's, which is not read: any that the task can be made with will do.
+  // Labels come from the data, which is not read: any labels that the task accepts will do.
   void metric(TaskInput input) {
     const std::string& wanted = config_.evaluation.metric;
     if (wanted == "auto" || wanted == "eval_loss") return;

@@ -8,15 +8,15 @@
 
 namespace chorus::inline experiment {
 
-/// What a client of this experiment computes for each batch, in the words of a device profile. Depth is counted from
-/// the top: all layers down to the lowest that trains (those between them must be gone through as well).
+/// What a client of this experiment computes per batch, in terms of a device profile. Depth is counted from the top
+/// down to the lowest trainable layer (the backward pass goes through the layers in between as well).
 EmulatedWork emulated_work(const TaskModel& model);
 
-/// Batches that a client with so many examples reads in a round.
+/// Batches per round of a client with this many examples.
 double round_batches(const TrainerConfig& trainer, double examples);
 
-/// What can be told to be wrong with `emulation` before anything is written: a profile that is unknown or lacks what is
-/// needed. Returns how many clients are asked in a round.
+/// Checks of `emulation` that are made before the run folder exists: the profile is known and has the entries needed.
+/// Returns the number of clients asked per round.
 std::size_t check_emulation(const TaskModel& model);
 
 }  // namespace chorus::inline experiment

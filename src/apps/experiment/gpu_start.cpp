@@ -28,7 +28,7 @@ void keep_kernels_in(const fs::path& folder) {
                     [path](const std::string& key, std::string_view image) { write_checked(path(key), image); }});
 }
 
-// A mistake in the model's configuration is reported where the model is loaded.
+// Mistakes in the model's configuration are reported where the model is loaded.
 KernelValues values_for(const ExperimentConfig& config) {
   if (config.federation.kernels != FederationConfig::Kernels::kFast) return {};
   try {

@@ -25,7 +25,7 @@ double proc_bytes(const char* path, const std::string& wanted) {
   return 0;
 }
 
-// What may be used of the GPU; of a usual one when there is none here and the question is what a run would take.
+// Usable GPU memory; that of a typical GPU when there is none here (to plan a run).
 double gpu_memory() {
   const double free = free_gpu_memory();
   return free > 0 ? 0.7 * free : 20e9;
@@ -55,7 +55,7 @@ double peak_memory() { return proc_bytes("/proc/self/status", "VmHWM:"); }
 
 void forget_peak_memory() {
 #ifdef __GLIBC__
-  ::malloc_trim(0);  // what was freed goes back to the system
+  ::malloc_trim(0);  // returns freed memory to the system
 #endif
   std::ofstream("/proc/self/clear_refs") << 5;
 }
@@ -70,8 +70,8 @@ MachineShare machine_share(const ExperimentConfig& config, bool gpu, double clie
     share.cohort_batch = wanted.batch_given();
     return share;
   }
-  // On a CPU a client's numbers stay in the cache best when it is alone; on a GPU the largest batch is the fastest. The
-  // number of workers does not enter: it must not change a bit.
+  // On a CPU a client's values stay in the cache best when it trains alone; on a GPU the largest batch is the fastest.
+  // The number of workers is not considered: it must not change a bit.
   constexpr double kMost = 64;
   if (gpu)
     share.cohort_batch = static_cast<std::size_t>(std::clamp(std::floor(gpu_memory() / client_bytes), 1.0, kMost));

@@ -11,25 +11,25 @@ namespace chorus::inline experiment {
 
 /// How a simulation is spread over this machine.
 struct MachineShare {
-  std::size_t cohort_batch = 1;  ///< clients of one batched computation
-  std::size_t workers = 1;       ///< such computations side by side
-  int threads = 1;               ///< inside each of them
+  std::size_t cohort_batch = 1;  ///< clients per batched computation
+  std::size_t workers = 1;       ///< batched computations side by side
+  int threads = 1;               ///< threads per computation
 };
 
-/// `config.federation`, with what is left to Chorus decided: `client_bytes` is what one more client of a computation
-/// takes. The cohort batch decides bits, so it follows from the configuration and the memory alone, not from workers.
+/// `config.federation` with the automatic settings filled in; `client_bytes` is the memory of one more client in a
+/// computation. The cohort batch changes bits, so it depends on the configuration and the memory alone, not on workers.
 MachineShare machine_share(const ExperimentConfig& config, bool gpu, double client_bytes);
 
 /// The device that `device: cpu` or `device: cuda` means. ConfigError when this machine has none.
 at::Device device_named(const std::string& name);
 
-/// Sets the switches of this process that a run wants: which kernels, and whether a GPU adds in a fixed order.
+/// Sets the process-wide switches of a run: which kernels, and whether a GPU adds in a fixed order.
 void use_kernels_of(const FederationConfig& config);
 
-/// Bytes of memory that programs can still get.
+/// Bytes of memory that are still available to programs.
 double available_memory();
 
-/// The most memory this process has held since `forget_peak_memory`, or since it began where the system cannot forget.
+/// The peak memory of this process since `forget_peak_memory`, or since its start where the system cannot reset it.
 double peak_memory();
 void forget_peak_memory();
 

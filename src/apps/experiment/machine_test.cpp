@@ -50,7 +50,7 @@ TEST(MachineShare, TheUserDecides) {
   }
 }
 
-// What decides bits must not depend on the number of workers.
+// Settings that change bits must not depend on the number of workers.
 TEST(MachineShare, WorkersDoNotChangeTheCohortBatch) {
   ExperimentConfig one, many;
   one.federation.workers = 1;
@@ -68,7 +68,7 @@ TEST(Machine, MemoryIsMeasured) {
   EXPECT_GE(peak_memory(), std::max(before, 64e6));
 }
 
-TEST(RoundBatches, CountsWhatAClientReads) {
+TEST(RoundBatches, CountsBatchesPerClient) {
   TrainerConfig trainer;
   trainer.batch_size = 8;
   trainer.epochs = 3;
@@ -104,7 +104,7 @@ TEST(ExperimentConfig, DefaultsAreWhatTheHeaderSays) {
   EXPECT_FALSE(config.emulation || config.continual);
 }
 
-TEST(ExperimentConfig, WhatIsWrittenLoadsBack) {
+TEST(ExperimentConfig, RoundTripsThroughYaml) {
   const ExperimentConfig config =
       experiment_from({"rounds=7", "algorithm={name: fedprox, mu: 0.5}", "continual={one_shot: true}",
                        "evaluation.targets=[0.5, 0.9]", "model.freeze=[embeddings, '0']", "weighting=equal"});

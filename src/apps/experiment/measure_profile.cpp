@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kAdapterWidth = 32;  // Cai et al. 2023, Table 1
 
-/// Two labels, and texts that are longer than any row, no two alike.
+/// Two labels, and distinct texts longer than any row.
 Dataset long_texts(std::int64_t rows, std::int64_t tokens) {
   DatasetBuilder builder({.formulation = Formulation::kTextClassification});
   Record record;
@@ -48,7 +48,7 @@ std::unique_ptr<Task> classifier(const Dataset& data, const std::filesystem::pat
   return task.make(input);
 }
 
-/// Freezes the model as this way of training does at this depth. The embeddings train with the lowest layer.
+/// Freezes the model for this way of training at this depth. The embeddings train with the lowest layer.
 void prepare(Model& model, const TuningWay& way, std::int64_t depth) {
   if (way.method == TuningWay::Method::kAdapter) {
     Choice<Tunings>("pfeiffer").make()->attach(model, {static_cast<int>(depth), kAdapterWidth});
@@ -125,7 +125,7 @@ DeviceProfile measure_profile(const MeasureProfileRequest& request) {
       table.depths.push_back(depth);
       table.seconds.push_back(seconds[1]);
       if (memory > 0) table.memory.push_back(memory / 1e9);
-      if (request.tell) request.tell(way, depth, seconds[1]);
+      if (request.report) request.report(way, depth, seconds[1]);
     }
   }
   return profile;

@@ -7,7 +7,7 @@
 
 namespace chorus::inline experiment {
 
-/// Data of a party that holds nothing but its own: a server with a test set, a client with its examples.
+/// Data of a party that has only its own: a server with a test set, a client with its examples.
 ///
 ///     const Dataset data = open_server_data(config.data);                 // the server
 ///     const TaskModel model(config, TaskFacts::of(data));
@@ -16,11 +16,11 @@ namespace chorus::inline experiment {
 ///     const Dataset data = open_client_data(config.data, facts);          // a client; facts are the server's
 ///     ClientHalf client({.model = model, .examples = own_examples(model, data, id)});
 
-/// Reads `data.test`; `data.train` and `data.validation` are other people's. ConfigError when there is no test data.
+/// Reads `data.test`, not `data.train` and `data.validation`, which belong to clients. ConfigError without test data.
 Dataset open_server_data(DataConfig config);
 TestSet own_test_set(const TaskModel& model, const Dataset& data);
 
-/// Reads a client's files. DataError when they are data for another kind of problem than the server's.
+/// Reads a client's files. DataError when their formulation is not the server's.
 Dataset open_client_data(DataConfig config, const TaskFacts& facts);
 /// DataError for a client without training examples, and for a label that the server does not know.
 ClientExamples own_examples(const TaskModel& model, const Dataset& data, ClientId id);

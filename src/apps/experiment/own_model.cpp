@@ -20,7 +20,7 @@
 namespace chorus::inline experiment {
 namespace {
 
-/// The share of the clients whose score is at most x.
+/// The share of clients with a score of at most x.
 std::vector<Curve> distributions(std::span<const OwnScore> scores) {
   std::vector<Curve> curves;
   for (const bool newcomers : {false, true}) {

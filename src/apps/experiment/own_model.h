@@ -9,10 +9,10 @@
 
 namespace chorus::inline experiment {
 
-/// Writes the own model of one client of a simulated run as a Hugging Face folder: what the client would use after the
-/// newest checkpoint. Reads the run's data, since some methods make the own model by training on it. Returns one line
-/// for a person. ConfigError when the algorithm gives clients no models of their own or there is no such client;
-/// DataError when the run has no checkpoint, or the client's state is of another network.
+/// Writes the own model of one client of a simulated run, at the newest checkpoint, as a Hugging Face folder. Reads the
+/// run's data, since some methods compute the own model by training. Returns one line for the user. ConfigError when
+/// the algorithm has no own models or there is no such client; DataError when the run has no checkpoint, or the
+/// client's state belongs to another network.
 std::string export_own_model(const std::filesystem::path& run, ClientId client, const std::filesystem::path& to);
 
 /// Writes `own_scores.json`, every client's scores, and `own_scores.svg`, their cumulative distribution.

@@ -14,9 +14,9 @@ struct PoisonedData {
   std::vector<std::uint32_t> changed;  ///< ascending
 };
 
-/// The dataset with some of `examples` changed as attackers want them; which ones, when the poison is for a share of
-/// them, follows from the seed. An example that already is as they want it does not count as changed: its label without
-/// a trigger, the target with one. ConfigError for data without class labels and for labels that it does not have.
+/// The dataset with some of `examples` changed as the attackers want; when the poison is for a share of them, the seed
+/// decides which. An example that already has the wanted form does not count as changed: its label without a trigger,
+/// the target with one. ConfigError for data without class labels and for unknown labels.
 PoisonedData poisoned(const Dataset& data, std::span<const std::uint32_t> examples, const Poison& poison,
                       std::uint64_t seed);
 

@@ -62,7 +62,7 @@ TEST(PoisonedData, OneLabelCanBeChosen) {
               testing::HasSubstr("no label \"nonsense\""));
 }
 
-TEST(PoisonedData, AnExperimentTrainsOnItAndKeepsItsTest) {
+TEST(PoisonedData, AnExperimentTrainsOnItButTestsOnTheOriginal) {
   const std::string target(tiny_data().labels().at(2));
   const Experiment honest(tiny_experiment());
   const Experiment attacked(

@@ -13,7 +13,7 @@
 namespace chorus::inline experiment {
 namespace {
 
-// Labels must be those of the training data: a model's outputs are in their order.
+// Labels must be those of the training data: they define the order of a model's outputs.
 std::shared_ptr<const Dataset> read_more(const std::vector<std::string>& files, DataConfig reading, const Dataset& data,
                                          const char* key) {
   reading.train = files;

@@ -77,7 +77,7 @@ TEST(ClientNetworks, AreAssignedByListShareAndSize) {
   EXPECT_THAT([&] { assign_networks(config, sizes, 1); }, testing::ThrowsMessage<ConfigError>(HasSubstr("6 clients")));
 }
 
-TEST(PublicData, WhatCannotBeDistilledIsRefused) {
+TEST(PublicData, ImpossibleConfigurationsAreRefused) {
   const auto mistake = [](const std::vector<std::string>& overrides) -> std::string {
     try {
       const Experiment experiment(tiny_experiment(overrides));

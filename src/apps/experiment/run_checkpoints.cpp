@@ -65,7 +65,7 @@ void RunCheckpoints::save(const ServerMemory& memory, bool last, Tracker& tracke
   if (!last && !due) return;
   report(writer_.wait(), tracker);
   remember(memory, state_);
-  // Before the checkpoint: resuming from it keeps the events up to its round.
+  // Before the checkpoint: a resumed run keeps the events up to its round.
   tracker.flush();
   writer_.save(to_checkpoint(state_));
   state_.server.clear();

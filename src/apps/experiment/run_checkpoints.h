@@ -17,7 +17,7 @@
 
 namespace chorus::inline experiment {
 
-/// The state of a run, and its checkpoints: where it begins or goes on, and when it is saved.
+/// The state of a run and its checkpoints: where it starts or resumes, and when it is saved.
 ///
 ///     RunCheckpoints checkpoints(folder, config.checkpoint, config.federation);
 ///     checkpoints.begin(server, data.fingerprint().hex());
@@ -29,20 +29,20 @@ class RunCheckpoints {
  public:
   RunCheckpoints(const RunFolder& folder, const ExperimentConfig& config);
 
-  /// Loads the newest checkpoint, or begins with the network as it is. `data`: fingerprint of what the run trains on.
-  /// DataError when the checkpoint is of other data or of another network.
+  /// Loads the newest checkpoint, or starts from the initial network. `data`: fingerprint of the training data.
+  /// DataError when the checkpoint is for other data or another network.
   void begin(const ServerHalf& server, const std::string& data);
 
   RunState& state() { return state_; }
   /// Where the clients of this process keep their states.
   StateShelf shelf();
-  /// The newest round that a run can be resumed from; 0: none. After `wait`.
+  /// The newest round from which the run can be resumed; 0: none. Call after `wait`.
   std::int64_t newest_round() const;
 
-  /// Saves when a checkpoint is due (`checkpoint.every`), or `last`: takes a snapshot, which is written while the run
-  /// goes on. Throws when the one before could not be written.
+  /// Saves when a checkpoint is due (`checkpoint.every`) or `last`: takes a snapshot, which is written while the run
+  /// continues. Throws when the previous one could not be written.
   void save(const ServerMemory& memory, bool last, Tracker& tracker);
-  /// Until the last checkpoint is on disk.
+  /// Waits until the last checkpoint is on disk.
   void wait(Tracker& tracker);
 
  private:

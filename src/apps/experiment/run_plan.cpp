@@ -27,13 +27,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kTrialRounds = 2, kTrialSteps = 4;
 constexpr std::int64_t kMostEmulatedRounds = 500;
-// Over many rounds the allocator comes to hold more than a short trial does: 0.80 GB after two rounds of
-// configs/demo.yaml were 0.98 GB after eight and 1.03 GB after ten.
+// Over many rounds the allocator holds more than in a short trial: configs/demo.yaml needs 0.80 GB after two rounds,
+// 0.98 GB after eight and 1.03 GB after ten.
 constexpr double kAllocatorSlack = 1.25;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Clients that say how many batches they would read, and cost the bytes they would send, without training.
+/// Clients that report their batches and the bytes they would send, without training.
 class DryFederation : public Federation {
  public:
   DryFederation(std::span<const double> sizes, std::vector<double> batches, double down, double up)
@@ -81,7 +81,7 @@ class Planner {
 
   RunPlan plan() {
     memory();
-    try_it();
+    run_trial();
     if (config_.emulation) emulate();
     return plan_;
   }
@@ -113,14 +113,14 @@ class Planner {
     const double side_by_side = std::min(static_cast<double>(share.workers), batches);
     const double clients = std::min(static_cast<double>(share.cohort_batch), plan_.asked);
     plan_.cohort_memory = side_by_side * clients * plan_.client_memory;
-    // The model with its best and the copy that is sent; the partial sums of the average; answers that wait to be read.
+    // The model, its best version and the copy that is sent; partial sums of the average; unread replies.
     plan_.server_memory = 4 * static_cast<double>(layout.size()) +
                           update * (3 + std::log2(plan_.asked + 1) + std::min(2 * side_by_side * clients, plan_.asked));
     plan_.cache_memory = cache_memory();
     if (!gpu) refuse(side_by_side);
   }
 
-  /// Of what frozen layers give for every training row, as far as it is kept in memory.
+  /// Activations of the frozen layers for all training rows, as far as they are kept in memory.
   double cache_memory() const {
     const ActivationCache::Config& cache = config_.trainer.cache;
     if (cache.mode != ActivationCache::Mode::kKeep) return 0;
@@ -154,11 +154,11 @@ class Planner {
         plan_.machine.cohort_batch, plan_.machine.workers, plan_.server_memory / 1e9, memory_before_ / 1e9, what));
   }
 
-  /// Two short rounds of the run itself.
-  void try_it() {
+  /// Runs two short rounds.
+  void run_trial() {
     ExperimentConfig trial = config_;
     trial.rounds = kTrialRounds;
-    if (trial.emulation) {  // all shall answer; an algorithm may need the clock
+    if (trial.emulation) {  // all clients shall reply; an algorithm may need the clock
       trial.emulation->dropout = 0;
       trial.emulation->over_selection = 1;
       trial.emulation->deadline.reset();
@@ -215,7 +215,7 @@ class Planner {
     plan_.bytes_down = down_ * plan_.asked;
     plan_.bytes_up = up_ * plan_.asked;
 
-    // What is not training (selecting, copying, averaging) stays; training grows with the batches.
+    // The time outside training (selecting, copying, averaging) is constant; training grows with the batches.
     const MachineShare& share = plan_.machine;
     const double parallel =
         std::min(static_cast<double>(share.workers), std::ceil(clients / static_cast<double>(share.cohort_batch)));
@@ -232,7 +232,7 @@ class Planner {
     plan_.how = fmt::format("from {:.0f} real rounds of {:.0f} steps per client", rounds, steps);
   }
 
-  /// The rounds of the run on the emulated clock: the same cohorts, devices and luck.
+  /// The run's rounds on the emulated clock: the same cohorts, devices and random draws.
   void emulate() {
     const auto seed = static_cast<std::uint64_t>(config_.seed);
     const Fleet fleet(*config_.emulation, seed);
@@ -279,7 +279,7 @@ class Planner {
       }
       clock += seconds;
     }
-    if (traits.variants) plan_.emulated_how = "with all that it may come to train";
+    if (traits.variants) plan_.emulated_how = "with the largest variant";
     plan_.emulated_round_seconds = clock / static_cast<double>(rounds);
     plan_.emulated_seconds = *plan_.emulated_round_seconds * static_cast<double>(plan_.rounds);
   }
@@ -289,7 +289,7 @@ class Planner {
   Clock::time_point begin_;
   Experiment experiment_;
   std::vector<double> sizes_, batches_;
-  double down_ = 0, up_ = 0;  // bytes of one client
+  double down_ = 0, up_ = 0;  // bytes per client
   RunPlan plan_;
 };
 

@@ -44,7 +44,7 @@ void expect_milestone(const std::optional<Milestone>& got, const std::optional<M
 
 Milestone milestone_with(double score) { return {5, score, 1.25, 1e15 + 1, {0.1, 0.2, 0.3, 4e9, 5e8}}; }
 
-/// Every field has a value of its own.
+/// Every field has a distinct value.
 RunState full_state() {
   RunState state;
   RoundLoopState& loop = state.loop;
@@ -75,7 +75,7 @@ RunState full_state() {
   return state;
 }
 
-TEST(RunState, EveryFieldComesBack) {
+TEST(RunState, EveryFieldRoundTrips) {
   const RunState state = full_state();
   const RunState back = to_run_state(to_checkpoint(state));
   const RoundLoopState &loop = back.loop, &expected = state.loop;
@@ -130,7 +130,7 @@ TEST(RunState, EveryFieldComesBack) {
   EXPECT_EQ(back.data, state.data);
 }
 
-TEST(RunState, AlsoThroughAFile) {
+TEST(RunState, RoundTripsThroughAFile) {
   const TemporaryFolder folder;
   CheckpointStore store(folder / "checkpoints");
   store.save(to_checkpoint(full_state()));
@@ -140,7 +140,7 @@ TEST(RunState, AlsoThroughAFile) {
   EXPECT_EQ(back.phases[1].name, "July \"ü\"");
 }
 
-TEST(RunState, TheBestModelIsWrittenOnceWhenItIsTheModel) {
+TEST(RunState, TheBestModelIsNotWrittenTwice) {
   RunState state = full_state();
   state.loop.best_round = state.loop.round;
   state.loop.best_model = state.loop.model.clone();
@@ -152,7 +152,7 @@ TEST(RunState, TheBestModelIsWrittenOnceWhenItIsTheModel) {
   EXPECT_TRUE(at::equal(back.loop.best_model, state.loop.best_model));
 }
 
-TEST(RunState, AFreshRunHasNothingThatIsOptional) {
+TEST(RunState, AFreshRunHasNoOptionalFields) {
   RunState state;
   state.loop.model = at::zeros({1});
   const Checkpoint checkpoint = to_checkpoint(state);
@@ -166,8 +166,8 @@ TEST(RunState, AFreshRunHasNothingThatIsOptional) {
   EXPECT_EQ(back.variant, Variant{});
 }
 
-// A perplexity that overflows is infinite. A run with such an evaluation could not be resumed.
-TEST(RunState, ScoresThatAreNotFiniteComeBack) {
+// An overflowing perplexity is infinite; such a run must stay resumable.
+TEST(RunState, ScoresThatAreNotFiniteRoundTrip) {
   for (const double score : {HUGE_VAL, -HUGE_VAL, kNan}) {
     RunState state = full_state();
     state.loop.last_evaluation = milestone_with(score);
@@ -188,7 +188,7 @@ TEST(RunState, ScoresThatAreNotFiniteComeBack) {
 TEST(RunState, EveryMissingFieldIsNamed) {
   const Checkpoint whole = to_checkpoint(full_state());
   for (const auto& [name, value] : whole.numbers) {
-    // A score more or less is no mistake; whether the target was reached and the best model are optional.
+    // Scores may vary; whether the target was reached and the best model are optional.
     if (name.starts_with("last/") || name.starts_with("best/") || name == "rounds_to_target") continue;
     Checkpoint cut = whole;
     cut.numbers.erase(name);

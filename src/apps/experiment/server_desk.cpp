@@ -6,7 +6,7 @@
 namespace chorus::inline experiment {
 namespace {
 
-// In the keys of its random draws; no client has it.
+// For the keys of its random draws; no client has this id.
 constexpr ClientId kDesk = std::numeric_limits<ClientId>::max();
 
 ClientPoolInput desk_input(const TaskModel& model, const ServerPublic& shared, const ClientLists& lists,

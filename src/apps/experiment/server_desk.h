@@ -8,11 +8,11 @@
 
 namespace chorus::inline experiment {
 
-/// What the server itself has to train on and to measure with.
+/// The data with which the server itself trains and measures.
 struct ServerPublic {
   const Dataset& query_data;  ///< borrowed
   PublicSet queries;          ///< labelled
-  PublicSet set;              ///< the same as its clients'
+  PublicSet set;              ///< the same as the clients'
 };
 
 /// The server's own workbench for federated distillation (RoundInput::server): its model learns from predictions on the

@@ -82,7 +82,7 @@ std::string to_json(const TaskFacts& facts) {
 
 TaskFacts parse_task_facts(const std::string& text) {
   const auto object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) not_facts("it is no JSON object");
+  if (!object.is_object()) not_facts("it is not a JSON object");
   if (field(object, "format") != kFactsFormat) not_facts(fmt::format("its format is not {}", kFactsFormat));
   TaskFacts facts;
   facts.formulation = formulation_of(text_of(field(object, "formulation"), "formulation"));

@@ -32,7 +32,7 @@ TEST(TaskFacts, TravelAsJson) {
   EXPECT_EQ(parse_task_facts(to_json(TaskFacts{})), TaskFacts{});
 }
 
-TEST(TaskFacts, TheLabelsAreTheDatas) {
+TEST(TaskFacts, LabelsComeFromTheData) {
   const auto of = [](Formulation formulation, std::vector<std::string> vocabulary) {
     DatasetBuilder builder({.formulation = formulation, .label_vocabulary = std::move(vocabulary)});
     Record record;
@@ -53,10 +53,10 @@ TEST(TaskFacts, TheLabelsAreTheDatas) {
   EXPECT_EQ(of(Formulation::kSequenceTagging, {}).formulation, Formulation::kSequenceTagging);
 }
 
-TEST(TaskFacts, WhatAPeerMaySendIsChecked) {
+TEST(TaskFacts, InvalidFactsOfAPeerAreRefused) {
   const auto good = nlohmann::json::parse(to_json(some_facts()));
   for (const char* text : {"", "{", "[]", "null", "\"facts\"", "\xff"}) {
-    EXPECT_THAT(message_of<DataError>([&] { parse_task_facts(text); }), HasSubstr("no JSON object")) << text;
+    EXPECT_THAT(message_of<DataError>([&] { parse_task_facts(text); }), HasSubstr("not a JSON object")) << text;
   }
   for (const auto& entry : good.items()) {
     auto json = good;

@@ -58,7 +58,7 @@ std::vector<FilterBlock> blocks_of(const Layout& layout, std::int64_t numbers) {
   return blocks;
 }
 
-// Never 0 where there is something.
+// Never 0 when there are frozen values.
 std::uint64_t frozen_fingerprint(const Params& params) {
   if (params.frozen().numel() == 0) return 0;
   const at::Tensor here = params.frozen().cpu().contiguous();

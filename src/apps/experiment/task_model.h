@@ -13,20 +13,20 @@
 
 namespace chorus::inline experiment {
 
-/// The network that `model.fresh` describes, with a vocabulary of this size unless it names one. ConfigError for a key
-/// that networks of this type do not read: a misspelt one would mean the default.
+/// The network described by `model.fresh`, with a vocabulary of this size unless it names one. ConfigError for a key
+/// that networks of this type do not read, so that a misspelt key does not silently mean the default.
 ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary);
 
-/// What both halves of a federation have in common: the task with its tokenizer, and the network. It follows from the
-/// configuration and the task's facts alone, never from training data, so a server and its clients build the same in
+/// What both halves of a federation share: the task with its tokenizer, and the network. It depends on the
+/// configuration and the task's facts alone, never on training data, so a server and its clients build the same in
 /// different processes. In a simulation both halves borrow one. Clients with different networks (RosterEntry::model)
-/// have one of these per key.
+/// have one per key.
 ///
 ///     const TaskModel model(config, TaskFacts::of(data));
 class TaskModel {
  public:
-  /// ConfigError for what does not fit together; DataError when the tokenizer or the network is not the one that the
-  /// facts describe.
+  /// ConfigError for parts that do not fit together; DataError when the tokenizer or the network differs from the
+  /// facts.
   TaskModel(const ExperimentConfig& config, const TaskFacts& facts);
   TaskModel(const TaskModel&) = delete;
   TaskModel& operator=(const TaskModel&) = delete;
@@ -36,22 +36,22 @@ class TaskModel {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TunedNetwork& network() const { return *network_; }
   const Model& model() const { return network_->model(); }
-  /// The network as it begins, C = 1.
+  /// The initial network, C = 1.
   const Params& params() const { return network_->params(); }
   at::Device device() const { return params().device(); }
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config_.seed); }
 
-  /// Fingerprint of what trains; requests state it.
+  /// Fingerprint of the trainable layout; requests state it.
   std::uint64_t layout() const { return model().layout().fingerprint(); }
-  /// What another process needs to build the same, with all fingerprints. Reads every frozen value.
+  /// What another process needs to build the same model, with all fingerprints. Reads every frozen value.
   TaskFacts facts() const;
 
-  /// What both ends of the channel's filters know: the configuration, the layout of what trains, and the network as it
-  /// begins. Borrows this object.
+  /// What both ends of the channel's filters know: the configuration, the trainable layout, and the initial network.
+  /// Borrows this object.
   FilterEndInput filters() const;
 
-  /// Writes a version of the network with these values [P] as a Hugging Face folder, tokenizer included. Low-rank
-  /// updates are merged, and are in `folder`/adapter as well; adapters and prefixes are in the folder itself.
+  /// Writes a variant of the network with these values [P] as a Hugging Face folder with its tokenizer. LoRA updates
+  /// are merged and also written to `folder`/adapter; adapters and prefixes are in the folder itself.
   void save(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const;
 
  private:
@@ -64,7 +64,7 @@ class TaskModel {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<TunedNetwork> network_;
-  std::vector<std::string> fresh_head_;  // what the network's folder does not have
+  std::vector<std::string> fresh_head_;  // parameters missing in the network's folder
 };
 
 }  // namespace chorus::inline experiment

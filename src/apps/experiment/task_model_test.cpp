@@ -17,7 +17,7 @@ std::int64_t elements_of(const FilterBlock& block) {
   return std::accumulate(block.shape.begin(), block.shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-TEST(TaskModelFilters, BlocksAreTheParametersThatTrainInTheirOrder) {
+TEST(TaskModelFilters, BlocksAreTheTrainableParametersInOrder) {
   const Experiment experiment(tiny_experiment({"tuning.name=lora"}));
   const FilterEndInput input = experiment.task_model().filters();
   const Layout& layout = experiment.model().layout();
@@ -44,7 +44,7 @@ TEST(TaskModelFilters, AVectorOfAnotherSizeHasNoBlocks) {
   EXPECT_FALSE(input.blocks(size).empty());
 }
 
-TEST(TaskModelFilters, BothEndsKnowTheSeedAndTheNetworkAsItBegins) {
+TEST(TaskModelFilters, BothEndsKnowTheSeedAndTheInitialNetwork) {
   const Experiment experiment(tiny_experiment({"seed=11"}));
   const FilterEndInput input = experiment.task_model().filters();
   EXPECT_EQ(input.seed, 11U);
@@ -53,7 +53,7 @@ TEST(TaskModelFilters, BothEndsKnowTheSeedAndTheNetworkAsItBegins) {
   EXPECT_EQ(input.device, experiment.params().device());
 }
 
-TEST(TaskModelFilters, ARunsOwnUpdateIsNeverTooLarge) {
+TEST(TaskModelFilters, TheLimitAdmitsARunsOwnUpdate) {
   const Experiment experiment(tiny_experiment());
   EXPECT_GE(experiment.task_model().filters().most_elements,
             static_cast<std::size_t>(experiment.model().layout().size()));
@@ -80,7 +80,7 @@ TEST(TaskModelFilters, AnUpdatePassesThroughTheConfiguredFilters) {
   ASSERT_EQ(reply.tensor("update").numel(), size);
   EXPECT_LT((reply.tensor("update") - update).abs().max().item<float>(), 0.02);
 
-  // Down, in half precision: relative errors of 2^-11.
+  // Down, in half precision: relative errors up to 2^-11.
   Message request;
   request.tensors["model"] = update.clone();
   GateMoment everybody = moment;

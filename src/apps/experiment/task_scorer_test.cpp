@@ -22,12 +22,12 @@ class TaskScorerTest : public testing::Test {
             {experiment.data(), experiment.test(), experiment.shared_test()},
             clients};
   }
-  /// Far from what the network begins with, so that answers differ.
+  /// Far from the initial values, so that predictions differ.
   at::Tensor model() const {
     const at::Tensor start = experiment.params().values()[0];
     return start + torch::sin(torch::arange(start.numel(), at::kFloat)) * 0.5;
   }
-  /// What a client replies that has these of the test examples.
+  /// The reply of a client that holds these test examples.
   Message totals(std::size_t begin, std::size_t count) const {
     const EvaluationSet own{experiment.data(), experiment.test(),
                             std::span(experiment.shared_test()).subspan(begin, count)};
@@ -63,7 +63,7 @@ TEST_F(TaskScorerTest, AVariantIsScoredWithItsPartOfTheModel) {
   at::Tensor values = model();
   const Scores whole = scorer.score(values, {}), part = scorer.score(values, top);
   EXPECT_NE(whole.at("eval_loss"), part.at("eval_loss"));
-  // What lies outside the variant has no influence.
+  // Parameters outside the variant have no influence.
   at::Tensor mask = torch::ones({values.numel()}, at::kBool);
   mask.index_put_({experiment.task_model().network().places(top)}, false);
   EXPECT_GT(mask.sum().item<std::int64_t>(), 0);
@@ -71,7 +71,7 @@ TEST_F(TaskScorerTest, AVariantIsScoredWithItsPartOfTheModel) {
   EXPECT_EQ(scorer.score(values, top), part);
 }
 
-// AdaFL decides by these scores, so a machine with more cores must not decide otherwise.
+// AdaFL decides by these scores, so the number of cores must not change them.
 TEST_F(TaskScorerTest, ScoresDoNotDependOnThreads) {
   const at::Tensor values = model();
   TaskScorer::Input one = input();
@@ -88,7 +88,7 @@ TEST_F(TaskScorerTest, ScoresDoNotDependOnThreads) {
   }
 }
 
-TEST_F(TaskScorerTest, BFloat16IsCloseToFloat32ButNotIt) {
+TEST_F(TaskScorerTest, BFloat16IsCloseToFloat32ButDiffers) {
   TaskScorer::Input half = input();
   half.precision = TrainerConfig::Precision::kBFloat16;
   const at::Tensor values = model();
@@ -127,7 +127,7 @@ TEST_F(TaskScorerTest, DecilesGoFromTheLeastToTheMostActiveClient) {
   EXPECT_EQ(scorer.deciles(totals_of_all).size(), 9U);
 }
 
-TEST_F(TaskScorerTest, TotalsThatAreNoneAreRefused) {
+TEST_F(TaskScorerTest, InvalidTotalsAreRefused) {
   const TaskScorer scorer(input());
   Message nonsense;
   nonsense.texts["names"] = "accuracy";

@@ -8,7 +8,7 @@
 
 namespace chorus::inline experiment {
 
-/// An experiment that is read and ready within a second: 160 made-up texts of 3 topics, a BERT of two narrow layers.
+/// An experiment that loads within a second: 160 generated texts on 3 topics, a BERT of two narrow layers.
 inline ExperimentConfig tiny_experiment(const std::vector<std::string>& overrides = {}) {
   std::string text = R"(
 kind: experiment

@@ -58,13 +58,13 @@ std::string written(Write write) {
 
 Key read_key(const std::string& pem) {
   Key key(PEM_read_bio_PrivateKey(reader(pem).get(), nullptr, nullptr, nullptr));
-  if (!key) throw DataError("a private key cannot be read: it is no PEM key");
+  if (!key) throw DataError("a private key cannot be read: it is not a PEM key");
   return key;
 }
 
 X509Ptr read_x509(const std::string& pem) {
   X509Ptr certificate(PEM_read_bio_X509(reader(pem).get(), nullptr, nullptr, nullptr));
-  if (!certificate) throw DataError("a certificate cannot be read: it is no PEM certificate");
+  if (!certificate) throw DataError("a certificate cannot be read: it is not a PEM certificate");
   return certificate;
 }
 

@@ -20,7 +20,7 @@ struct AuthorityInput {
   std::string name;
   std::time_t from, until;  ///< it is valid
 };
-/// A certificate that signs itself, and may sign those of servers and clients.
+/// A self-signed certificate that may sign those of servers and clients.
 std::string make_authority(const AuthorityInput& input);
 
 /// A request for a certificate (PKCS #10), which proves that the sender has the key.
@@ -32,7 +32,7 @@ struct SignInput {
   const std::string& authority;
   const std::string& authority_key;
   const std::string& request;  ///< only its key is used
-  std::string name;            ///< what the certificate says, whatever the request says
+  std::string name;            ///< name in the certificate; the request's name is ignored
   std::time_t from, until;
   CertificateRole role = CertificateRole::kClient;
 };
@@ -45,7 +45,7 @@ struct CertificateFacts {
   std::time_t from = 0, until = 0;
   std::string fingerprint;  ///< SHA-256 of the whole certificate, hexadecimal
 };
-/// DataError when it is no certificate.
+/// DataError when the text is not a certificate.
 CertificateFacts certificate_facts(const std::string& pem);
 
 /// Whether a private key belongs to a certificate.

@@ -23,7 +23,7 @@ struct Signed {
   std::string leaf = sign_request({root, root_key, request, "clinic-7", now - 60, now + kDay});
 };
 
-TEST(Certificate, SaysWhatTheAuthorityDecided) {
+TEST(Certificate, NameAndDatesComeFromTheAuthority) {
   const Signed made;
   const CertificateFacts facts = certificate_facts(made.leaf);
   EXPECT_EQ(facts.name, "clinic-7");  // not what the request asks for
@@ -35,7 +35,7 @@ TEST(Certificate, SaysWhatTheAuthorityDecided) {
   EXPECT_FALSE(key_fits(made.root_key, made.leaf));
 }
 
-TEST(Certificate, IsWhatTheOpensslProgramExpects) {
+TEST(Certificate, IsAcceptedByTheOpensslProgram) {
   if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "the openssl program is not installed";
   const Signed made;
   const TemporaryFolder folder;
@@ -47,10 +47,10 @@ TEST(Certificate, IsWhatTheOpensslProgramExpects) {
     return std::system(command.c_str()) == 0;
   };
   EXPECT_TRUE(verify("-x509_strict -purpose sslclient -verify_hostname clinic-7"));
-  EXPECT_FALSE(verify("-purpose sslserver"));  // a client cannot play the server
+  EXPECT_FALSE(verify("-purpose sslserver"));  // a client certificate cannot act as a server
   EXPECT_FALSE(verify("-verify_hostname clinic-8"));
   EXPECT_FALSE(verify("-attime " + std::to_string(made.now + 2 * kDay)));
-  std::ofstream(folder / "root.pem") << Signed().root;  // another fleet of the same name
+  std::ofstream(folder / "root.pem") << Signed().root;  // another fleet with the same name
   EXPECT_FALSE(verify("-purpose sslclient"));
 }
 
@@ -70,7 +70,7 @@ TEST(Certificate, RefusesWhatCannotBeSigned) {
   const std::size_t middle = forged.find('\n') + 100;
   forged[middle] = forged[middle] == 'A' ? 'B' : 'A';
   EXPECT_NE(sign(forged, "a"), kNothingThrown);
-  EXPECT_THAT(message_of<DataError>([] { (void)certificate_facts("nonsense"); }), HasSubstr("no PEM certificate"));
+  EXPECT_THAT(message_of<DataError>([] { (void)certificate_facts("nonsense"); }), HasSubstr("not a PEM certificate"));
 }
 
 TEST(Certificate, TimesAreReadable) { EXPECT_EQ(time_text(0), "1970-01-01 00:00 UTC"); }

@@ -29,7 +29,7 @@ using Json = nlohmann::json;  // sorted keys: the checksum is over the dumped te
 constexpr int kCheckpointFormat = 3;
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{1} << 30;
 
-/// Another version wrote it: not to be passed over like a damaged one.
+/// Written by another version: must not be skipped like a damaged one.
 class FormatError : public DataError {
  public:
   using DataError::DataError;
@@ -48,7 +48,7 @@ double number_of(const Json& json, const std::string& where) {
   if (json == "nan") return std::nan("");
   if (json == "inf") return HUGE_VAL;
   if (json == "-inf") return -HUGE_VAL;
-  throw DataError(fmt::format("{}: is damaged: a number is none", where));
+  throw DataError(fmt::format("{}: is damaged: a number is invalid", where));
 }
 
 [[noreturn]] void fail(const fs::path& path, int error) {
@@ -58,7 +58,7 @@ double number_of(const Json& json, const std::string& where) {
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  (void)::fsync(descriptor);  // some file systems cannot: nothing to be done there
+  (void)::fsync(descriptor);  // some file systems cannot sync a folder
   ::close(descriptor);
 }
 
@@ -86,7 +86,7 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
 Checkpoint parse_state(Json json, const fs::path& folder) {
   const std::string where = (folder / "state.json").string();
   const auto damaged = [&](std::string_view what) { return DataError(fmt::format("{}: is damaged: {}", where, what)); };
-  if (!json.is_object() || !json.contains("format")) throw damaged("it is no state of a checkpoint");
+  if (!json.is_object() || !json.contains("format")) throw damaged("it is not the state of a checkpoint");
   if (json["format"] != kCheckpointFormat) {
     throw FormatError(
         fmt::format("{}: is a checkpoint of format {}, and this program knows format {}; use the version "

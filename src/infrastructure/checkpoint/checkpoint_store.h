@@ -13,9 +13,9 @@
 
 namespace chorus::inline checkpoint {
 
-/// The whole federation after a round: the model and the server optimiser (tensors), names and lists (texts, UTF-8),
-/// and counters (numbers, kept bit for bit; whole numbers beyond 2^53 belong into texts). Random streams are keyed by
-/// the round, so the seed and the round are all there is to keep of them.
+/// The whole federation after a round: the model and the server optimizer (tensors), names and lists (texts, UTF-8),
+/// and counters (numbers, kept bit for bit; store whole numbers beyond 2^53 as texts). Random streams are keyed by the
+/// round, so only the seed and the round are kept of them.
 struct Checkpoint {
   std::int64_t round = 0;
   std::int64_t phase = 0;
@@ -24,33 +24,33 @@ struct Checkpoint {
   std::map<std::string, double> numbers{};
 };
 
-/// Checkpoints in `folder`/round_000012/, each written under another name, synced and renamed into place: after a kill
-/// or a power cut a checkpoint is there whole or not at all. Sizes and checksums are checked on loading. One writer at
-/// a time (RunFolder's lock); not thread-safe.
+/// Checkpoints in `folder`/round_000012/, each written under a temporary name, synced and renamed: after a kill or a
+/// power cut a checkpoint is either complete or absent. Loading checks sizes and checksums. One writer at a time
+/// (RunFolder's lock); not thread-safe.
 ///
 ///     CheckpointStore store(run.checkpoints(), 2);
 ///     store.save({.round = 12, .tensors = {{"model", params}}});
 ///     if (auto checkpoint = store.latest()) ...
 class CheckpointStore {
  public:
-  /// Makes the folder, and removes what a killed process left half written.
+  /// Creates the folder and removes partial checkpoints of a killed process.
   explicit CheckpointStore(std::filesystem::path folder, std::size_t keep = 2);
 
-  /// Then removes all but the last `keep`. A checkpoint of the same round is replaced in one step. Tensors may be on
-  /// any device and strided. WorldError when the disk is full: the checkpoints from before stay.
+  /// Then removes all but the last `keep`. A checkpoint of the same round is replaced atomically. Tensors may be on any
+  /// device and strided. WorldError when the disk is full: earlier checkpoints stay.
   void save(const Checkpoint& checkpoint);
 
-  /// Throws DataError when files that a checkpoint needs, and that lie elsewhere, are damaged.
+  /// Throws DataError when external files that a checkpoint needs are damaged.
   using Verify = std::function<void(const Checkpoint&)>;
 
-  /// The newest whole one that `verify` accepts, tensors on the CPU; a damaged one is passed over with a warning.
-  /// Nothing when there is none; DataError when all are damaged, or the newest is of another format version.
+  /// The newest intact checkpoint that `verify` accepts, tensors on the CPU; damaged ones are skipped with a warning.
+  /// Nothing when there is none; DataError when all are damaged, or the newest has another format version.
   std::optional<Checkpoint> latest(const Verify& verify = {}) const;
 
-  /// Sets the checkpoints after `round`, those `latest` passed over, aside as damaged_000012.
+  /// Renames the checkpoints after `round`, which `latest` skipped, to damaged_000012.
   void discard_after(std::int64_t round);
 
-  std::vector<std::int64_t> rounds() const;  ///< of the checkpoints that are there, rising
+  std::vector<std::int64_t> rounds() const;  ///< of the existing checkpoints, ascending
   const std::filesystem::path& folder() const { return folder_; }
 
  private:

@@ -58,7 +58,7 @@ void flip_byte(const fs::path& path, std::size_t at) {
   std::ofstream(path, std::ios::trunc) << bytes;
 }
 
-TEST_F(CheckpointTest, ComesBackBitForBit) {
+TEST_F(CheckpointTest, RoundTripsBitForBit) {
   CheckpointStore store(folder_);
   EXPECT_FALSE(store.latest().has_value());
   Checkpoint saved = checkpoint_of(12);
@@ -95,14 +95,14 @@ TEST_F(CheckpointTest, KeepsTheLastFew) {
   EXPECT_THAT(store.rounds(), ElementsAre(10, 1000000));
 }
 
-TEST_F(CheckpointTest, ADamagedOneFallsBackToTheOneBefore) {
+TEST_F(CheckpointTest, FallsBackFromADamagedCheckpoint) {
   CheckpointStore store(folder_, 3);
   for (const std::int64_t round : {1, 2, 3}) store.save(checkpoint_of(round));
   const fs::path newest = folder_ / "round_000003";
   const std::string tensors = read_file(newest / "tensors.safetensors"), state = read_file(newest / "state.json");
   // Every kind of damage to either file, one at a time.
   for (std::size_t at = 0; at < state.size(); at += 7) {
-    if (state.substr(at, 1) == "\n" || state.substr(at, 1) == " ") continue;  // blanks of JSON carry nothing
+    if (state.substr(at, 1) == "\n" || state.substr(at, 1) == " ") continue;  // whitespace in JSON carries no data
     flip_byte(newest / "state.json", at);
     std::int64_t round = 0;
     try {
@@ -133,14 +133,14 @@ TEST_F(CheckpointTest, ADamagedOneFallsBackToTheOneBefore) {
   EXPECT_THAT(message_of<DataError>([&] { (void)store.latest(); }), HasSubstr("no checkpoint can be read"));
 }
 
-TEST_F(CheckpointTest, AnotherVersionIsNotPassedOver) {
+TEST_F(CheckpointTest, AnotherVersionIsNotSkipped) {
   CheckpointStore store(folder_, 3);
   for (const std::int64_t round : {1, 2}) store.save(checkpoint_of(round));
   std::ofstream(folder_ / "round_000002" / "state.json") << R"({"format": 7, "round": 2})";
   EXPECT_THAT(message_of<DataError>([&] { (void)store.latest(); }), HasSubstr("checkpoint of format 7"));
 }
 
-TEST_F(CheckpointTest, AFullDiskLeavesTheLastOne) {
+TEST_F(CheckpointTest, AFullDiskKeepsTheLastCheckpoint) {
   CheckpointStore store(folder_, 1);
   store.save(checkpoint_of(1));
   const pid_t child = ::fork();
@@ -207,7 +207,7 @@ TEST_F(CheckpointTest, StatesAreCopies) {
   EXPECT_TRUE(clients.load(1).empty());
 }
 
-TEST_F(CheckpointTest, RestoreForgetsWhatTheCheckpointLacks) {
+TEST_F(CheckpointTest, RestoreDropsStatesOutsideTheCheckpoint) {
   ClientStateManifest first;
   {
     ClientStateStore clients(folder_, {.memory_bytes = 600});
@@ -221,7 +221,7 @@ TEST_F(CheckpointTest, RestoreForgetsWhatTheCheckpointLacks) {
       EXPECT_TRUE(is_state(clients.load(client), client, client < 10 ? 1 : 0));
     for (std::int64_t client = 0; client < 12; client += 2) clients.store(client, 2, state_of(client, 2));
   }
-  // Killed here: some of round 2 is on disk, none of it counts.
+  // Killed here: parts of round 2 are on disk and must be ignored.
   ClientStateStore clients(folder_);
   EXPECT_TRUE(clients.load(3).empty()) << "nothing counts before a checkpoint says so";
   clients.restore(1, first);
@@ -270,7 +270,7 @@ TEST_F(CheckpointTest, PruneKeepsWhatEachKeptCheckpointNeeds) {
   EXPECT_THAT(rounds_of(2), ElementsAre(1));
 }
 
-TEST_F(CheckpointTest, ClientsGoOnWhileTheirStatesAreWritten) {
+TEST_F(CheckpointTest, ClientsContinueWhileTheirStatesAreWritten) {
   // In memory, or spilled at once: a state of round 2 is on disk before one of round 1.
   for (const std::size_t budget : {std::size_t{1} << 30, std::size_t{0}}) {
     fs::remove_all(folder_);
@@ -358,7 +358,7 @@ TEST_F(CheckpointTest, WorkersShareTheStore) {
 
 bool takes_part(std::int64_t client, std::int64_t round) { return (client * 7 + round * 3) % 5 < 2; }
 
-/// A federation that only remembers: 30 clients, a checkpoint every other round, written beside the next.
+/// A federation that only stores states: 30 clients, a checkpoint every other round, written during the next.
 [[noreturn]] void train_until_killed(const fs::path& folder) {
   CheckpointStore checkpoints(folder / "checkpoints", 2);
   ClientStateStore clients(folder / "clients", {.memory_bytes = 8000});

@@ -50,7 +50,7 @@ void CheckpointWriter::save(const Checkpoint& checkpoint) {
     const TorchThreads one(1);
     Checkpoint whole = std::move(frozen->checkpoint);
     for (const auto& [name, tensor] : frozen->tensors) whole.tensors[name] = tensor.on_host();
-    frozen->tensors.clear();  // gives the GPU's memory back
+    frozen->tensors.clear();  // frees GPU memory
     save_federation(checkpoints_, clients_, std::move(whole), frozen->clients);
     frozen.reset();
     return seconds_from(begun);

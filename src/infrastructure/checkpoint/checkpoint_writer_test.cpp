@@ -50,7 +50,7 @@ class CheckpointWriterTest : public testing::Test {
   ClientStateStore clients_{folder_ / "clients"};
 };
 
-TEST_F(CheckpointWriterTest, WritesWhatWasSavedWhateverChangesAfterwards) {
+TEST_F(CheckpointWriterTest, LaterChangesDoNotAffectASavedCheckpoint) {
   CheckpointWriter writer(checkpoints_, clients_);
   EXPECT_FALSE(writer.wait().has_value());
   Checkpoint checkpoint = model_after(1);
@@ -86,12 +86,12 @@ TEST_F(CheckpointWriterTest, OneIsWrittenAtATime) {
   EXPECT_THAT(checkpoints_.rounds(), ElementsAre(4, 5));
 }
 
-TEST_F(CheckpointWriterTest, TheEndWaitsForTheLastOne) {
+TEST_F(CheckpointWriterTest, TheDestructorWaits) {
   { CheckpointWriter(checkpoints_, clients_).save(model_after(1)); }
   EXPECT_THAT(checkpoints_.rounds(), ElementsAre(1));
 }
 
-TEST_F(CheckpointWriterTest, AFullDiskIsReportedOnceAndLeavesTheLastOne) {
+TEST_F(CheckpointWriterTest, AFullDiskIsReportedOnceAndKeepsTheLastCheckpoint) {
   {
     CheckpointWriter writer(checkpoints_, clients_);
     writer.save(model_after(1));
@@ -106,7 +106,7 @@ TEST_F(CheckpointWriterTest, AFullDiskIsReportedOnceAndLeavesTheLastOne) {
   EXPECT_TRUE(on_a_full_disk([&] {
     CheckpointWriter writer(checkpoints_, clients_);
     writer.save(model_after(2));
-    // Without being asked for, as a loop does that has no checkpoint due.
+    // By `poll`, as in a loop without a checkpoint due.
     const std::string message = message_of<WorldError>([&] {
       while (true) (void)writer.poll();
     });
@@ -114,7 +114,7 @@ TEST_F(CheckpointWriterTest, AFullDiskIsReportedOnceAndLeavesTheLastOne) {
   }));
   EXPECT_TRUE(on_a_full_disk([&] {
     CheckpointWriter(checkpoints_, clients_).save(model_after(2));
-    return true;  // nobody asks: it is logged, and the program goes on
+    return true;  // never asked for: it is logged and the program continues
   }));
   EXPECT_EQ(checkpoints_.latest()->round, 1);
 }

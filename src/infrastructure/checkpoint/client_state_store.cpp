@@ -65,7 +65,7 @@ std::size_t threads_for(std::size_t files) {
   return std::clamp<std::size_t>(files / 64, 1, std::min<std::size_t>(cores, 8));
 }
 
-// The size first: it needs no reading, and says more than a checksum.
+// Size first: it needs no reading and is more informative than a checksum.
 void verify_file(const fs::path& path, const ClientStateFile& expected) {
   const auto damaged = [&](const std::string& what) {
     return DataError(fmt::format("{}: the state of client {} after round {} {}", path.string(), expected.client,
@@ -126,7 +126,7 @@ fs::path ClientStateStore::path_of(std::int64_t client, std::int64_t round) cons
          fmt::format("{}@{}{}", client, round, kEnding);
 }
 
-// Client and round of each; removes what a killed process left half written.
+// Client and round of each file; removes partial files of a killed process.
 ClientStateManifest ClientStateStore::files_on_disk() const {
   ClientStateManifest files;
   std::vector<fs::path> left;
@@ -329,7 +329,7 @@ void ClientStateStore::add_file(Entry& entry, const ClientStateFile& file) {
   if (entry.older.size() == 1) with_old_.push_back(file.client);
 }
 
-// A frozen state is not evicted: the snapshot holds its memory, and writes it anyway.
+// A frozen state is not evicted: the snapshot holds its memory and writes it anyway.
 void ClientStateStore::shrink() {
   for (auto next = recent_.begin(); next != recent_.end() && bytes_ + replaced_bytes_ > options_.memory_bytes;) {
     const std::int64_t client = *next++;
@@ -374,7 +374,7 @@ std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientSt
   checkpoint->tensors.erase(kManifest);
   checkpoints.discard_after(checkpoint->round);
   clients.restore(checkpoint->round, manifest);
-  // Whoever was killed after a checkpoint had not come to this; many kills in a row would pile old states up.
+  // A process that was killed after its checkpoint did not prune; without this, repeated kills accumulate old states.
   clients.prune(checkpoints.rounds().front());
   return checkpoint;
 }

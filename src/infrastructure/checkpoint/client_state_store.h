@@ -22,22 +22,22 @@ namespace chorus::inline checkpoint {
 /// One client's state on disk, as a checkpoint records it.
 struct ClientStateFile {
   std::int64_t client = 0;
-  std::int64_t round = 0;  ///< after which it was stored
+  std::int64_t round = 0;  ///< the round in which it was stored
   std::int64_t bytes = 0;  ///< of the file
   Fingerprint checksum{};  ///< of its bytes
 
   bool operator==(const ClientStateFile&) const = default;
 };
 
-/// All clients' states after a round, by rising client number. A checkpoint holds it as an int64 tensor
-/// [clients, 5]: client, round, bytes, and the two halves of the checksum (4 MB for 100,000 clients).
+/// All clients' states after a round, ascending by client. A checkpoint stores it as an int64 tensor [clients, 5]:
+/// client, round, bytes, and the two halves of the checksum (4 MB for 100,000 clients).
 using ClientStateManifest = std::vector<ClientStateFile>;
 
 at::Tensor to_tensor(const ClientStateManifest& manifest);
-/// DataError for a tensor that `to_tensor` does not make.
+/// DataError for a tensor that `to_tensor` does not produce.
 ClientStateManifest to_manifest(const at::Tensor& tensor);
 
-/// The clients' states after a round, on their way to disk.
+/// The clients' states after a round, to be written.
 struct ClientStateSnapshot {
   struct Unwritten {
     std::int64_t client = 0;
@@ -49,10 +49,10 @@ struct ClientStateSnapshot {
   ClientStateManifest written{};  ///< the other clients, in any order
 };
 
-/// What clients keep between rounds: control variates, optimizer states, error feedback, personal models. In memory up
-/// to a budget, the least recently used on disk beyond it. Crash-safe because no file that a checkpoint needs is ever
-/// overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client 12345, round 17; a
-/// thousand clients per folder). The manifest in a checkpoint says which files belong to it.
+/// What clients keep between rounds: control variates, optimizer states, error feedback, personal models. States are in
+/// memory up to a budget; beyond it the least recently used ones are on disk. Crash-safe because no file that a
+/// checkpoint needs is ever overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client
+/// 12345, round 17; a thousand clients per folder). The manifest in a checkpoint lists its files.
 ///
 ///     ClientStateStore clients(run.clients(), {.memory_bytes = 1 << 30});
 ///     auto state = clients.load(7);                        // empty: client 7 has none
@@ -60,51 +60,50 @@ struct ClientStateSnapshot {
 ///     const auto snapshot = clients.freeze(round);         // after the round
 ///     save_federation(checkpoints, clients, checkpoint, snapshot);
 ///
-/// Thread-safe; one client is in the hands of one thread at a time. Rounds go one after the other: nothing of round
-/// r + 1 is stored before `freeze(r)`, and `freeze(r + 1)` comes after the checkpoint of round r is written. Between
-/// the two, clients train while their states of round r are written.
+/// Thread-safe; only one thread may use a client at a time. Rounds are sequential: nothing of round r + 1 is stored
+/// before `freeze(r)`, and `freeze(r + 1)` comes after the checkpoint of round r is written. In between, clients train
+/// while their states of round r are written.
 class ClientStateStore {
  public:
   struct Options {
     std::size_t memory_bytes = std::size_t{1} << 30;
   };
 
-  /// Makes the folder when it is missing. Call restore before the first load: until then no client has a state.
+  /// Creates the folder if needed. Call restore before the first load: until then no client has a state.
   explicit ClientStateStore(std::filesystem::path folder);
   ClientStateStore(std::filesystem::path folder, Options options);
 
   /// A copy on the CPU of the newest state; empty when there is none. DataError when its file is missing or damaged.
   ClientState load(std::int64_t client);
-  /// Replaces the client's state. An empty one is kept as such. WorldError when it must be spilled and the disk is
-  /// full.
+  /// Replaces the client's state; an empty one is stored, too. WorldError when it must be spilled and the disk is full.
   void store(std::int64_t client, std::int64_t round, const ClientState& state);
 
   /// All states after `round`, without writing or copying any.
   ClientStateSnapshot freeze(std::int64_t round);
-  /// Writes the states of the snapshot that are not on disk, and syncs. The result belongs into the checkpoint of that
-  /// round, which is saved next. WorldError when the disk is full: the states stay in memory.
+  /// Writes the states of the snapshot that are not yet on disk, and syncs. The result belongs in the checkpoint of
+  /// that round, which is saved next. WorldError when the disk is full: the states stay in memory.
   ClientStateManifest commit(const ClientStateSnapshot& snapshot);
-  /// Removes the files that no checkpoint from `oldest_checkpoint` on needs: call it after the checkpoint is saved.
+  /// Removes files that no checkpoint from `oldest_checkpoint` on needs. Call it after the checkpoint is saved.
   void prune(std::int64_t oldest_checkpoint);
 
-  /// Reads every file of the manifest. DataError naming the first that is missing, has another size, or other bytes.
-  /// Changes nothing.
+  /// Reads every file of the manifest. DataError for the first that is missing or has another size or checksum. Changes
+  /// nothing.
   void verify(const ClientStateManifest& manifest) const;
-  /// Sets every client to its state in the manifest of the checkpoint of `round`; 0 and an empty one without a
-  /// checkpoint. Removes the files that neither this checkpoint nor one before it needs.
+  /// Sets every client to its state in the manifest of the checkpoint of `round`; without a checkpoint, 0 and an empty
+  /// manifest. Removes files that neither this checkpoint nor an earlier one needs.
   void restore(std::int64_t round, const ClientStateManifest& manifest);
 
-  std::size_t clients() const;       ///< that have a state
+  std::size_t clients() const;       ///< number of clients with a state
   std::size_t memory_bytes() const;  ///< held now
 
  private:
   struct Entry {
-    std::vector<std::int64_t> older;        // rounds on disk before `newest`, rising
+    std::vector<std::int64_t> older;        // rounds on disk before `newest`, ascending
     std::optional<ClientStateFile> newest;  // on disk
     std::optional<ClientState> held;
     std::int64_t held_round = 0;
     std::size_t held_bytes = 0;
-    bool dirty = false;  // held, and not on disk
+    bool dirty = false;  // in memory and not on disk
     std::list<std::int64_t>::iterator recent{};
   };
 
@@ -122,22 +121,21 @@ class ClientStateStore {
   Options options_;
   mutable std::mutex mutex_;
   std::unordered_map<std::int64_t, Entry> entries_;
-  std::list<std::int64_t> recent_;      // clients whose state is held, the least recently used first
+  std::list<std::int64_t> recent_;      // clients with a state in memory, least recently used first
   std::vector<std::int64_t> with_old_;  // clients that got a second file since the last prune
-  std::int64_t frozen_ = -1;            // no state of this round or before changes any more
-  bool unsynced_ = false;  // files were written since the last commit: one sync of the file system for all of them
+  std::int64_t frozen_ = -1;            // states of this round and before never change
+  bool unsynced_ = false;  // files were written since the last commit, which syncs the file system once for all of them
   std::size_t bytes_ = 0;
-  std::size_t replaced_bytes_ = 0;  // of frozen states that have a successor and are still being written
+  std::size_t replaced_bytes_ = 0;  // of frozen states that were replaced and are still being written
 };
 
-/// A checkpoint with the clients' states and their manifest, in the order that is safe to kill at any moment: states,
-/// checkpoint, then what is no longer needed goes.
+/// Saves a checkpoint with the clients' states and their manifest, in an order that is safe to kill at any moment:
+/// states, checkpoint, then pruning.
 void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, Checkpoint checkpoint,
                      const ClientStateSnapshot& snapshot);
 
-/// The other way: the newest whole checkpoint whose clients' states are whole too, with everything newer removed. A
-/// damaged one is passed over with a warning, as CheckpointStore::latest does. Nothing (and no client state) when
-/// there is none.
+/// The inverse: the newest intact checkpoint whose clients' states are intact too; everything newer is removed. Damaged
+/// ones are skipped with a warning, as in CheckpointStore::latest. Nothing (and no client state) when there is none.
 std::optional<Checkpoint> load_federation(CheckpointStore& checkpoints, ClientStateStore& clients);
 
 }  // namespace chorus::inline checkpoint

@@ -26,7 +26,7 @@ ClientState round_state(std::int64_t client, std::int64_t round) {
   return {{"control", at::full({32}, static_cast<double>(100 * client + round))}};
 }
 
-/// Two checkpoints, of rounds 4 and 8; five clients, each of which stored a state in both.
+/// Two checkpoints, of rounds 4 and 8; five clients, each with a state in both.
 class ManifestTest : public testing::Test {
  protected:
   ManifestTest() {
@@ -49,7 +49,7 @@ class ManifestTest : public testing::Test {
     edit(bytes);
     std::ofstream(path, std::ios::trunc | std::ios::binary) << bytes;
   }
-  /// The round that is loaded, with all its clients' states checked; 0 when there is none.
+  /// The round that is loaded, after checking all clients' states; 0 when there is none.
   std::int64_t loaded_round() const {
     CheckpointStore checkpoints(folder_ / "checkpoints", 2);
     ClientStateStore clients(folder_ / "clients");
@@ -110,7 +110,7 @@ TEST_F(ManifestTest, ATruncatedOrLongerStateFallsBack) {
 }
 
 TEST_F(ManifestTest, TwoSwappedStatesFallBack) {
-  // Both are well-formed and of the same size: only a checksum can tell.
+  // Both are well-formed and of the same size: only a checksum reveals it.
   fs::rename(file(0, 8), folder_ / "aside");
   fs::rename(file(1, 8), file(0, 8));
   fs::rename(folder_ / "aside", file(1, 8));
@@ -143,7 +143,7 @@ TEST_F(ManifestTest, DamageDuringARunIsReportedAtTheNextLoad) {
 }
 
 TEST_F(ManifestTest, AFolderOfTheOldFormatIsRefusedWithTheReason) {
-  // Format 1 had no manifest: it is refused, not passed over as damaged.
+  // Format 1 had no manifest: it is refused, not skipped as damaged.
   change(folder_ / "checkpoints" / "round_000008" / "state.json",
          [](std::string& text) { text.replace(text.find("\"format\": 3"), 11, "\"format\": 1"); });
   EXPECT_THAT(message_of<DataError>([&] { (void)loaded_round(); }),
@@ -156,7 +156,7 @@ TEST_F(ManifestTest, ACheckpointWithoutAManifestIsDamaged) {
   EXPECT_EQ(loaded_round(), 8);
 }
 
-TEST_F(ManifestTest, TheManifestsNameIsTaken) {
+TEST_F(ManifestTest, TheManifestsNameIsReserved) {
   CheckpointStore checkpoints(folder_ / "checkpoints", 2);
   ClientStateStore clients(folder_ / "clients");
   EXPECT_THROW(save_federation(checkpoints, clients, {.round = 12, .tensors = {{"clients", at::zeros({1})}}},
@@ -164,7 +164,7 @@ TEST_F(ManifestTest, TheManifestsNameIsTaken) {
                InternalError);
 }
 
-TEST(ClientStateManifest, ComesBackFromItsTensor) {
+TEST(ClientStateManifest, RoundTripsThroughATensor) {
   const std::uint64_t top = std::numeric_limits<std::uint64_t>::max();
   const ClientStateManifest manifest{{0, 1, 2, {top, 1}}, {7, 0, 0, {0, top - 5}}, {std::int64_t{1} << 40, 3, 9, {}}};
   const at::Tensor tensor = to_tensor(manifest);
@@ -194,7 +194,7 @@ TEST(ClientStateManifest, HasOneRowForEachClientAndOnlyTheNewest) {
   for (const std::int64_t client : {9, 2, 5}) clients.store(client, 1, round_state(client, 1));
   EXPECT_EQ(clients.commit(clients.freeze(1)).size(), 3U);
   clients.store(5, 2, round_state(5, 2));
-  clients.store(5, 2, round_state(5, 20));  // the last of a round counts
+  clients.store(5, 2, round_state(5, 20));  // the last state of a round counts
   const ClientStateManifest manifest = clients.commit(clients.freeze(2));
   ASSERT_EQ(manifest.size(), 3U);
   const std::int64_t expected[][2] = {{2, 1}, {5, 2}, {9, 1}};
@@ -209,8 +209,8 @@ TEST(ClientStateManifest, HasOneRowForEachClientAndOnlyTheNewest) {
   clients.verify(manifest);
 }
 
-// A round with 10 of 100,000 clients writes 10 files, and one list of all that is copied and sorted, no more.
-TEST(ClientStateManifest, ACheckpointCostsWhatChangedAndOneListOfAll) {
+// A round with 10 of 100,000 clients writes 10 files and one list of all clients.
+TEST(ClientStateManifest, ACheckpointWritesChangedStatesAndOneList) {
   constexpr std::int64_t kClients = 100'000;
   const TemporaryFolder folder;
   ClientStateStore clients(folder / "clients");

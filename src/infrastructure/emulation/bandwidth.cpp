@@ -93,7 +93,7 @@ BandwidthTrace BandwidthTrace::read(const std::filesystem::path& path) {
 
 double BandwidthTrace::transfer(double bytes, double start) const {
   double left = bytes / 1e6;
-  // One period at least is walked: the last byte of a whole one may move before a stretch in which nothing does.
+  // Walk at least one period: the last byte of a period may move before an interval of speed 0.
   const double whole = std::max(0.0, std::ceil(left / megabytes_) - 1);
   left -= whole * megabytes_;
   double seconds = whole * period();

@@ -29,8 +29,8 @@ struct BandwidthConfig {
 };
 
 /// Speed over time, from a file: lines `seconds,mbps` after that header, seconds ascending from 0, MB/s not negative. A
-/// speed holds until the time of the next line; after the last line, which holds as long as the one before it, the
-/// trace repeats.
+/// speed holds until the time of the next line. The last line holds as long as the previous one; then the trace
+/// repeats.
 ///
 ///     seconds,mbps
 ///     0,1.0
@@ -40,7 +40,7 @@ class BandwidthTrace {
   /// DataError with file:line for invalid or truncated lines, and for a trace with only zero speeds.
   static BandwidthTrace read(const std::filesystem::path& path);
 
-  /// Seconds to transfer the bytes from `start` on.
+  /// Seconds to transfer the bytes, starting at `start`.
   double transfer(double bytes, double start) const;
   double period() const { return ends_.back(); }
 

@@ -21,8 +21,8 @@ struct DepthTable {
   bool empty() const { return seconds.empty(); }
 };
 
-/// How a client trains: whole layers from the top, or small modules in those layers. `cached`: the output of the frozen
-/// layers below is cached from an earlier epoch or round (Cai et al. 2023, section 4).
+/// What a client trains: whole layers from the top, or small modules in those layers. `cached`: the output of the
+/// frozen layers below is cached from an earlier epoch or round (Cai et al. 2023, section 4).
 struct TuningWay {
   enum class Method { kFull, kAdapter };
   Method method = Method::kFull;

@@ -86,7 +86,7 @@ TEST_F(FleetTest, AProfileIsAFileOfItsOwn) {
   EXPECT_EQ(config_to_yaml(again), config_to_yaml(profile));
 }
 
-TEST_F(FleetTest, OtherLengthsAndBatchesAreScaledByTheirTokens) {
+TEST_F(FleetTest, CostsScaleWithTokens) {
   const DeviceProfile profile = find_profile(profile_file());
   EmulatedWork work = kWork;
   work.sequence_length = 8;
@@ -95,7 +95,7 @@ TEST_F(FleetTest, OtherLengthsAndBatchesAreScaledByTheirTokens) {
   EXPECT_DOUBLE_EQ(batch_seconds(profile, work), 2);
 }
 
-TEST_F(FleetTest, ADepthThatIsMissingIsNamed) {
+TEST_F(FleetTest, AMissingDepthIsNamed) {
   const DeviceProfile profile = find_profile(profile_file());
   EXPECT_THAT(message([&] { profile.at(kWhole, 3, 4); }),
               AllOf(HasSubstr("slowpoke"), HasSubstr("depth 3"), HasSubstr("0, 2, 4")));
@@ -169,7 +169,7 @@ TEST_F(FleetTest, StragglersJitterAndDropouts) {
   }
   EXPECT_NEAR(slow, 1000, 115);
   EXPECT_NEAR(gone, 500, 90);
-  EXPECT_NEAR(gone_twice, 50, 30);  // independent from round to round
+  EXPECT_NEAR(gone_twice, 50, 30);  // independent between rounds
   const Fleet noisy(config("{stragglers: {jitter: 0.5}}"), 3);
   double sum = 0, squares = 0;
   for (ClientId c = 0; c < 5000; ++c) {
@@ -184,7 +184,7 @@ TEST_F(FleetTest, StragglersJitterAndDropouts) {
   EXPECT_TRUE(Fleet(config("{dropout: 1}"), 3).dropout(1, 1));
 }
 
-TEST_F(FleetTest, BandwidthOfAClientItsOwn) {
+TEST_F(FleetTest, BandwidthIsDrawnPerClient) {
   const Fleet fleet(config("{bandwidth: {kind: lognormal, down: 2, up: 0.5, sigma: 1}}"), 3);
   double sum = 0;
   for (ClientId c = 0; c < 5000; ++c) {

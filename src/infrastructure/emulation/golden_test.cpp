@@ -95,7 +95,7 @@ TEST(PaperNumbers, SecondsPerRound) {
   }
 }
 
-// Rounds to 99 % of the target times the seconds of a round are the hours of the paper's Table 5.
+// Rounds to 99 % of the target, times seconds per round, are the hours of the paper's Table 5.
 TEST(PaperNumbers, HoursToTheTarget) {
   struct Row {
     DataSet data;
@@ -115,9 +115,8 @@ TEST(PaperNumbers, HoursToTheTarget) {
   }
 }
 
-// AdaFL's run: the configurations that won and the round each ended in. The round in which the target
-// was met is in no table; there is exactly one that gives the paper's hours, and it gives traffic, energy, devices and
-// bandwidths as well.
+// AdaFL's run: the winning configurations and the round in which each ended. No table lists the round that met the
+// target; exactly one round gives the paper's hours, and it also gives traffic, energy, devices and bandwidths.
 struct Winners {
   std::vector<int> depth, width, last_round;
 };
@@ -156,8 +155,8 @@ TEST(PaperNumbers, AdaFlsHoursAndSpeedUps) {
   check(k20News, adafl_until(k20NewsWinners, 865, k20News), 171, "1.341", 3, "32.8");
   check(kAgNews, adafl_until(kAgNewsWinners, 578, kAgNews), 126, "0.2408", 4, "129.2");
   check(kSemEval, adafl_until(kSemEvalWinners, 2099, kSemEval), 506, "2.332", 3, "53.3");
-  // Table 5 has AdaFL's batches of OntoNotes at a quarter of their length, FT's at their full one. The device notebook
-  // has both at the full length, and comes to 10.40 hours: it is the same round.
+  // Table 5 uses a quarter of the length for AdaFL's batches of OntoNotes and the full length for FT's. The device
+  // notebook uses the full length for both and arrives at 10.40 hours, in the same round.
   DataSet short_onto = kOnto;
   short_onto.length = 64;
   const Cost onto = adafl_until(kOntoWinners, 2754, short_onto);

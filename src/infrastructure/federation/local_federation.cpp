@@ -30,14 +30,14 @@ struct SessionBatch {
   std::unique_ptr<Workbench> bench;  // null: not opened yet
 };
 
-using SessionBatches = std::list<SessionBatch>;  // a batch may be split while others work
+using SessionBatches = std::list<SessionBatch>;  // a batch may be split while others run
 
 }  // namespace
 
-/// What outlives the federation while replies are held.
+/// State that outlives the federation while replies are held.
 struct LocalFederation::Shared {
   LocalFederationInput input;
-  std::atomic<std::size_t> batch;  // clients at once; fewer after memory was short
+  std::atomic<std::size_t> batch;  // clients per batch; reduced after memory ran out
   std::mutex mutex;
   Traffic traffic;                                                    // guarded
   std::map<std::uint64_t, std::shared_ptr<SessionBatches>> sessions;  // guarded
@@ -45,7 +45,7 @@ struct LocalFederation::Shared {
   std::optional<WorkerThreads> workers;
 };
 
-/// One `ask` under way: the batches that are left, the replies that wait.
+/// One running `ask`: the remaining batches, and the replies that wait to be read.
 class LocalFederation::Work {
  public:
   Work(std::shared_ptr<Shared> shared, std::span<const ClientId> cohort, Request request)
@@ -72,7 +72,7 @@ class LocalFederation::Work {
 
   ~Work() { stop(); }
 
-  /// Ends the work; what has not been replied by then never will be.
+  /// Ends the work; clients that have not replied never will.
   void stop() {
     std::unique_lock lock(mutex_);
     abandoned_ = true;
@@ -128,7 +128,7 @@ class LocalFederation::Work {
 
   GateMoment moment() const { return {request_.procedure, variant_, request_.round, request_.ask, 0, {}}; }
 
-  // All clients get the same bytes, so in one process they are read once.
+  // All clients receive the same bytes, so one process decodes them once.
   void open_request() {
     try {
       variant_ = read_variant(request_.body);
@@ -147,7 +147,7 @@ class LocalFederation::Work {
     }
   }
 
-  // Slots in the order in which they are put to work: clients with the same network side by side.
+  // Slots in the order of execution, grouped by network.
   void cut() {
     replied_.assign(cohort_.size(), false);
     std::vector<std::string> keys;
@@ -197,7 +197,7 @@ class LocalFederation::Work {
     std::vector<ClientId> clients;
     for (const std::size_t i : staying) clients.push_back(batch.clients[i]);
     if (batch.bench != nullptr && !clients.empty()) {
-      std::vector<std::size_t> rows;  // of the workbench, which has an order of its own
+      std::vector<std::size_t> rows;  // of the workbench, which has its own order
       const auto of_bench = batch.bench->clients();
       for (std::size_t row = 0; row < of_bench.size(); ++row) {
         if (std::find(clients.begin(), clients.end(), of_bench[row]) != clients.end()) rows.push_back(row);
@@ -266,8 +266,8 @@ class LocalFederation::Work {
     arrived_.notify_all();
   }
 
-  /// Runs the procedure for some slots. What fails as a whole is done again in halves, until the client is found that
-  /// does not fit into memory or whose data the procedure cannot take.
+  /// Runs the procedure for some slots. A batch that fails as a whole is repeated in halves, until the client is found
+  /// that does not fit into memory or whose data makes the procedure throw.
   void answer(std::span<const std::size_t> slots, SessionBatch* kept, std::vector<Reply>& replies) {
     std::string why;
     try {
@@ -283,7 +283,7 @@ class LocalFederation::Work {
       why = memory ? "it needs more memory than there is" : error.what();
       if (memory && slots.size() > 1) smaller_batches(slots.size());
     }
-    // What a session keeps may have been changed by then, so only its first ask can be done again.
+    // What a session keeps may have changed by then, so only its first ask can be repeated.
     if (slots.size() == 1 || (kept != nullptr && !fresh_session_)) {
       for (const std::size_t slot : slots) replies.push_back(failed(slot, why));
       if (kept != nullptr) *kept = {};
@@ -313,7 +313,7 @@ class LocalFederation::Work {
     std::unique_ptr<Workbench> opened;
     if (kept == nullptr || kept->bench == nullptr) opened = input().open(clients, request_);
     Workbench& bench = opened ? *opened : *kept->bench;
-    std::vector<std::size_t> slot_of;  // of each client of the workbench
+    std::vector<std::size_t> slot_of;  // of each client on the workbench
     for (const ClientId id : bench.clients()) {
       const auto place = std::find(clients.begin(), clients.end(), id) - clients.begin();
       slot_of.push_back(slots[static_cast<std::size_t>(place)]);
@@ -358,9 +358,9 @@ class LocalFederation::Work {
   Variant variant_ = {};
   std::unique_ptr<Procedure> procedure_;
   std::chrono::steady_clock::time_point begin_;
-  std::uint64_t shared_bytes_;            // before the request is opened
+  std::uint64_t shared_bytes_;            // before the request is decoded
   std::vector<std::uint64_t> own_bytes_;  // likewise, per slot
-  std::string unreadable_;                // why nobody can read the request
+  std::string unreadable_;                // why the request cannot be decoded
   std::vector<std::size_t> order_;        // slots
   std::vector<std::string> keys_;         // their model keys
   std::shared_ptr<SessionBatches> session_;
@@ -372,7 +372,7 @@ class LocalFederation::Work {
   std::deque<Reply> replies_;
   std::vector<bool> replied_;  // per slot
   std::size_t next_ = 0;       // of order_, or of jobs_
-  std::size_t given_ = 0;      // replies that were read
+  std::size_t given_ = 0;      // replies already read
   bool abandoned_ = false;
   std::exception_ptr error_;
   std::size_t running_ = 0;  // workers

@@ -13,31 +13,31 @@ namespace chorus::inline federation {
 
 struct LocalFederationInput {
   Roster roster = {};
-  /// Opens a workbench for some clients, all with the same model key, and a request; called by several threads at once.
+  /// Opens a workbench for clients with the same model key, and a request; called from several threads.
   std::function<std::unique_ptr<Workbench>(std::span<const ClientId>, const Request&)> open;
-  std::size_t cohort_batch = 8;     ///< C: clients of one batched computation
-  std::size_t workers = 1;          ///< such computations side by side
-  int threads = 1;                  ///< inside each of them
+  std::size_t cohort_batch = 8;     ///< C: clients per batched computation
+  std::size_t workers = 1;          ///< batched computations side by side
+  int threads = 1;                  ///< threads per computation
   const Gate* gate = nullptr;       ///< the clients' end of the channel; borrowed, may be null
-  std::uint64_t layout = 0;         ///< fingerprint of what trains; a request that states another one is refused
-  std::function<bool()> stop = {};  ///< true: give up, as soon as a computation has ended (Ctrl-C)
+  std::uint64_t layout = 0;         ///< fingerprint of the trainable layout; a request with another one is refused
+  std::function<bool()> stop = {};  ///< true: stop after the current computation (Ctrl-C)
 };
 
-/// Clients that live in this process. A cohort is cut, in the order it is given, into batches of up to C clients with
-/// the same model key, and each batch runs the procedure at once. Batches run on `workers` threads while somebody reads
-/// the replies; at most two batches per worker wait to be read.
+/// Clients in this process. A cohort is split, in its order, into batches of up to C clients with the same model key,
+/// and each batch runs the procedure as one computation. Batches run on `workers` threads while the caller reads the
+/// replies; at most two batches per worker wait to be read.
 ///
-/// What a client replies depends on which clients share its batch (within rounding), and on nothing else: not on the
-/// number of workers, nor on who is done first. A batch that does not fit into memory is done again in halves, and
-/// batches stay that small. A procedure that throws fails its client: a batch is done again in halves until the client
-/// is found. ConfigError and Interrupted end the ask instead.
+/// A client's reply depends on which clients share its batch (up to rounding), and on nothing else: not on the number
+/// of workers, nor on which batch finishes first. A batch that does not fit into memory is repeated in halves, and
+/// later batches stay that small. A procedure that throws fails its client: the batch is repeated in halves until the
+/// client is found. ConfigError and Interrupted end the ask instead.
 ///
-/// Nobody is late here: Request::deadline and Request::enough are for the emulated clock (EmulatedFederation) and for
-/// real networks (RemoteFederation), since results must not depend on this machine's speed.
+/// No client is ever late here: Request::deadline and Request::enough are for the emulated clock (EmulatedFederation)
+/// and for real networks (RemoteFederation), since results must not depend on this machine's speed.
 ///
-/// In a session the batches of its first ask, and their workbenches, stay until it ends.
+/// In a session the batches of its first ask and their workbenches persist until it ends.
 ///
-/// When the federation goes, work under way is stopped; replies that nobody has read yet say so.
+/// Destroying the federation stops its work; replies not yet read become failures that say so.
 class LocalFederation : public Federation {
  public:
   explicit LocalFederation(LocalFederationInput input);

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Two ports in a row that nobody uses.
+/// The first of two consecutive free ports.
 int free_port() {
   for (;;) {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -94,18 +94,18 @@ TEST_F(EnrolmentTest, RefusalsReachTheUser) {
   forged.token = token.text();
   EXPECT_THAT(refusal(enrolment(forged, "a")), HasSubstr("refuses: the invitation is not valid"));
   EXPECT_THAT(refusal(enrolment(invitation, "a"), -86'400), HasSubstr("clock is 24 hours behind the server's"));
-  (void)enrol(enrolment(invitation, "a"));  // after the clock was set, in the same folder
+  (void)enrol(enrolment(invitation, "a"));  // with the clock corrected, in the same folder
   EXPECT_THAT(refusal(enrolment(invitation, "b")), HasSubstr("used already"));
   EXPECT_FALSE(std::filesystem::exists(root_ / "b" / "fleet.json"));
 }
 
-TEST_F(EnrolmentTest, AnotherServerIsNotToldTheSecret) {
-  // Another fleet at the address of the invitation, whose server would take any secret.
+TEST_F(EnrolmentTest, TheSecretIsNotSentToAnotherServer) {
+  // Another fleet at the invitation's address, whose server would accept any secret.
   FleetFolder::create({root_ / "other", address_, 30}, std::time(nullptr));
   const auto server = serve("other");
   const FleetInvitation invitation = invite("clinic-a");
   EXPECT_THAT(refusal(enrolment(invitation, "client")), HasSubstr("not the server of this invitation"));
-  // Nor is a client of the right fleet that pretends to be its server.
+  // A client of the right fleet that pretends to be the server is refused, too.
   const auto client =
       FleetFolder(root_ / "fleet")
           .admit({"clinic-a", parse_token(invitation.token).secret,
@@ -117,7 +117,7 @@ TEST_F(EnrolmentTest, AnotherServerIsNotToldTheSecret) {
   EXPECT_THAT(refusal(enrolment(invite("clinic-b"), "client-b")), HasSubstr("not the server of this invitation"));
 }
 
-TEST_F(EnrolmentTest, NobodyThereIsNamed) {
+TEST_F(EnrolmentTest, AnUnreachableServerIsNamed) {
   EXPECT_THAT(refusal(enrolment(invite("clinic-a"), "client")), HasSubstr("cannot be reached"));
 }
 
@@ -138,7 +138,7 @@ TEST_F(EnrolmentTest, GarbageDoesNotStopTheServer) {
   EXPECT_EQ(enrol(enrolment(invitation, "client")).name, "clinic-a");
 }
 
-TEST_F(EnrolmentTest, SlowVisitorsLoseTheirPlace) {
+TEST_F(EnrolmentTest, SlowVisitorsAreDisconnected) {
   const auto server = serve();
   const FleetInvitation invitation = invite("clinic-a");
   const std::string fingerprint = parse_token(invitation.token).fingerprint;

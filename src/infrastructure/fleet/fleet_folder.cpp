@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::time_t kDay = 86'400;
 constexpr std::time_t kAuthorityDays = 3650;
-constexpr std::time_t kBackdated = 600;  // seconds; for clocks that are a little late
+constexpr std::time_t kBackdated = 600;  // seconds; tolerates clocks that are slightly slow
 constexpr std::time_t kMostSkew = 300;   // seconds
 constexpr std::size_t kSecretBytes = 16;
 
@@ -46,11 +46,11 @@ class FolderLock {
 /// One entry of members.json.
 struct Entry {
   std::string name;
-  std::string token = {};  // digest of the invitation's secret; empty: no invitation is open
+  std::string token = {};  // digest of the invitation's secret; empty: no open invitation
   std::time_t token_until = 0;
-  std::string used = {};  // digest of the last secret that was used, and of the request it came with
+  std::string used = {};  // digests of the last used secret and of its request
   std::string used_request = {};
-  std::string certificate = {};           // empty: none is valid
+  std::string certificate = {};           // empty: no valid certificate
   std::vector<std::string> revoked = {};  // serial numbers
 };
 
@@ -121,7 +121,7 @@ void issue_server(const fs::path& folder, std::time_t now, std::time_t until) {
   write_file(folder / "server.crt", certificate);
 }
 
-/// host:port with the port of the enrolment; nothing when it is no address.
+/// host:port with the enrolment port; nothing when it is not an address.
 std::optional<std::string> next_port(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || address.size() - colon > 6 || colon + 1 == address.size()) return {};
@@ -178,7 +178,7 @@ void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
              make_authority({key, "chorus-fleet-" + random_hex(4), now - kBackdated, now + kAuthorityDays * kDay}));
   issue_server(folder, now, now + creation.days * kDay);
   write_entries(folder, {});
-  // Last, so that a folder with it is complete.
+  // Written last: a folder with it is complete.
   write_file(folder / "fleet.json",
              Json{{"format", 1}, {"address", creation.address}, {"days", creation.days}}.dump(1) + "\n");
 }
@@ -191,7 +191,7 @@ FleetInvitation FleetFolder::invite(const std::string& name, double hours, std::
         fmt::format("an invitation is valid for {:g} hours; it must be more than 0 and at most a year", hours));
   }
   if (name == kServerName) throw ConfigError(fmt::format("{} is the server's name; choose another one", name));
-  (void)make_request(make_key(), name);  // the name must be one that a certificate can have
+  (void)make_request(make_key(), name);  // throws unless the name is valid in a certificate
   const FolderLock lock(folder_);
   std::vector<Entry> entries = read_entries(folder_);
   Entry* entry = find(entries, name);
@@ -227,7 +227,7 @@ void FleetFolder::revoke(const std::string& name) {
   std::vector<Entry> entries = read_entries(folder_);
   Entry* entry = find(entries, name);
   if (entry == nullptr) {
-    throw ConfigError(fmt::format("nobody of this fleet is called {}; `chorus fleet list` shows who is", name));
+    throw ConfigError(fmt::format("this fleet has no member {}; `chorus fleet list` shows its members", name));
   }
   drop_certificate(*entry);
   entry->token.clear();

@@ -58,7 +58,7 @@ TEST_F(FleetFolderTest, KeysAreForTheOwnerOnly) {
   EXPECT_TRUE(key_fits(read_file(root_ / "fleet" / "server.key"), certificate));
 }
 
-TEST_F(FleetFolderTest, AnInvitationCountsOnce) {
+TEST_F(FleetFolderTest, AnInvitationWorksOnce) {
   const FleetInvitation invitation = fleet().invite("clinic-a", 1, now_);
   EXPECT_EQ(invitation.address, "server.example:7734");
   EXPECT_EQ(invitation.until, now_ + 3600);
@@ -72,14 +72,14 @@ TEST_F(FleetFolderTest, AnInvitationCountsOnce) {
   EXPECT_TRUE(key_fits(key_, admitted.value().certificate));
   EXPECT_EQ(admitted.value().server, "server.example:7733");
   EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kJoined);
-  // The reply may have been lost: the same request gets the same certificate, another one nothing.
+  // The reply may have been lost: the same request gets the same certificate, another one is refused.
   EXPECT_EQ(fleet().admit(first, now_).value().certificate, admitted.value().certificate);
   Admission second = first;
   second.request = make_request(make_key(), "clinic-a");
   EXPECT_THAT(refusal(second, now_), HasSubstr("used already"));
 }
 
-TEST_F(FleetFolderTest, AnInvitationIsForOneNameAndTime) {
+TEST_F(FleetFolderTest, AnInvitationIsForOneNameAndExpires) {
   const Admission good = admission(fleet().invite("clinic-a", 1, now_));
   (void)fleet().invite("clinic-b", 1, now_);
   Admission wrong = good;
@@ -94,7 +94,7 @@ TEST_F(FleetFolderTest, AnInvitationIsForOneNameAndTime) {
   wrong.request = "nonsense";
   EXPECT_THAT(refusal(wrong, now_), HasSubstr("cannot be read"));
   EXPECT_THAT(refusal(good, now_ + 3601), HasSubstr("expired on " + time_text(now_ + 3600)));
-  EXPECT_EQ(refusal(good, now_), "admitted");  // none of these has used it up
+  EXPECT_EQ(refusal(good, now_), "admitted");  // none of these used it up
   EXPECT_EQ(revoked(), "");
 }
 
@@ -120,16 +120,16 @@ TEST_F(FleetFolderTest, ARevokedClientNeedsANewInvitation) {
   const auto again = fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kJoined);
-  EXPECT_EQ(revoked(), first + "\n");  // the old one stays out
-  // A machine that is set up anew: its old certificate ends when the new one is made.
+  EXPECT_EQ(revoked(), first + "\n");  // the old one stays revoked
+  // A machine that enrols again: its old certificate is revoked when the new one is issued.
   const std::string second = certificate_facts(again.value().certificate).serial;
   ASSERT_TRUE(fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_).ok());
   EXPECT_EQ(revoked(), first + "\n" + second + "\n");
-  // An open invitation ends, too.
+  // An open invitation is cancelled, too.
   const FleetInvitation open = fleet().invite("clinic-b", 1, now_);
   fleet().revoke("clinic-b");
   EXPECT_THAT(refusal(admission(open), now_), HasSubstr("not valid"));
-  EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("nobody of this fleet"));
+  EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("this fleet has no member"));
 }
 
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {

@@ -48,7 +48,7 @@ bool same_secret(const std::string& a, const std::string& b) {
 }
 
 void write_secret(const std::filesystem::path& path, std::string_view text) {
-  // Not an AtomicFile: its temporary file can be opened by others for a moment. mkstemp's never can.
+  // Not an AtomicFile: others can open its temporary file for a moment, but not that of mkstemp.
   std::string temporary = path.string() + ".XXXXXX";
   const int file = ::mkstemp(temporary.data());
   if (file < 0) throw DataError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(errno)));

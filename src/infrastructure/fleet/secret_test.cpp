@@ -38,7 +38,7 @@ TEST(Secret, OnlyTheOwnerCanReadItsFile) {
               HasSubstr("cannot be written"));
 }
 
-TEST(Token, ComesBackUnlessItWasCutShort) {
+TEST(Token, RoundTripsUnlessTruncated) {
   const Token token{"clinic-a", random_hex(16), random_hex(32)};
   EXPECT_EQ(parse_token(token.text()).name, "clinic-a");
   EXPECT_EQ(parse_token(token.text()).secret, token.secret);

@@ -57,7 +57,7 @@ std::string pem_of(X509* certificate) {
   return {data, static_cast<std::size_t>(size)};
 }
 
-/// Whether the server's certificate is signed by the authority of the pin and has the right name and purpose.
+/// Whether the pinned authority signed the server's certificate, and it has the right name and purpose.
 bool pinned(SSL* ssl, const TlsSocket::Pin& pin) {
   STACK_OF(X509)* chain = SSL_get_peer_cert_chain(ssl);
   X509* leaf = SSL_get0_peer_certificate(ssl);
@@ -96,7 +96,7 @@ struct TlsSocket::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// No single call may wait beyond the deadline. False: it has passed.
+  /// Limits the next call to the deadline. False: it has passed.
   bool arm() const {
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - SteadyClock::now()).count();
     if (left <= 0) return false;

@@ -7,8 +7,8 @@
 
 namespace chorus::inline fleet {
 
-/// One TLS 1.3 connection that exchanges lines of text, for enrolment: the server shows its certificate, the client
-/// has none yet. Everything must be over within a deadline, however slowly the other end sends.
+/// One TLS 1.3 connection that exchanges lines of text, for enrolment: the server shows its certificate, the client has
+/// none yet. Everything must finish within a deadline, however slowly the other end sends.
 class TlsSocket {
  public:
   static constexpr std::size_t kLongestLine = 64 * 1024;
@@ -23,7 +23,7 @@ class TlsSocket {
     std::string fingerprint;  ///< of the authority that signed the server's certificate
     std::string server_name;
   };
-  /// The dates of the certificates are not looked at: the clock of a new machine may be wrong, and the pin is enough.
+  /// Ignores the certificates' dates: the clock of a new machine may be wrong, and the pin suffices.
   static Result<TlsSocket> connect(const std::string& address, const Pin& pin, double seconds);
 
   TlsSocket(TlsSocket&&) noexcept;

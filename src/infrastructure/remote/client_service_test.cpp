@@ -1,4 +1,4 @@
-// The clients' half against a server that is careless, hostile or gone: every frame is spoken by hand.
+// The client half against a server that is careless, hostile or gone; tests write every frame by hand.
 #include "infrastructure/remote/client_service.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Replies with the id and what it was told, and remembers which replies were accepted.
+/// Replies with the id and the request's value, and records which replies were accepted.
 class EchoClients : public Federation {
  public:
   const Roster& roster() const override { return roster_; }
@@ -64,7 +64,7 @@ class ClientServiceTest : public testing::Test {
     server_.reset();
     if (thread_.joinable()) thread_.join();
   }
-  /// Waits for the service to end by itself, while the server is still there.
+  /// Waits for the service to end by itself while the server still runs.
   void expect_end() { thread_.join(); }
 
   template <typename T>
@@ -90,7 +90,7 @@ class ClientServiceTest : public testing::Test {
     say(RequestFrame{number, {.procedure = procedure, .round = round}});
     say(CohortFrame{number, std::move(members)});
   }
-  /// Everything said before has been handled once this comes back.
+  /// Returns once everything sent before has been handled.
   void sync(std::uint64_t number = 1) {
     say(SyncFrame{number});
     EXPECT_EQ(next<SyncFrame>().number, number);
@@ -105,7 +105,7 @@ class ClientServiceTest : public testing::Test {
   HelloFrame hello_;
 };
 
-TEST_F(ClientServiceTest, SaysWhomItHosts) {
+TEST_F(ClientServiceTest, AnnouncesItsClients) {
   start();
   ASSERT_EQ(hello_.clients.size(), 3U);
   EXPECT_EQ(hello_.clients[0].id, 3U);
@@ -137,7 +137,7 @@ TEST_F(ClientServiceTest, OnlyAcceptedRepliesAreKeptAndEachOnce) {
   EXPECT_THAT(clients_.accepted, ElementsAre(8));
 }
 
-TEST_F(ClientServiceTest, ALaterRoundForgetsTheRepliesOfTheOneBefore) {
+TEST_F(ClientServiceTest, ALaterRoundDropsEarlierReplies) {
   start();
   ask(5, {{3, 0, {}}}, "train", 1);
   (void)next<ReplyFrame>();
@@ -152,7 +152,7 @@ TEST_F(ClientServiceTest, ALaterRoundForgetsTheRepliesOfTheOneBefore) {
   EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("without its request"));
 }
 
-TEST_F(ClientServiceTest, RequestsThatCannotBeServedFailAndTheServiceGoesOn) {
+TEST_F(ClientServiceTest, InvalidRequestsFailAndTheServiceContinues) {
   start();
   say(CohortFrame{1, {{3, 0, {}}}});
   EXPECT_THAT(next<ReplyFrame>().reply.failure, HasSubstr("without its request"));
@@ -168,7 +168,7 @@ TEST_F(ClientServiceTest, RequestsThatCannotBeServedFailAndTheServiceGoesOn) {
   EXPECT_TRUE(next<ReplyFrame>().reply.ok());
 }
 
-TEST_F(ClientServiceTest, AFailureMidwayFailsThoseThatHaveNotReplied) {
+TEST_F(ClientServiceTest, AFailureFailsTheClientsThatHaveNotReplied) {
   start();
   ask(1, {{3, 5, {}}, {8, 6, {}}, {9, 7, {}}}, "breaks");
   EXPECT_TRUE(next<ReplyFrame>().reply.ok());
@@ -183,7 +183,7 @@ TEST_F(ClientServiceTest, AFailureMidwayFailsThoseThatHaveNotReplied) {
   EXPECT_THAT(clients_.accepted, ElementsAre(3));
 }
 
-TEST_F(ClientServiceTest, ACancelledCohortIsNotAnsweredAnyFurther) {
+TEST_F(ClientServiceTest, ACancelledCohortSendsNoMoreReplies) {
   start();
   clients_.during = [&](ClientId client) {
     if (client == 8) say(CancelFrame{1});
@@ -192,7 +192,7 @@ TEST_F(ClientServiceTest, ACancelledCohortIsNotAnsweredAnyFurther) {
   EXPECT_EQ(next<ReplyFrame>().reply.client, 3U);
   clients_.during = nullptr;
   ask(2, {{9, 0, {}}});
-  const auto reply = next<ReplyFrame>();  // nothing more of the first request comes before it
+  const auto reply = next<ReplyFrame>();  // no more replies of the first request precede it
   EXPECT_EQ(reply.number, 2U);
   EXPECT_EQ(reply.reply.client, 9U);
 }
@@ -224,7 +224,7 @@ TEST_F(ClientServiceTest, EndsWhenTheServerIsGone) {
   expect_end();
 }
 
-TEST_F(ClientServiceTest, EndsWhenTheServerSpeaksNonsense) {
+TEST_F(ClientServiceTest, EndsOnInvalidFrames) {
   start();
   say_bytes("these are no frames");
   expect_end();
@@ -237,7 +237,7 @@ TEST_F(ClientServiceTest, EndsWhenTheServerClaimsToBeAClient) {
   expect_end();
 }
 
-TEST_F(ClientServiceTest, EndsWhenNonsenseComesDuringWork) {
+TEST_F(ClientServiceTest, EndsOnInvalidFramesDuringWork) {
   start();
   clients_.during = [&](ClientId) { say_bytes(std::string(40, '\xff')); };
   ask(1, {{3, 0, {}}, {8, 1, {}}});
@@ -256,7 +256,7 @@ TEST_F(ClientServiceTest, NoDamageToARequestCanCrashIt) {
     bytes[stream.below(bytes.size())] = static_cast<char>(stream.below(256));
     if (trial % 4 == 0) bytes.resize(stream.below(bytes.size()));
     say_bytes(bytes);
-    // A frame that still reads is answered; one that does not ends the service. Either way it returns.
+    // A frame that still parses is answered; one that does not ends the service. Either way it returns.
     (void)server_->send(peer_, std::make_shared<const std::string>(encode_frame(CohortFrame{1, {{3, 0, {}}}})));
     TearDown();
     end_.reset();

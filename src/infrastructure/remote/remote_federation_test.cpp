@@ -1,4 +1,4 @@
-// A server against frames that are damaged, out of place or too large. tests/contract/remote_test.cpp has the rest.
+// A server against frames that are damaged, out of order or too large. tests/contract/remote_test.cpp has the rest.
 #include "infrastructure/remote/remote_federation.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class MalformedFrames : public testing::Test {
  protected:
-  /// A client process that hosts one client and is on the roster.
+  /// A client process that hosts one client of the roster.
   std::unique_ptr<ClientTransport> join(ClientId id) {
     auto end = transport_.connect();
     end->send(encode_frame(HelloFrame{{{.id = id, .examples = 3}}}));
@@ -27,7 +27,7 @@ class MalformedFrames : public testing::Test {
     return end;
   }
   Replies ask(std::vector<ClientId> cohort) { return federation_.ask(cohort, {.procedure = "train", .round = 1}); }
-  /// The number of the request that a peer has got.
+  /// The number of the request that a peer has received.
   static std::uint64_t number_at(ClientTransport& end) {
     for (;;) {
       const auto bytes = end.receive(5.0);
@@ -53,8 +53,8 @@ class MalformedFrames : public testing::Test {
   std::size_t hosted_ = 0;
 };
 
-TEST_F(MalformedFrames, AnIdThatWouldFillTheMemoryIsRefused) {
-  // Sizes are a dense vector by id: the largest would take 34 GB.
+TEST_F(MalformedFrames, AnIdThatWouldExhaustMemoryIsRefused) {
+  // Sizes are a dense vector indexed by id: the largest id would take 34 GB.
   for (const ClientId id : {ClientId{1} << 24, std::numeric_limits<ClientId>::max()}) {
     auto hostile = transport_.connect();
     hostile->send(encode_frame(HelloFrame{{{.id = id, .examples = 1}}}));
@@ -71,7 +71,7 @@ TEST_F(MalformedFrames, AClientThatIsNamedTwiceCountsOnce) {
   EXPECT_EQ(federation_.roster().find(4)->examples, 1);
 }
 
-TEST_F(MalformedFrames, NumbersOfExamplesThatAreNoneAreRefused) {
+TEST_F(MalformedFrames, InvalidExampleCountsAreRefused) {
   for (const double examples : {-1.0, std::nan(""), HUGE_VAL, 1e300}) {
     auto end = transport_.connect();
     end->send(encode_frame(HelloFrame{{{.id = 7, .examples = examples}}}));
@@ -79,7 +79,7 @@ TEST_F(MalformedFrames, NumbersOfExamplesThatAreNoneAreRefused) {
   }
 }
 
-TEST_F(MalformedFrames, FramesOfAServerLoseThePeer) {
+TEST_F(MalformedFrames, ServerFramesFromAPeerDropIt) {
   const std::vector<Frame> frames{RequestFrame{1, {}}, CohortFrame{1, {}}, AcceptFrame{1, 0}, CancelFrame{1},
                                   EndSessionFrame{1}};
   const auto honest = join(0);
@@ -95,7 +95,7 @@ TEST_F(MalformedFrames, FramesOfAServerLoseThePeer) {
   EXPECT_TRUE(federation_.roster().find(0)->alive);
 }
 
-TEST_F(MalformedFrames, ATensorWhoseShapeDoesNotFitLosesThePeer) {
+TEST_F(MalformedFrames, ATensorOfTheWrongShapeDropsThePeer) {
   const auto honest = join(0);
   const auto liar = join(1);
   Replies replies = ask({0, 1});
@@ -113,7 +113,7 @@ TEST_F(MalformedFrames, ATensorWhoseShapeDoesNotFitLosesThePeer) {
   EXPECT_THAT(failures.at(1), HasSubstr("connection is lost"));
 }
 
-TEST_F(MalformedFrames, NoDamageToAReplyHurtsOthers) {
+TEST_F(MalformedFrames, ADamagedReplyDoesNotAffectOthers) {
   const auto honest = join(0);
   int lost = 0, used = 0;
   for (std::uint64_t trial = 0; trial < 60; ++trial) {
@@ -127,7 +127,7 @@ TEST_F(MalformedFrames, NoDamageToAReplyHurtsOthers) {
     bytes[stream.below(bytes.size())] ^= static_cast<char>(1U << stream.below(8));
     if (trial % 5 == 0) bytes.resize(stream.below(bytes.size()));
     damaged->send(bytes);
-    damaged.reset();  // it leaves, so that a frame that was dropped ends as a lost connection
+    damaged.reset();  // leaves, so that a dropped frame ends as a lost connection
     honest->send(reply_bytes(number, 0, 0));
     while (auto reply = replies.next()) {
       if (reply->client == 0) {
@@ -140,10 +140,10 @@ TEST_F(MalformedFrames, NoDamageToAReplyHurtsOthers) {
   }
   EXPECT_EQ(used + lost, 60);
   EXPECT_GT(lost, 10);
-  EXPECT_GT(used, 5);  // a flipped bit of an element is a value like any other: algorithms check those
+  EXPECT_GT(used, 5);  // a flipped bit of an element is still a value: algorithms check those
 }
 
-TEST_F(MalformedFrames, AReplyWithAnImpossibleTimeTakesNone) {
+TEST_F(MalformedFrames, AnInvalidReplyTimeCountsAsZero) {
   const auto end = join(0);
   Replies replies = ask({0});
   Reply reply{0, 0};

@@ -44,7 +44,7 @@ struct Lines {
   bool clean = true;  // every line is complete
 };
 
-/// A last line without a line end counts when it parses.
+/// A last line without a newline counts when it parses.
 Lines read_lines(const fs::path& path, bool keep_unended) {
   Lines lines;
   if (!fs::exists(path)) return lines;

@@ -13,7 +13,7 @@ namespace chorus::inline tracking {
 /// The event with the current time, if it has none.
 Event stamped(Event event);
 
-/// An event as one line of JSON, without the line's end. Whole numbers are written without a point, non-finite ones as
+/// An event as one line of JSON, without the newline. Whole numbers are written without a point, non-finite ones as
 /// null (and read back as NaN).
 std::string event_line(const Event& event);
 /// DataError starting with `where` when the line is not an event.

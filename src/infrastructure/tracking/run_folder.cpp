@@ -51,7 +51,7 @@ std::string run_json(const RunInfo& info) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Only "..", so that it tells nothing about the machine.
+// Only "..", so that it reveals nothing about the machine.
 bool leads_up(const fs::path& path) {
   return !path.empty() && std::all_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }

@@ -42,8 +42,8 @@ RunSummary full_summary() {
   return summary;
 }
 
-TEST(RunSummary, EveryFieldStandsInTheFileUnderItsName) {
-  // The names are documented in docs/formats.md; programs read them.
+TEST(RunSummary, EveryFieldIsWrittenUnderItsName) {
+  // docs/reference/formats.md documents the names; programs read them.
   const SummaryJson file = SummaryJson::parse(to_json(full_summary()));
   const SummaryJson expected = SummaryJson::parse(R"({"format": 1, "status": "target_reached", "algorithm": "fedprox",
     "metric": "perplexity", "higher_is_better": false, "target": 20.5, "rounds_to_target": 7, "rounds": 8,
@@ -60,7 +60,7 @@ TEST(RunSummary, EveryFieldStandsInTheFileUnderItsName) {
   EXPECT_EQ(file, expected);
 }
 
-TEST(RunSummary, WhatIsWrittenIsReadAgain) {
+TEST(RunSummary, RoundTrips) {
   const RunSummary back = parse_run_summary(to_json(full_summary()), "s");
   EXPECT_EQ(to_json(back), to_json(full_summary()));
   EXPECT_TRUE(std::isnan(back.last.at("undefined")));

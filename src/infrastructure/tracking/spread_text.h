@@ -7,7 +7,7 @@
 
 namespace chorus::inline tracking {
 
-/// Spreads over clients as a table for people; of one run, or, with `runs`, of several: a label for each spread.
+/// Spreads over clients as a table; for one run, or with `runs`, which labels each spread, for several.
 std::string spread_text(std::span<const ClientSpread> spreads, std::span<const std::string> runs = {});
 
 /// `own_scores.json` of a run folder (docs/reference/formats.md): the scores of every client.

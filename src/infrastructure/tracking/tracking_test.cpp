@@ -58,13 +58,13 @@ TEST_F(Tracking, NumbersKeepTheirBits) {
   }
 }
 
-TEST_F(Tracking, RefusesNamesThatAreTaken) {
+TEST_F(Tracking, RefusesReservedOrRepeatedNames) {
   EXPECT_THROW(event_line({"round", 1, {{"time", 1}}}), InternalError);
   EXPECT_THROW(event_line({"round", 1, {{"a", 1}}, {{"a", "b"}}}), InternalError);
   EXPECT_THROW(event_line({"round", 1, {}, {{"kind", "b"}}}), InternalError);
 }
 
-TEST_F(Tracking, LinesThatAreNoEventsAreRefusedWithTheirPlace) {
+TEST_F(Tracking, InvalidLinesAreRefusedWithTheirLocation) {
   for (const char* line : {"", "{", "[]", "3", R"({"kind":"a"})", R"({"round":1})", R"({"kind":1,"round":1})",
                            R"({"kind":"a","round":1.5})", R"({"kind":"a","round":1,"x":[1]})", "\xff\xfe"}) {
     EXPECT_THAT(message_of<DataError>([&] { (void)parse_event(line, "m.jsonl:7"); }),
@@ -76,7 +76,7 @@ TEST_F(Tracking, LinesThatAreNoEventsAreRefusedWithTheirPlace) {
   EXPECT_THROW(cut_events_after(metrics_, 1), DataError);
 }
 
-TEST_F(Tracking, CutsWhatCameAfterTheCheckpointAndMendsATornLine) {
+TEST_F(Tracking, CutsEventsAfterTheCheckpointAndAPartialLine) {
   {
     MetricsLog log(metrics_);
     for (std::int64_t round = 1; round <= 4; ++round) log.record(round_event(round));
@@ -86,7 +86,7 @@ TEST_F(Tracking, CutsWhatCameAfterTheCheckpointAndMendsATornLine) {
   EXPECT_EQ(read_events(metrics_).size(), 5U);
   EXPECT_EQ(cut_events_after(metrics_, 2).size(), 2U);
   EXPECT_EQ(read_file(metrics_), event_line(round_event(1)) + "\n" + event_line(round_event(2)) + "\n");
-  // Only the line's end was lost: the event counts.
+  // Only the newline was lost: the event counts.
   append(event_line(round_event(2)));
   EXPECT_EQ(cut_events_after(metrics_, 2).size(), 3U);
   MetricsLog(metrics_).record(round_event(3));
@@ -113,7 +113,7 @@ TEST_F(Tracking, SurvivesSigkill) {
   }
 }
 
-/// In a child, because the limit cannot be lifted again: what `call` throws when no file may grow beyond `bytes`.
+/// The limit cannot be lifted again, so a child process reports what `call` throws when no file may exceed `bytes`.
 template <typename F>
 std::string with_full_disk(rlim_t bytes, F call) {
   int ends[2];
@@ -137,7 +137,7 @@ std::string with_full_disk(rlim_t bytes, F call) {
   return message;
 }
 
-TEST_F(Tracking, AFullDiskIsOneSentenceAndLeavesWholeLines) {
+TEST_F(Tracking, AFullDiskIsOneSentenceAndKeepsCompleteLines) {
   const std::string message = with_full_disk(1000, [&] {
     MetricsLog log(metrics_);
     for (std::int64_t round = 1; round < 1000; ++round) log.record(round_event(round));
@@ -160,7 +160,7 @@ TEST_F(Tracking, AFullDiskIsOneSentenceAndLeavesWholeLines) {
     EXPECT_FALSE(left.path().filename().string().ends_with("tmp"));
 }
 
-TEST_F(Tracking, ARunFolderIsWholeFromTheStart) {
+TEST_F(Tracking, ARunFolderIsCompleteFromTheStart) {
   RunInfo info{.command = "chorus run a.yaml", .chorus_version = "0.1.0", .torch_version = "1.13.1", .seed = ~0ULL};
   const RunFolder run =
       RunFolder::create({.parent = folder_ / "runs", .name = "a", .config_yaml = "rounds: 3\n", .info = info});
@@ -226,7 +226,7 @@ TEST_F(Tracking, OneProcessWritesARun) {
   EXPECT_EQ(RunFolder::open(folder_ / "a").info().name, "a");
 }
 
-TEST_F(Tracking, SaysWhatIsNoRunFolder) {
+TEST_F(Tracking, ReportsAFolderThatIsNotARun) {
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_ / "none"); }), HasSubstr("no such run folder"));
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_); }), HasSubstr("it has no run.json"));
   EXPECT_FALSE(fs::exists(folder_ / "lock"));
@@ -241,7 +241,7 @@ TEST_F(Tracking, SaysWhatIsNoRunFolder) {
   EXPECT_THAT(message_of<DataError>([&] { RunFolder::open(folder_ / "run.json"); }), HasSubstr("is a file"));
 }
 
-TEST_F(Tracking, ResumingForgetsTheSummaryAndLaterEvents) {
+TEST_F(Tracking, ResumingDropsTheSummaryAndLaterEvents) {
   RunFolder run = RunFolder::create({.parent = folder_, .name = "a"});
   {
     auto tracker = run.tracker(0, std::vector<std::string>{});
@@ -254,7 +254,7 @@ TEST_F(Tracking, ResumingForgetsTheSummaryAndLaterEvents) {
   EXPECT_THROW(run.tracker(2, std::vector<std::string>{"tensorbord"}), ConfigError);
 }
 
-TEST_F(Tracking, SummariesComeBackAsTheyWere) {
+TEST_F(Tracking, SummariesRoundTrip) {
   RunSummary summary{.status = "target_reached", .algorithm = "fedprox", .metric = "perplexity"};
   summary.higher_is_better = false;
   summary.target = 0.1;

@@ -10,8 +10,8 @@ struct ZstdConfig {
   void describe(ConfigVisitor& visitor);
 };
 
-/// Entropy coding by Zstandard (RFC 8878), of everything the filters before have left. Bytes: u64, how many they were,
-/// and one frame.
+/// Entropy coding with Zstandard (RFC 8878) of all bytes that earlier filters left. Bytes: u64, their number, and one
+/// frame.
 class ZstdFilter : public Filter {
  public:
   explicit ZstdFilter(const ZstdConfig& config) : config_(config) {}

@@ -13,7 +13,7 @@ namespace chorus::inline secure_graph {
 namespace {
 
 constexpr std::int64_t kMostClients = 1'000'000;
-// Rounding must not make a share of clients smaller than what was asked for.
+// Rounding must not reduce a share of clients below the requested one.
 constexpr double kRounding = 1e-12;
 constexpr double kInfeasible = 0.9;
 

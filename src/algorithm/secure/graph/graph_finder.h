@@ -4,14 +4,14 @@
 
 namespace chorus::inline secure_graph {
 
-/// What a server may do: follow the protocol and look at everything (curious), or also lie after the keys have been
-/// exchanged (semi-malicious, Bell et al. 2020, section 4).
+/// What a server may do: follow the protocol and read everything it sees (curious), or also lie after the keys have
+/// been exchanged (semi-malicious, Bell et al. 2020, section 4).
 enum class ServerKind { kCurious, kSemiMalicious };
 
 struct GraphRequest {
   std::int64_t clients = 0;
   double corrupt = 0;  ///< share of clients that collude with the server
-  double dropout = 0;  ///< share of clients that may vanish
+  double dropout = 0;  ///< share of clients that may drop out
   ServerKind server = ServerKind::kCurious;
   double security_bits = 40;     ///< a secret leaks with probability at most 2^-this
   double correctness_bits = 20;  ///< a round fails with probability at most 2^-this

@@ -6,13 +6,12 @@
 
 namespace chorus::inline secure_graph {
 
-/// Which clients share masks and keys: the Harary graph H(k, n), a ring in which everybody knows the k / 2 nearest on
-/// each side, over a permutation of the clients. With k >= n - 1 it is the complete graph. Symmetric; nobody is its own
-/// neighbour.
+/// Which clients share masks and keys: the Harary graph H(k, n), a ring over a permutation of the clients in which each
+/// is linked to the k / 2 nearest on each side. With k >= n - 1 it is the complete graph. Symmetric, without
+/// self-loops.
 class NeighbourGraph {
  public:
-  /// `order`: which client sits at each place of the ring, a permutation of 0 .. n - 1. k must be even or at least n
-  /// - 1.
+  /// `order`: the client at each index of the ring, a permutation of 0 .. n - 1. k must be even or at least n - 1.
   NeighbourGraph(std::vector<std::uint32_t> order, std::size_t k);
 
   std::size_t size() const { return order_.size(); }

@@ -34,7 +34,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(Axis, IsLogarithmicWhereHeightsDifferMuch) {
+TEST(Axis, IsLogarithmicForALargeRange) {
   const std::vector<Curve> curves{{"perplexity", {{0, 8191}, {5, 300}, {10, 45}}}};
   const auto [x, y] = make_axes(curves, 5, 6);
   EXPECT_FALSE(x.logarithmic);
@@ -85,7 +85,7 @@ TEST(TerminalPlot, DrawsAPictureInAscii) {
             "  * rising   o falling\n");
 }
 
-TEST(TerminalPlot, UsesBrailleAndMarksWhereTheTerminalCan) {
+TEST(TerminalPlot, UsesBrailleAndMarkersWithUnicode) {
   const std::string text = terminal_plot(kCurves, {.width = 60, .height = 12, .x_label = "round"});
   EXPECT_TRUE(utf8::valid(text));
   EXPECT_THAT(text, AllOf(HasSubstr("●"), HasSubstr("▲"), HasSubstr("⠤"), HasSubstr("└"), Not(HasSubstr("\x1b"))));
@@ -94,7 +94,7 @@ TEST(TerminalPlot, UsesBrailleAndMarksWhereTheTerminalCan) {
   EXPECT_THAT(coloured, AllOf(HasSubstr("\x1b[36m"), HasSubstr("\x1b[33m▲\x1b[0m falling")));
 }
 
-TEST(TerminalPlot, DrawsWhateverItGets) {
+TEST(TerminalPlot, DrawsAnyInput) {
   const std::vector<Curve> odd = {
       {"one point", {{5, 5}}},
       {"none", {}},
@@ -259,7 +259,7 @@ TEST_F(Compare, ShowsChangesAgainstABaseline) {
   EXPECT_DOUBLE_EQ(change_against(-1, -2).value(), 0.5);
 }
 
-TEST_F(Compare, SaysWhatIsWrong) {
+TEST_F(Compare, ReportsMistakes) {
   const auto a = make({.name = "a", .scores = {0.2}}), p = make({.name = "p", .metric = "perplexity", .scores = {3}});
   const auto message = [&](const CompareOptions& options) {
     return message_of<ConfigError>([&] { (void)compare_runs(options); });

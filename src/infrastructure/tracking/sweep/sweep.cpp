@@ -80,7 +80,7 @@ std::string failure_of(const SweepRun& run, int status) {
   std::string text;
   try {
     text = read_file(run.log, std::uint64_t{1} << 30);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the status alone must do
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the status alone has to suffice
   }
   const std::size_t end = text.find_last_not_of("\r\n ");
   text.resize(end == std::string::npos ? 0 : end + 1);

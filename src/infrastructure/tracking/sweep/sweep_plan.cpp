@@ -118,7 +118,7 @@ std::string point_folder(const SweepPoint& point, std::uint64_t seed) {
   bool lost = false;
   for (const auto& [key, value] : point) {
     exact += key + "=" + value + "\n";
-    // A blank becomes '_' like those between settings, and '=' could begin another one.
+    // A space becomes '_' like the separators between settings, and '=' could start another setting.
     lost = lost || value.find_first_of(" =") != std::string::npos;
   }
   for (const char c : point_name(point)) {

@@ -41,8 +41,8 @@ std::vector<SweepPoint> sweep_points(const std::vector<SweepKey>& keys);
 /// A readable name, `mu=0.1 epochs=2`: the last part of each key where that is unambiguous.
 std::string point_name(const SweepPoint& point);
 
-/// A unique name for the run's folder: the point in characters that are safe in file names, and a checksum behind it
-/// where it is too long or characters were lost (`selection=_name_uniform_3f2a91bc_seed=1`).
+/// A unique folder name for the run: the point in characters that are safe in file names, followed by a checksum if it
+/// is too long or characters were lost (`selection=_name_uniform_3f2a91bc_seed=1`).
 std::string point_folder(const SweepPoint& point, std::uint64_t seed);
 
 }  // namespace chorus::inline sweep

@@ -43,7 +43,7 @@ TEST(SweepPlan, ReadsKeysAndValues) {
   }
 }
 
-TEST(SweepPlan, CombinesThem) {
+TEST(SweepPlan, CombinesValues) {
   const auto points = sweep_points({parse_sweep_key("a.x=1,2"), parse_sweep_key("b=u,v,w")});
   ASSERT_EQ(points.size(), 6U);
   EXPECT_EQ(point_name(points[4]), "x=2 b=v");
@@ -74,7 +74,7 @@ TEST(SweepPlan, FoldersAreSafeAndDiffer) {
               testing::MatchesRegex("selection=_name_uniform_[0-9a-f]+_seed=1"));
 }
 
-TEST(MeanDeviation, IsTheSamples) {
+TEST(MeanDeviation, IsThatOfTheSample) {
   const MeanDeviation result = mean_deviation({1, 2, 3, 4});
   EXPECT_DOUBLE_EQ(result.mean, 2.5);
   EXPECT_DOUBLE_EQ(result.deviation, std::sqrt(5.0 / 3.0));
@@ -165,7 +165,7 @@ TEST_F(SweepTest, ChecksEveryPointBeforeTheFirstRun) {
   EXPECT_FALSE(fs::exists(options_.folder));
 }
 
-TEST_F(SweepTest, TypedAgainItRunsOnlyWhatIsMissing) {
+TEST_F(SweepTest, RepeatedItRunsOnlyWhatIsMissing) {
   (void)run_sweep(options_);
   options_.seeds = 3;
   options_.keys = {parse_sweep_key("algorithm.mu=1,4")};
@@ -176,7 +176,7 @@ TEST_F(SweepTest, TypedAgainItRunsOnlyWhatIsMissing) {
   EXPECT_EQ(sweep.best[0].count, 3U);
 }
 
-TEST_F(SweepTest, GoesOnWithARunThatHasACheckpoint) {
+TEST_F(SweepTest, ResumesARunThatHasACheckpoint) {
   const fs::path half = options_.folder / "mu=1_seed=1", young = options_.folder / "mu=1_seed=2";
   (void)run_sweep(options_);
   fs::remove(half / "summary.json");
@@ -190,7 +190,7 @@ TEST_F(SweepTest, GoesOnWithARunThatHasACheckpoint) {
   EXPECT_EQ(sweep.best[0].count, 2U);
 }
 
-TEST_F(SweepTest, AFailingRunIsReportedAndTheOthersGoOn) {
+TEST_F(SweepTest, AFailingRunIsReportedAndTheOthersContinue) {
   options_.keys = {parse_sweep_key("algorithm.mu=9,1")};
   options_.jobs = 3;
   const Sweep sweep = run_sweep(options_);
@@ -202,7 +202,7 @@ TEST_F(SweepTest, AFailingRunIsReportedAndTheOthersGoOn) {
   EXPECT_EQ(nlohmann::json::parse(to_json(sweep))["runs"][0]["status"], "failed");
 }
 
-TEST_F(SweepTest, SaysSoWhenTheProgramCannotBeStartedOrSaysNothing) {
+TEST_F(SweepTest, ReportsAProgramThatCannotStartOrPrintsNothing) {
   options_.keys.clear();
   options_.seeds = 1;
   options_.program = folder_ / "nothing";
@@ -216,13 +216,13 @@ TEST_F(SweepTest, SaysSoWhenTheProgramCannotBeStartedOrSaysNothing) {
   EXPECT_THAT(run_sweep(options_).runs[0].failure, HasSubstr("summary.json: is not a summary"));
 }
 
-TEST_F(SweepTest, CtrlCStopsItAndTheNextCallGoesOn) {
+TEST_F(SweepTest, CtrlCStopsItAndTheNextCallContinues) {
   program("exit 130\n");
   const Sweep sweep = run_sweep(options_);
   EXPECT_TRUE(sweep.interrupted);
   EXPECT_EQ(calls(), 1U);
   EXPECT_TRUE(sweep.runs[0].failure.empty());
-  // The signal that a terminal sends to both.
+  // A terminal sends the signal to both processes.
   program("kill -INT $PPID; sleep 0.1; exit 130\n");
   EXPECT_TRUE(run_sweep(options_).interrupted);
   EXPECT_EQ(calls(), 2U);

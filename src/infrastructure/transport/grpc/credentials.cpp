@@ -20,8 +20,8 @@ namespace {
 constexpr unsigned kRefreshSeconds = 1;
 constexpr std::uint64_t kMostPem = 1U << 20U;
 
-// gRPC 1.51 cannot be told the lowest TLS version, and accepts 1.2. With pre-shared keys, which are never set, as the
-// only suite of TLS 1.2, no handshake of that version succeeds; the suites of TLS 1.3 are not affected by the list.
+// gRPC 1.51 cannot set the minimum TLS version and accepts 1.2. Its only TLS 1.2 suite here uses pre-shared keys, which
+// are never set, so no handshake of that version succeeds; the list does not affect the suites of TLS 1.3.
 void require_tls_1_3() {
   static const int kOnce = ::setenv("GRPC_SSL_CIPHER_SUITES", "PSK-AES256-GCM-SHA384", 1);
   check(kOnce == 0, "the TLS version cannot be set");

@@ -14,28 +14,28 @@ class ServerCredentials;
 
 namespace chorus::inline transport_grpc {
 
-/// PEM files of one end. All three or none: none is plaintext, for loopback only.
+/// PEM files of one end. All three or none; none means plaintext, for loopback only.
 struct TlsFiles {
   std::string certificate;  ///< this end's
   std::string key;
-  std::string authority;  ///< who signs the far end's
+  std::string authority;  ///< signs the far end's certificate
   bool secure() const { return !certificate.empty(); }
 };
 
 /// ConfigError unless both ends of `address` (host:port) are on this machine.
 void require_loopback(const std::string& address);
 
-/// TLS 1.3 with certificates on both sides. The server takes up replaced files within a second.
+/// TLS 1.3 with certificates on both sides. The server loads replaced files within a second.
 ///
-/// DataError: a file cannot be read, or this end's certificate is not valid at the time this machine's clock says.
+/// DataError: a file cannot be read, or this end's certificate is not valid at this machine's time.
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& files);
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& files);
 
-/// A file of serial numbers in hexadecimal, one per line, that must not connect. Looked at twice per second.
+/// A file of hexadecimal serial numbers, one per line, that must not connect. Checked twice per second.
 class RevokedSerials {
  public:
   explicit RevokedSerials(std::filesystem::path file) : file_(std::move(file)) {}
-  /// A file that is missing revokes nothing; one that cannot be read any more keeps what it said before.
+  /// A missing file revokes nothing; one that becomes unreadable keeps its last content.
   bool contains(const std::string& serial);
 
  private:

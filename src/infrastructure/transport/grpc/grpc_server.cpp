@@ -26,9 +26,9 @@ using Clock = std::chrono::steady_clock;
 using grpc::Status;
 using grpc::StatusCode;
 
-constexpr std::size_t kMostUnread = 16;  // frames of one peer that nobody has received yet
-constexpr double kLingerSeconds = 5;     // for peers to take what was sent before the server closed
-constexpr double kOpenSeconds = 10;      // for a new stream to say who it is
+constexpr std::size_t kMostUnread = 16;  // frames of one peer that are not yet received
+constexpr double kLingerSeconds = 5;     // for peers to read what was sent before the server closed
+constexpr double kOpenSeconds = 10;      // for a new stream to identify itself
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kMostPacket = (4096 << 10) + static_cast<int>(kPacketOverhead);
 constexpr std::size_t kMebi = 1U << 20U;
@@ -47,14 +47,14 @@ struct Session {
   std::string key, identity;
   Outbox outbox;
   Assembler assembler;
-  Stream* stream = nullptr;  // null: lost at `lost`
+  Stream* stream = nullptr;  // null: lost at time `lost`
   Clock::time_point lost = {};
   std::size_t unread = 0;    // frames among the server's events
-  std::size_t reserved = 0;  // bytes of the inbox that the frame being assembled takes
+  std::size_t reserved = 0;  // inbox bytes of the frame being assembled
 };
 
-/// Everything is guarded by one mutex. Reactions of gRPC never run inside a call into gRPC, so the mutex may be held
-/// during one.
+/// One mutex guards everything. gRPC never runs reactions inside a call into gRPC, so the mutex may be held during such
+/// a call.
 class GrpcServer final : public ServerTransport, private grpc::CallbackGenericService {
  public:
   GrpcServer(const GrpcConfig& config, std::string& bound);
@@ -92,8 +92,8 @@ class GrpcServer final : public ServerTransport, private grpc::CallbackGenericSe
   std::map<PeerId, std::shared_ptr<Session>> sessions_;
   std::map<std::string, std::shared_ptr<Session>> by_key_, by_identity_;
   std::set<Stream*> streams_;
-  std::deque<Stream*> held_;  // streams whose packet waits, in order
-  std::size_t reserved_ = 0;  // bytes of large frames that are assembled or unread
+  std::deque<Stream*> held_;  // streams with a waiting packet, in order
+  std::size_t reserved_ = 0;  // bytes of large frames being assembled or unread
   PeerId last_peer_ = 0;
   bool closing_ = false;
   std::unique_ptr<grpc::Server> server_;
@@ -114,7 +114,7 @@ class Stream final : public grpc::ServerGenericBidiReactor {
 
   CertificateFacts owner;
   std::shared_ptr<Session> session;
-  std::deque<Packet> control;  // before chunks
+  std::deque<Packet> control;  // sent before chunks
   std::optional<Packet> held;
   Clock::time_point active = Clock::now();
   bool writing = false, finished = false, closing = false, bye = false, acknowledge = false;
@@ -151,7 +151,7 @@ GrpcServer::GrpcServer(const GrpcConfig& config, std::string& bound)
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(config.keepalive / 2));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
-  // gRPC 1.51 reads a whole message before it looks at its size; the quota ends streams that would take more.
+  // gRPC 1.51 reads a whole message before it checks its size; the quota ends streams that would need more.
   grpc::ResourceQuota quota("chorus");
   builder.SetResourceQuota(quota.Resize(static_cast<std::size_t>(config.buffers * static_cast<double>(kMebi))));
   server_ = builder.BuildAndStart();
@@ -186,7 +186,7 @@ grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackS
     const auto pem = context->auth_context()->FindPropertyValues("x509_pem_cert");
     try {
       if (!pem.empty()) owner = certificate_facts({pem[0].data(), pem[0].size()});
-    } catch (const Error&) {  // an exception must not reach gRPC; no certificate, no name
+    } catch (const Error&) {  // an exception must not reach gRPC; without a certificate there is no name
     }
     if (owner.name.empty()) return new Refusal({StatusCode::UNAUTHENTICATED, "the certificate names nobody"});
     if (revoked_.contains(owner.serial)) {
@@ -279,7 +279,7 @@ void GrpcServer::done(Stream& stream) {
   changed_.notify_all();
 }
 
-// Handles the packets that can be handled now, in order. A large frame that waits for room keeps later ones waiting.
+// Handles all packets that can be handled now, in order. A large frame that waits for space delays later ones.
 void GrpcServer::resume() {
   bool full = false;
   for (std::size_t i = 0; i < held_.size();) {
@@ -400,7 +400,7 @@ void GrpcServer::add_chunk(Stream& stream, const Packet& packet) {
     reject(stream, frame.failure().message);
     return;
   }
-  if (!session.assembler.partial()) stream.acknowledge = true;  // also when the frame came twice
+  if (!session.assembler.partial()) stream.acknowledge = true;  // also for a repeated frame
   if (frame.value()) {
     session.reserved = 0;  // released when the frame is received
     ++session.unread;
@@ -434,7 +434,7 @@ void GrpcServer::release(Session& session) {
 }
 
 void GrpcServer::end_session(const std::shared_ptr<Session>& ended) {
-  const std::shared_ptr<Session> session = ended;  // the caller's may be a member of what is erased
+  const std::shared_ptr<Session> session = ended;  // the caller's reference may be a member of the erased object
   if (sessions_.erase(session->id) == 0) return;
   by_key_.erase(session->key);
   by_identity_.erase(session->identity);
@@ -463,7 +463,7 @@ void GrpcServer::pump(Stream& stream) {
   stream.StartWrite(&stream.out);
 }
 
-// Ends what has taken too long. Runs on a thread of its own until the server closes.
+// Ends what has taken too long. Runs on its own thread until the server closes.
 void GrpcServer::tidy() {
   std::unique_lock lock(mutex_);
   while (!closing_) {

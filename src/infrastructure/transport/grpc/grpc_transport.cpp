@@ -9,7 +9,7 @@
 namespace chorus::inline transport_grpc {
 namespace {
 
-// gRPC's own messages, such as a failed handshake, are details of what this transport logs itself.
+// This transport logs failures itself; gRPC's own messages, such as a failed handshake, are details of them.
 void quiet_grpc() {
   gpr_set_log_function([](gpr_log_func_args* args) { Log("grpc").debug("{}", args->message); });
 }
@@ -32,10 +32,10 @@ void GrpcConfig::describe(ConfigVisitor& visitor) {
   visitor.field("inbox", inbox, "server: MiB of large frames that are received at once").at_least(0);
   visitor.field("buffers", buffers, "server: MiB for packets of all peers before they are read").at_least(16);
   visitor.field("backlog", backlog, "server: MiB kept for a peer that does not read").above(0);
-  visitor.field("peers", peers, "server: most client processes").at_least(1);
+  visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
   visitor.field("grace", grace, "server: seconds a lost peer has to come back").at_least(0);
   visitor.field("stall", stall, "server: seconds a peer may pause within a frame").above(0);
-  visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1);
+  visitor.field("keepalive", keepalive, "seconds between keepalive pings").at_least(1);
   visitor.field("retry", retry, "client: longest pause between two attempts to connect, in seconds").above(0);
   visitor.field("patience", patience, "client: seconds without a server before it gives up; 0: never").at_least(0);
   visitor.check([this]() -> std::string {

@@ -9,7 +9,7 @@
 
 namespace chorus::inline transport_grpc {
 
-/// Where a server is, how the two ends prove who they are, and how much one peer may have under way.
+/// Where the server is, how both ends authenticate, and the limits per peer.
 struct GrpcConfig {
   std::string address = "127.0.0.1:0";        ///< host:port; port 0: a free one, for both ends in this process
   TlsFiles tls = {};                          ///< none: plaintext, loopback only
@@ -17,14 +17,14 @@ struct GrpcConfig {
   std::string revoked = "";                   ///< server: a file of serial numbers that must not connect
   double frame_limit = 2047;                  ///< MiB; a larger frame is refused before anything is allocated
   std::int64_t chunk = 256;                   ///< KiB
-  double inbox = 256;                         ///< MiB of large frames a server assembles at once, one always
-  double buffers = 512;                       ///< MiB a server has for packets of all peers before they are read
-  double backlog = 4096;                      ///< MiB a server keeps for a peer that does not read, before it drops it
+  double inbox = 256;                         ///< MiB of large frames a server assembles at once; at least one frame
+  double buffers = 512;                       ///< MiB of a server's packets, over all peers, that are not yet read
+  double backlog = 4096;                      ///< MiB a server keeps for a peer that does not read before dropping it
   std::int64_t peers = 10'000;                ///< a server refuses more
   double grace = 30;                          ///< seconds a server waits for a lost peer to come back
   double stall = 60;                          ///< seconds a peer may pause within a frame
-  double keepalive = 20;                      ///< seconds between signs of life
-  double retry = 30;    ///< the longest pause of a client between two attempts; the first is 0.1 s
+  double keepalive = 20;                      ///< seconds between keepalive pings
+  double retry = 30;    ///< longest pause in seconds between a client's attempts; the first is 0.1 s
   double patience = 0;  ///< seconds a client tries to reach the server; 0: for ever
   void describe(ConfigVisitor& visitor);
 
@@ -33,13 +33,13 @@ struct GrpcConfig {
 };
 
 /// Frames over a network: one long-lived gRPC stream per client process (proto/stream.proto). TLS 1.3 with client
-/// certificates; the certificate's common name is the peer's identity, and one process at a time may use it. Without
-/// certificates it works on loopback only.
+/// certificates; the certificate's common name is the peer's identity, and only one process at a time may use it.
+/// Without certificates it works on loopback only.
 ///
 /// A frame travels in chunks, so each end holds a few chunks and the frame being assembled. A cut connection is resumed
-/// with back-off and jitter: frames that were not acknowledged are sent again, and one that arrived is not delivered
-/// twice. A server that does not hear from a peer for `grace` seconds reports that it left. A client's end is gone when
-/// its server closes, restarts (another epoch) or has given it up; connect again to join anew.
+/// with back-off and jitter: unacknowledged frames are sent again, and none is delivered twice. A server that does not
+/// hear from a peer for `grace` seconds reports that it left. A client's end is gone when its server closes, restarts
+/// (another epoch) or has dropped it; connect again to join anew.
 class GrpcTransport : public Transport {
  public:
   explicit GrpcTransport(GrpcConfig config);
@@ -54,7 +54,7 @@ class GrpcTransport : public Transport {
   GrpcConfig config_;
 };
 
-/// The two ends, each in a file of its own. `bound`: the address with the port that was chosen.
+/// The two ends, each in its own file. `bound`: the address with the chosen port.
 std::unique_ptr<ServerTransport> make_grpc_server(const GrpcConfig& config, std::string& bound);
 std::unique_ptr<ClientTransport> make_grpc_client(const GrpcConfig& config);
 

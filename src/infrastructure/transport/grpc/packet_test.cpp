@@ -5,7 +5,7 @@
 namespace chorus::inline transport_grpc {
 namespace {
 
-TEST(Packet, AHeaderFollowedByBytesIsAWholePacket) {
+TEST(Packet, AHeaderAndBytesAreOnePacket) {
   const auto frame = std::make_shared<const std::string>("0123456789");
   const Chunk chunk{frame, 7, 2, 5};
   const auto packet = decode_packet(encode_chunk_header(chunk) + frame->substr(2, 5));
@@ -24,7 +24,7 @@ TEST(Packet, AnEmptyFrameIsAPacketToo) {
   EXPECT_EQ(packet.value().data, "");
 }
 
-TEST(Packet, ControlPacketsComeBack) {
+TEST(Packet, ControlPacketsRoundTrip) {
   const Packet open{
       .kind = Packet::Kind::kOpen, .version = 3, .session = "0123456789abcdef", .epoch = 5, .received = 6};
   const auto packet = decode_packet(encode_packet(open));
@@ -36,10 +36,10 @@ TEST(Packet, ControlPacketsComeBack) {
   EXPECT_EQ(packet.value().received, 6U);
 }
 
-TEST(Packet, WhatIsNoPacketIsRefused) {
+TEST(Packet, InvalidPacketsAreRefused) {
   EXPECT_FALSE(decode_packet("these are no packets").ok());
   EXPECT_FALSE(decode_packet(std::string("\x08\x63", 2)).ok());                  // kind 99
-  EXPECT_FALSE(decode_packet(std::string("\x7a\xff\xff\xff\xff\x07", 6)).ok());  // data of 2 GiB that are not there
+  EXPECT_FALSE(decode_packet(std::string("\x7a\xff\xff\xff\xff\x07", 6)).ok());  // announces 2 GiB that are missing
 }
 
 }  // namespace

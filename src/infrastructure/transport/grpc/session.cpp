@@ -8,7 +8,7 @@
 namespace chorus::inline transport_grpc {
 namespace {
 
-constexpr std::size_t kReserveAtOnce = 4U << 20U;  // of a frame whose first chunk is all that has arrived
+constexpr std::size_t kReserveAtOnce = 4U << 20U;  // bytes, while only the first chunk of a frame has arrived
 
 Failure malformed(std::string why) { return {Failure::Kind::kMalformed, std::move(why)}; }
 
@@ -68,7 +68,7 @@ Result<std::optional<std::string>> Assembler::add(const ChunkHeader& header, std
     size_ = header.size;
     frame_.reserve(std::min<std::size_t>(header.size, kReserveAtOnce));
   } else if (frame_.size() >= kReserveAtOnce && frame_.capacity() < size_) {
-    frame_.reserve(size_);  // enough has arrived to believe the rest, and one allocation is cheaper than doubling
+    frame_.reserve(size_);  // enough has arrived to trust the announced size; one allocation is cheaper than doubling
   }
   frame_.append(data);
   if (frame_.size() < size_) return Frame();

@@ -11,15 +11,15 @@
 
 namespace chorus::inline transport_grpc {
 
-/// One chunk on its way out: a part of a frame that several peers may share.
+/// An outgoing chunk: a part of a frame that several peers may share.
 struct Chunk {
   std::shared_ptr<const std::string> frame;
   std::uint64_t sequence = 0;
   std::size_t offset = 0, size = 0;
 };
 
-/// The outgoing half of a session. A frame stays here until the far end has acknowledged it, so a new connection can
-/// resume where the old one was cut. Sequence numbers are 1, 2, 3, ...
+/// The outgoing half of a session. It keeps a frame until the far end acknowledges it, so a new connection can resume
+/// where the old one was cut. Sequence numbers are 1, 2, 3, ...
 class Outbox {
  public:
   explicit Outbox(std::size_t chunk) : chunk_(chunk) {}
@@ -29,7 +29,7 @@ class Outbox {
   std::optional<Chunk> next();
   /// The far end has every frame up to this one. False: it claims a frame that was never sent.
   [[nodiscard]] bool acknowledge(std::uint64_t sequence);
-  /// A new connection: acknowledges, then begins again with the first frame that is not there.
+  /// A new connection: acknowledges, then restarts with the first missing frame.
   [[nodiscard]] bool restart(std::uint64_t received);
 
   std::size_t frames() const { return frames_.size(); }  ///< not acknowledged
@@ -41,28 +41,28 @@ class Outbox {
   std::deque<std::shared_ptr<const std::string>> frames_;
   std::uint64_t first_ = 1;  // sequence number of frames_[0]
   std::size_t next_ = 0;     // index of the frame that is being written
-  std::size_t offset_ = 0;   // in it
+  std::size_t offset_ = 0;   // within that frame
   std::size_t bytes_ = 0;
 };
 
-/// Where a chunk that arrived belongs, as its sender says.
+/// The position of a received chunk, as its sender states it.
 struct ChunkHeader {
   std::uint64_t sequence = 0, size = 0, offset = 0;
 };
 
-/// The incoming half of a session: chunks become frames again, each exactly once. Nothing is allocated before the
-/// announced size has passed the limit, and memory grows with the bytes that really arrive.
+/// The incoming half of a session: reassembles chunks into frames, each exactly once. Nothing is allocated before the
+/// announced size passes the limit, and memory grows with the bytes received.
 class Assembler {
  public:
   explicit Assembler(std::size_t limit) : limit_(limit) {}
 
-  /// The whole frame with its last chunk, nothing before. Chunks of frames that arrived earlier are ignored; a gap, an
-  /// overlap, or a frame over the limit is a failure.
+  /// The frame once its last chunk arrives, nothing before. Chunks of earlier frames are ignored; a gap, an overlap, or
+  /// a frame over the limit is a failure.
   Result<std::optional<std::string>> add(const ChunkHeader& header, std::string_view data);
-  /// A new connection: the unfinished frame will be sent again from its beginning.
+  /// A new connection: the incomplete frame will be sent again from its start.
   void restart();
 
-  std::uint64_t received() const { return received_; }  ///< the last whole frame
+  std::uint64_t received() const { return received_; }  ///< the last complete frame
   bool partial() const { return partial_; }
   /// Whether this chunk begins a frame that has not arrived yet.
   bool begins(const ChunkHeader& header) const { return !partial_ && header.sequence > received_; }

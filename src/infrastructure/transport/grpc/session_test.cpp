@@ -34,17 +34,17 @@ TEST(Outbox, CutsFramesIntoChunksAndKeepsThemUntilAcknowledged) {
   EXPECT_EQ(outbox.bytes(), 14U);
   EXPECT_TRUE(outbox.acknowledge(2));
   EXPECT_EQ(outbox.frames(), 1U);
-  EXPECT_TRUE(outbox.acknowledge(1));  // an old one says nothing new
+  EXPECT_TRUE(outbox.acknowledge(1));  // an old one changes nothing
   EXPECT_FALSE(outbox.acknowledge(4));
   EXPECT_TRUE(outbox.acknowledge(3));
   EXPECT_EQ(outbox.bytes(), 0U);
 }
 
-TEST(Outbox, BeginsAgainWithTheFirstFrameThatIsMissing) {
+TEST(Outbox, RestartsWithTheFirstMissingFrame) {
   Outbox outbox(2);
   for (const char* frame : {"aaa", "bbb", "ccc"}) outbox.push(text(frame));
   for (int i = 0; i < 3; ++i) (void)outbox.next();  // frame 2 is half written
-  EXPECT_FALSE(outbox.acknowledge(2));              // so nobody can have it
+  EXPECT_FALSE(outbox.acknowledge(2));              // so the far end cannot have it
   EXPECT_FALSE(outbox.restart(2));
   ASSERT_TRUE(outbox.restart(1));
   const auto chunk = outbox.next();
@@ -78,7 +78,7 @@ TEST(Assembler, ChecksTheSizeBeforeItAllocates) {
 }
 
 // Two ends whose connection is cut at random moments: every frame arrives once and in order.
-TEST(Session, DeliversEveryFrameOnceWhateverIsLost) {
+TEST(Session, DeliversEveryFrameOnceDespiteCuts) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     const auto draw = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
@@ -103,7 +103,7 @@ TEST(Session, DeliversEveryFrameOnceWhateverIsLost) {
         ASSERT_TRUE(outbox.acknowledge(acknowledgements.front()));
         acknowledgements.erase(acknowledgements.begin());
       }
-      if (draw(10) == 0) {  // cut: what was written in the meantime and all acknowledgements are lost
+      if (draw(10) == 0) {  // cut: chunks under way and all acknowledgements are lost
         for (unsigned lost = draw(3); lost > 0; --lost) (void)outbox.next();
         acknowledgements.clear();
         assembler.restart();

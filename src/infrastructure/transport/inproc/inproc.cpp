@@ -10,13 +10,13 @@
 
 namespace chorus::inline transport_inproc {
 
-/// Everything both ends share.
+/// State shared by both ends.
 struct InprocTransport::Hub {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<TransportEvent> to_server;
   std::size_t frames_to_server = 0;
-  std::map<PeerId, std::deque<std::shared_ptr<const std::string>>> to_client;  // the peers that are connected
+  std::map<PeerId, std::deque<std::shared_ptr<const std::string>>> to_client;  // by connected peer
   PeerId last_peer = 0;
   bool listening = false, closed = false;  // closed: the server is gone
 };
@@ -25,7 +25,7 @@ namespace {
 
 using Hub = InprocTransport::Hub;
 
-// Waits until `ready`, or so long.
+// Waits for `ready` or the timeout.
 template <typename Ready>
 bool wait(std::unique_lock<std::mutex>& lock, Hub& hub, std::optional<double> seconds, Ready ready) {
   if (!seconds) {

@@ -7,9 +7,9 @@
 
 namespace chorus::inline transport_inproc {
 
-/// A transport without a network: frames go through queues in this process. For tests of everything that servers and
-/// clients do with bytes, and for simulations that want exact traffic. A client waits while kMostWaiting frames of all
-/// clients are unread; a server never waits.
+/// A transport without a network: frames go through queues in this process. For testing servers and clients at the
+/// level of bytes, and for simulations that need exact traffic. A client blocks while kMostWaiting frames of all
+/// clients are unread; a server never blocks.
 class InprocTransport : public Transport {
  public:
   static constexpr std::size_t kMostWaiting = 16;
@@ -17,7 +17,7 @@ class InprocTransport : public Transport {
   InprocTransport();
   std::unique_ptr<ServerTransport> listen() override;
   std::unique_ptr<ClientTransport> connect() override { return connect_as(""); }
-  /// A client that the server knows by a name, as a network transport knows it by its certificate.
+  /// A client with an identity, like the one a network transport takes from its certificate.
   std::unique_ptr<ClientTransport> connect_as(const std::string& identity);
 
   struct Hub;

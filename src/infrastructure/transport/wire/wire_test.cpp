@@ -23,7 +23,7 @@ Request example() {
 }
 
 template <typename T>
-T there_and_back(const T& frame) {
+T round_trip(const T& frame) {
   auto decoded = decode_frame(encode_frame(frame));
   EXPECT_TRUE(decoded.ok());
   return std::get<T>(std::move(decoded).value());
@@ -41,8 +41,8 @@ void expect_same(const Message& a, const Message& b) {
   }
 }
 
-TEST(Wire, EveryFrameComesBackBitForBit) {
-  const RequestFrame request = there_and_back(RequestFrame{4, example()});
+TEST(Wire, EveryFrameRoundTripsBitForBit) {
+  const RequestFrame request = round_trip(RequestFrame{4, example()});
   EXPECT_EQ(request.number, 4U);
   EXPECT_EQ(request.request.procedure, "train");
   EXPECT_EQ(request.request.round, 12U);
@@ -52,7 +52,7 @@ TEST(Wire, EveryFrameComesBackBitForBit) {
   EXPECT_EQ(request.request.layout, 99U);
   expect_same(request.request.body, example().body);
 
-  const CohortFrame cohort = there_and_back(CohortFrame{4, {{7, 0, {}}, {9, 1, example().body}}});
+  const CohortFrame cohort = round_trip(CohortFrame{4, {{7, 0, {}}, {9, 1, example().body}}});
   ASSERT_EQ(cohort.members.size(), 2U);
   EXPECT_EQ(cohort.members[1].client, 9U);
   EXPECT_EQ(cohort.members[1].slot, 1U);
@@ -60,7 +60,7 @@ TEST(Wire, EveryFrameComesBackBitForBit) {
 
   Reply sent{7, 3, example().body, "no battery"};
   sent.seconds = 1.5;
-  const ReplyFrame reply = there_and_back(ReplyFrame{8, sent});
+  const ReplyFrame reply = round_trip(ReplyFrame{8, sent});
   EXPECT_EQ(reply.number, 8U);
   EXPECT_EQ(reply.reply.client, 7U);
   EXPECT_EQ(reply.reply.slot, 3U);
@@ -69,19 +69,19 @@ TEST(Wire, EveryFrameComesBackBitForBit) {
   expect_same(reply.reply.body, sent.body);
 
   const HelloFrame hello =
-      there_and_back(HelloFrame{{{.id = 3, .name = "ward 7", .examples = 12, .model = "mini"}, {.id = 4}}});
+      round_trip(HelloFrame{{{.id = 3, .name = "ward 7", .examples = 12, .model = "mini"}, {.id = 4}}});
   ASSERT_EQ(hello.clients.size(), 2U);
   EXPECT_EQ(hello.clients[0].name, "ward 7");
   EXPECT_EQ(hello.clients[0].examples, 12);
   EXPECT_EQ(hello.clients[0].model, "mini");
   EXPECT_FALSE(hello.clients[1].examples.has_value());
-  EXPECT_EQ(there_and_back(AcceptFrame{5, 6}).slot, 6U);
-  EXPECT_EQ(there_and_back(CancelFrame{5}).number, 5U);
-  EXPECT_EQ(there_and_back(EndSessionFrame{11}).session, 11U);
-  EXPECT_EQ(there_and_back(SyncFrame{12}).number, 12U);
+  EXPECT_EQ(round_trip(AcceptFrame{5, 6}).slot, 6U);
+  EXPECT_EQ(round_trip(CancelFrame{5}).number, 5U);
+  EXPECT_EQ(round_trip(EndSessionFrame{11}).session, 11U);
+  EXPECT_EQ(round_trip(SyncFrame{12}).number, 12U);
 }
 
-TEST(Wire, RefusesWhatDoesNotFit) {
+TEST(Wire, RefusesInconsistentFrames) {
   const auto refuse = [](const std::function<void(wire::Frame&)>& change, const std::string& part) {
     wire::Frame message;
     ASSERT_TRUE(message.ParseFromString(encode_frame(RequestFrame{1, example()})));
@@ -98,7 +98,7 @@ TEST(Wire, RefusesWhatDoesNotFit) {
   refuse([&](wire::Frame& m) { model(m).set_shape(0, std::int64_t{1} << 62); }, "does not fit");
   refuse([&](wire::Frame& m) { model(m).add_shape(std::int64_t{1} << 62); }, "does not fit");
   refuse([&](wire::Frame& m) { model(m).set_data("abc"); }, "does not fit");
-  // Nothing, times more than anybody could address.
+  // No elements, in a shape larger than the address space.
   refuse(
       [&](wire::Frame& m) {
         model(m).clear_data();
