@@ -129,15 +129,13 @@ std::vector<std::string> split(const std::string& text) {
 void PartConfig::describe(ConfigVisitor& visitor) {
   visitor.field("private", own, "what stays with the clients: head, embeddings, 0-3, norms, attached, or names");
   visitor.field("shared", shared, "instead of `private`: what travels; everything else stays");
-  visitor.check([this]() -> std::string {
-    return shared.empty() && own.empty() ? "give `private` (what stays with the clients) or `shared`" : "";
-  });
 }
 
 PrivatePart::PrivatePart(const PartConfig& config, const Layout& layout) {
   const bool by_shared = !config.shared.empty();
   const std::vector<std::string>& words = by_shared ? config.shared : config.own;
   const char* key = by_shared ? "shared" : "private";
+  if (words.empty()) throw ConfigError("algorithm.private is empty; give what stays with the clients, or `shared`");
   std::vector<Matcher> matchers;
   for (const std::string& word : words) {
     matchers.push_back(matcher_of(word));
