@@ -100,10 +100,11 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
     EXPECT_THAT(mistake_in(secure + "clients_per_round: 2"), HasSubstr("needs 3 updates"));
   }
   // 4c, case 14: a sum that could overflow is refused when the file is read.
-  EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1e9}\nclients_per_round: 100"),
+  EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),
               HasSubstr("ring"));
-  EXPECT_THAT(mistake_in("aggregation: {name: light_secagg, bits: 31, most_examples: 1e9}\nclients_per_round: 100"),
-              HasSubstr("field"));
+  EXPECT_THAT(
+      mistake_in("aggregation: {name: light_secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),
+      HasSubstr("field"));
   EXPECT_THAT(mistake_in("aggregation: {name: light_secagg, corrupt: 0.5, dropout: 0.5}"), HasSubstr("too many"));
   EXPECT_EQ(mistake_in("aggregation: {name: secure_groups, groups: 3}\nclients_per_round: 9"), "");
   EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, groups: 4}\nclients_per_round: 10"),
