@@ -17,8 +17,8 @@ struct Letter {
   std::string bytes;
 };
 
-/// One party's access to a system that delivers letters of up to a few hundred KiB in order, at least once, such as MPI.
-/// What a transport needs besides (frames, joining and leaving, back-pressure) is in this folder, once for all.
+/// One party's access to a system that delivers letters of up to a few hundred KiB in order, at least once, such as
+/// MPI. What a transport needs besides (frames, joining and leaving, back-pressure) is in this folder, once for all.
 class Mailbox {
  public:
   using Receive = std::function<void(Letter)>;
