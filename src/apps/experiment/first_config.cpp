@@ -166,7 +166,8 @@ FirstConfig first_config(const FirstConfigInput& input) {
   const std::int64_t batch = max_length > 256 || per_client < 32 ? 8 : 16;
   const bool small = layers_of(model) <= 4;
   const bool tested = summary.sizes[2] > 0;
-  const std::uint64_t clients = natural ? summary.clients : 10;
+  // At least 20 examples each, so that a fifth of them can be held out.
+  const std::uint64_t clients = natural ? summary.clients : std::clamp<std::uint64_t>(summary.sizes[0] / 20, 2, 10);
   const std::uint64_t asked = std::clamp<std::uint64_t>((clients + 1) / 2, 1, 10);
   if (!natural && summary.clients == 1) result.notes.emplace_back("all examples have the same client");
 

@@ -36,7 +36,7 @@ class MailClient final : public ClientTransport {
     }
     knocker_.join();
     mailbox_->post(mailbox_->server(), farewell(session_));
-    mailbox_.reset();
+    // Not mailbox_.reset(), which clears the pointer while letters may still be handled.
   }
 
   bool send(std::string frame) override {

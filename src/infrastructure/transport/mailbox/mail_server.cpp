@@ -41,7 +41,7 @@ class MailServer final : public ServerTransport {
       peers = peers_;
     }
     for (const auto& entry : peers) say(*entry.second, Post::Kind::kBye, 0);
-    mailbox_.reset();
+    // Not mailbox_.reset(), which clears the pointer while letters may still be handled.
   }
 
   bool send(PeerId id, std::shared_ptr<const std::string> frame) override {
