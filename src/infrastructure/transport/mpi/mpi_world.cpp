@@ -35,6 +35,9 @@ std::uint64_t key_at(const std::string& bytes, std::size_t offset) {
 
 MpiWorld& MpiWorld::instance() {
   static MpiWorld world;
+  // The program ends without destructors of static objects (apps/cli/main.cpp), but MPI must be told.
+  static const int registered = std::at_quick_exit([] { instance().close(); });
+  check(registered == 0, "MPI cannot be told about the end of the program");
   return world;
 }
 
@@ -43,7 +46,10 @@ MpiWorld::MpiWorld() : thread_([this] { run(); }) {
   changed_.wait(lock, [this] { return started_; });
 }
 
-MpiWorld::~MpiWorld() {
+MpiWorld::~MpiWorld() { close(); }
+
+void MpiWorld::close() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;

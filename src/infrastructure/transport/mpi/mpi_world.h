@@ -42,6 +42,7 @@ class MpiWorld {
   };
   MpiWorld();
   void run();
+  void close();  // ends MPI; once
   void deliver(int rank, const std::string& bytes);
 
   int rank_ = 0, size_ = 1, beside_ = 1;
