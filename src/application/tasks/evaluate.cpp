@@ -28,7 +28,7 @@ constexpr std::int64_t kCpuLogits = std::int64_t{1} << 26, kGpuLogits = std::int
 bool over_vocabulary(Head head) { return head->generates || head == Head::kMaskedLm; }
 
 std::int64_t token_budget(const Task& task, const Model& model, bool gpu, std::int64_t wanted) {
-  const std::int64_t budget = wanted > 0 ? wanted : gpu ? (getenv("XT") ? atol(getenv("XT")) : kGpuTokens) : kCpuTokens;
+  const std::int64_t budget = wanted > 0 ? wanted : gpu ? kGpuTokens : kCpuTokens;
   if (!over_vocabulary(task.head())) return budget;
   const std::int64_t logits = (gpu ? kGpuLogits : kCpuLogits) / std::max<std::int64_t>(model.vocabulary(), 1);
   // A masked LM predicts only a few of its tokens.

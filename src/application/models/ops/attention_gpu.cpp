@@ -77,8 +77,7 @@ AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k, const G
 }
 
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
-  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
-                  {}};
+  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()), {}};
   if (call.differentiable)
     result.logs = torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat));
   const auto& kernel = q.scalar_type() == at::kFloat ? kTf32Forward

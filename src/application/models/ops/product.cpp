@@ -87,7 +87,8 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
     return y;
   }
   if (x.is_cuda() && x.size(0) == 1) {  // the matmul adds the bias
-    const at::Tensor matrix = w.dim() == 3 ? w.squeeze(0) : w, row = (b.dim() == 2 ? b.squeeze(0) : b).to(x.scalar_type());
+    const at::Tensor matrix = w.dim() == 3 ? w.squeeze(0) : w,
+                     row = (b.dim() == 2 ? b.squeeze(0) : b).to(x.scalar_type());
     return at::addmm(row, x.squeeze(0), transpose_w ? matrix.t() : matrix).unsqueeze(0);
   }
   at::Tensor y = times(x, w, transpose_w);
