@@ -35,6 +35,7 @@ struct Admitted {
 ///     fleet.json                     addresses and validity
 ///     members.json                   invitations and certificates, without secrets
 ///     revoked                        serial numbers that must not connect, one per line
+///     broker/                        configuration and rules of an MQTT broker (broker_files.h)
 ///
 /// Several processes may use it at once: changes are made under a lock, and files are replaced whole.
 class FleetFolder {
