@@ -148,7 +148,7 @@ std::string sign_request(const SignInput& input) {
   extend(leaf.get(), root.get(), NID_basic_constraints, "critical,CA:FALSE");
   extend(leaf.get(), root.get(), NID_key_usage, "critical,digitalSignature");
   extend(leaf.get(), root.get(), NID_ext_key_usage,
-         input.role == CertificateRole::kServer ? "serverAuth,clientAuth" : "clientAuth");
+         input.role == CertificateRole::kServer ? "serverAuth" : "clientAuth");
   extend(leaf.get(), root.get(), NID_subject_alt_name, "DNS:" + input.name);
   extend(leaf.get(), root.get(), NID_authority_key_identifier, "keyid:always");
   need(X509_sign(leaf.get(), root_key.get(), EVP_sha256()) > 0);

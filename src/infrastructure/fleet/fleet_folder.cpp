@@ -116,13 +116,17 @@ void drop_certificate(Entry& entry) {
   entry.certificate.clear();
 }
 
+// Two certificates: as a server, and as a client of an MQTT broker.
 void issue_server(const fs::path& folder, std::time_t now, std::time_t until) {
-  const std::string key = make_key();
-  const std::string certificate =
-      sign_request({read_file(folder / "authority.crt"), read_file(folder / "authority.key"),
-                    make_request(key, kServerName), kServerName, now - kBackdated, until, CertificateRole::kServer});
-  write_secret(folder / "server.key", key);
-  write_file(folder / "server.crt", certificate);
+  for (const auto& [file, role] :
+       {std::pair("server", CertificateRole::kServer), std::pair("server_as_client", CertificateRole::kClient)}) {
+    const std::string key = make_key();
+    const std::string certificate =
+        sign_request({read_file(folder / "authority.crt"), read_file(folder / "authority.key"),
+                      make_request(key, kServerName), kServerName, now - kBackdated, until, role});
+    write_secret(folder / (std::string(file) + ".key"), key);
+    write_file(folder / (std::string(file) + ".crt"), certificate);
+  }
 }
 
 /// host:port with the enrolment port; nothing when it is not an address.
