@@ -66,6 +66,9 @@ class QuadraticLearner final : public Learner {
   }
   LearnResult fit(std::span<const std::uint32_t>, const Targets&) override { throw InternalError(kNoPublicSet); }
   at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
+  ProbeResult probe(std::int64_t, const ProbeWish&) override { throw InternalError(kNoPublicSet); }
+  void renew(std::int64_t) override {}
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override { values_.copy_(values); }
   void retain(std::span<const std::size_t> clients) override {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "tests/integration/run_fixture.h"
 
@@ -60,6 +61,33 @@ TEST_F(RunTest, APhaseThatStopsAtItsTargetIsSummarizedByTheRoundsItRan) {
   EXPECT_EQ(early["phases"][0].at("rounds"), 4);
   EXPECT_EQ(early["phases"][1].at("first_round"), 5);
   EXPECT_EQ(early["phases"][1].at("rounds"), target_round - 4);
+}
+
+// The server's model, and every client's own one, of two networks.
+TEST_F(RunTest, DistillationBetweenNetworksGoesOnWhereItWasKilled) {
+  const std::vector<std::string> how{
+      "public={}",
+      "algorithm={name: fedid, epochs: 1, batch_size: 16}",
+      "rounds=4",
+      "clients.models=[{name: wide, share: 0.5, model: {fresh: {model_type: distilbert, dim: 24, n_layers: 1, n_heads: "
+      "2, hidden_dim: 32, max_position_embeddings: 40}, tokenizer: models/chorus-mini}}]",
+      "evaluation.per_client=true",
+      "checkpoint={every: 1, client_models: true}"};
+  ASSERT_EQ(run("whole", how), 0) << output_;
+  const Chorus program(arguments("killed", how), folder_ / "killed.log");
+  wait_for_round("killed", 2);
+  program.send(SIGKILL);
+  program.wait();
+  ASSERT_EQ(resume("killed"), 0) << output_;
+  EXPECT_EQ(weights("whole"), weights("killed"));
+  EXPECT_EQ(scores("whole"), scores("killed"));
+  std::set<std::string> types;
+  for (const auto& client : fs::directory_iterator(folder_ / "whole" / "client_models")) {
+    const fs::path same = folder_ / "killed" / "client_models" / client.path().filename();
+    EXPECT_EQ(read(client.path() / "model.safetensors"), read(same / "model.safetensors")) << client.path();
+    types.insert(json::parse(read(client.path() / "config.json")).at("model_type"));
+  }
+  EXPECT_EQ(types, (std::set<std::string>{"bert", "distilbert"}));
 }
 
 TEST_F(RunTest, EventsOfARoundAreInTheLogBeforeItsCheckpoint) {

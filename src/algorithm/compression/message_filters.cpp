@@ -46,7 +46,7 @@ GateTotals MessageFilters::pack(Message& message, const GateMoment& moment) cons
   std::vector<std::string> names;
   for (auto& [name, tensor] : message.tensors) {
     if (tensor.scalar_type() != at::kFloat) continue;
-    if (tensor.numel() >= kLeastFiltered) {
+    if (tensor.numel() >= least_filtered(name)) {
       names.push_back(name);
     } else if (chain_.transforms() && tensor.numel() > 0) {
       const at::Tensor here = tensor.detach().cpu().contiguous();

@@ -27,12 +27,16 @@ struct MessageFiltersInput {
 /// when the request is about a variant of depth 2 and width 8.
 std::string memory_place(std::string_view procedure, const Variant& variant);
 
-/// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered elements or more leaves as bytes
-/// under its name + ".packed"; shorter ones are transformed only (Filter::Stage), everything else travels as it is.
-/// Thread-safe.
+/// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered elements or more (predictions of
+/// federated distillation: kLeastPredictions, since some methods send them batch by batch) leaves as bytes under its
+/// name + ".packed"; shorter ones are transformed only (Filter::Stage), everything else travels as it is. Thread-safe.
 class MessageFilters {
  public:
-  static constexpr std::int64_t kLeastFiltered = 1024;
+  static constexpr std::int64_t kLeastFiltered = 1024, kLeastPredictions = 32;
+  static std::int64_t least_filtered(std::string_view name) {
+    const bool predictions = name == "predictions" || name == "answers" || name == "ensemble";
+    return predictions ? kLeastPredictions : kLeastFiltered;
+  }
 
   explicit MessageFilters(const MessageFiltersInput& input) : input_(input), chain_(input.filters) {}
 

@@ -122,9 +122,12 @@ class RoundLoop {
     if (!cohort.empty() || parts_.aggregation.answers_for_nobody()) {
       RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
       input.weighting = config_.weighting;
+      input.phase = config_.phase;
       input.variants = parts_.variants;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
+      const std::unique_ptr<Workbench> bench = parts_.server_bench ? parts_.server_bench(number) : nullptr;
+      input.server = bench.get();
       result = parts_.algorithm.round(input);
     }
     const double seconds = seconds_since(begin);
@@ -203,7 +206,7 @@ class RoundLoop {
     parts_.tracker.record(event);
     if (config_.per_client) {
       const auto asked = std::chrono::steady_clock::now();
-      const bool own = parts_.traits.personal || parts_.traits.partial;
+      const bool own = parts_.traits.personal || parts_.traits.partial || parts_.traits.any_network;
       const Scorer::ClientTotals totals = ask_clients(own ? About::kOwn : About::kGlobal);
       Scores pooled = parts_.scorer.pooled(totals);
       pooled["seconds"] = seconds_since(asked);
@@ -238,6 +241,11 @@ class RoundLoop {
   Request request_about(About about, std::span<const ClientId> clients) const {
     const auto round = static_cast<std::uint64_t>(state_.round);
     if (about == About::kGlobal) return at_variant(evaluate_request(state_.model, round));
+    if (parts_.traits.any_network) {
+      Request request = parts_.algorithm.ask_own_models(state_.model, round, clients);
+      request.body.numbers["shared"] = about == About::kLocalOnShared ? 1 : 0;
+      return request;
+    }
     if (parts_.traits.personal) return local_evaluate_request(state_.model, round, about == About::kLocalOnShared);
     return parts_.algorithm.ask_own_models(state_.model, round, clients);
   }

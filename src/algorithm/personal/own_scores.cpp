@@ -69,7 +69,7 @@ std::vector<OwnScore> own_scores(const OwnScoresInput& input, const OwnScoresPla
       }
     }
   };
-  const bool useful = !input.traits.personal && !input.traits.partial;
+  const bool useful = !input.traits.personal && !input.traits.partial && !input.traits.any_network;
   if (useful) ask("global", version_of(input, evaluate_request(input.model, input.round)));
   if (useful && plan.fine_tuning > 0) {
     ask("fine-tuned", version_of(input, fine_tuning_request(input.model, input.round, plan.fine_tuning)));

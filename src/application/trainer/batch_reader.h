@@ -48,6 +48,8 @@ class BatchReader {
 
   /// The given rows for each of the first `clients`; `purpose` and `number` enter the draws.
   Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;
+  /// Batch `batch` of the first `clients`, likewise.
+  Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose) const;
 
  private:
   Reading read(std::int64_t clients, std::int64_t number) const;

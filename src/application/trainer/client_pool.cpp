@@ -26,14 +26,20 @@ std::size_t index_of(const ClientPoolInput& input, ClientId id) {
   return index;
 }
 
+struct PublicRows {
+  std::shared_ptr<const ClientData> set;
+  std::span<const std::int64_t> offsets;
+};
+
 class PoolBench final : public Workbench {
  public:
   PoolBench(const ClientPoolInput& input, const TrainerInput& version, std::vector<TrainClient> clients,
-            std::uint64_t round, std::shared_ptr<const ClientData> public_set)
+            std::uint64_t round, PublicRows public_rows)
       : input_(input),
         version_(version),
         trainer_(version, input.config),
-        public_set_(std::move(public_set)),
+        public_set_(std::move(public_rows.set)),
+        public_offsets_(public_rows.offsets),
         clients_(std::move(clients)),
         round_(round),
         states_(clients_.size()) {
@@ -69,6 +75,7 @@ class PoolBench final : public Workbench {
     return trainer_.learner(clients_, start, moment(), wish, public_set_);
   }
   std::size_t public_rows() const override { return public_set_ ? public_set_->rows.size() : 0; }
+  std::span<const std::int64_t> public_offsets() const override { return public_offsets_; }
   at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) override {
     check(public_set_ != nullptr, "there is no public set");
     const auto clients = static_cast<std::int64_t>(ids_.size());
@@ -179,6 +186,7 @@ class PoolBench final : public Workbench {
   TrainerInput version_;
   CohortTrainer trainer_;
   std::shared_ptr<const ClientData> public_set_;
+  std::span<const std::int64_t> public_offsets_;
   std::vector<TrainClient> clients_;
   std::uint64_t round_;
   std::vector<ClientId> ids_;
@@ -193,6 +201,11 @@ ClientPool::ClientPool(const ClientPoolInput& input)
   if (input.public_set.encoded != nullptr) {
     public_set_ = std::make_shared<ClientData>(
         input.trainer.task.client_data(input.public_set.encoded, input.public_set.examples));
+    const std::vector<std::int64_t> counts = answer_counts(input.trainer.model, *public_set_);
+    if (!counts.empty()) {
+      public_offsets_.push_back(0);
+      for (const std::int64_t count : counts) public_offsets_.push_back(public_offsets_.back() + count);
+    }
   }
   check(input.ids.empty() || input.ids.size() == input.train_lists->clients(), "one id per client");
 }
@@ -231,11 +244,13 @@ std::unique_ptr<Workbench> ClientPool::open(std::span<const ClientId> clients, s
   const TrainerInput& whole = input_.trainer;
   if (input_.network == nullptr) {
     const TrainerInput version{whole.task, whole.model, whole.base, whole.cache, recorders_.get()};
-    return std::make_unique<PoolBench>(input_, version, std::move(opened), round, public_set_);
+    return std::make_unique<PoolBench>(input_, version, std::move(opened), round,
+                                       PublicRows{public_set_, public_offsets_});
   }
   const TunedNetwork::Part part = input_.network->part(variant);
   const TrainerInput version{whole.task, part.model, part.params, whole.cache, recorders_.get()};
-  return std::make_unique<PoolBench>(input_, version, std::move(opened), round, public_set_);
+  return std::make_unique<PoolBench>(input_, version, std::move(opened), round,
+                                     PublicRows{public_set_, public_offsets_});
 }
 
 Message to_message(const MetricTotals& totals) {

@@ -67,6 +67,7 @@ class ClientPool {
   ClientPoolInput input_;
   CohortTrainer trainer_;
   std::shared_ptr<const ClientData> public_set_;  // or null
+  std::vector<std::int64_t> public_offsets_;      // of its answers; empty: one per row
 };
 
 /// A metric's totals as a message, and back (DataError when it is not such a message).

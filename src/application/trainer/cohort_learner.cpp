@@ -48,7 +48,7 @@ LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Target
   std::vector<std::uint32_t> chosen;
   Reading reading =
       training_->reader().read_rows(public_cohort(*public_set_, rows, clients(), chosen), fits_++, "public-dropout");
-  if (targets.labels.defined() || targets.probabilities.defined()) reading.batch.batch.answers = at::Tensor();
+  if (given(targets)) reading.batch.batch.answers = at::Tensor();
   const auto record = training_->step_on(std::move(reading), [&](const Output& output, const TaskBatch& batch) {
     return target_loss(trainer, output, batch, targets);
   });
@@ -59,6 +59,23 @@ at::Tensor CohortLearner::predict(std::span<const std::uint32_t> rows) {
   check(public_set_ != nullptr, "there is no public set");
   const auto count = static_cast<std::int64_t>(clients().size());
   return predict_rows(training_->input().trainer, training_->store().active(count), *public_set_, rows);
+}
+
+at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> rows) {
+  check(public_set_ != nullptr, "there is no public set");
+  if (!training_->input().config.dropout) return predict(rows);
+  const at::NoGradGuard no_grad;
+  std::vector<std::uint32_t> chosen;
+  Reading reading = training_->reader().read_rows(public_cohort(*public_set_, rows, clients(), chosen), predictions_++,
+                                                  "prediction-dropout");
+  return predict_batch(training_->input().trainer, training_->store().active(reading.clients), std::move(reading.batch),
+                       reading.dropout);
+}
+
+ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {
+  const auto count = static_cast<std::int64_t>(clients().size());
+  check(training_->input().plan.batches.size() == clients().size(), "a probe needs data");
+  return training_->probe(training_->reader().read_again(count, number, probes_++, "probe-dropout"), wish);
 }
 
 void CohortLearner::set_values(const at::Tensor& values) {

@@ -20,6 +20,9 @@ class CohortLearner final : public Learner {
   LearnResult train(std::int64_t steps) override;
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override;
   at::Tensor predict(std::span<const std::uint32_t> rows) override;
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override;
+  ProbeResult probe(std::int64_t number, const ProbeWish& wish) override;
+  void renew(std::int64_t steps) override { training_->renew(steps); }
   at::Tensor values() const override { return training_->store().params().values(); }
   void set_values(const at::Tensor& values) override;
   void retain(std::span<const std::size_t> clients) override;
@@ -29,7 +32,7 @@ class CohortLearner final : public Learner {
 
   std::unique_ptr<LocalTraining> training_;
   std::shared_ptr<const ClientData> public_set_;
-  std::int64_t fits_ = 0;
+  std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // numbers of their draws
 };
 
 }  // namespace chorus::inline trainer

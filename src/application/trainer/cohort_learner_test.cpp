@@ -210,6 +210,99 @@ TEST(CohortLearner, FrozenElementsStayAsTheyAre) {
   }
 }
 
+// A short gradient step of length d lowers the loss it is on by d^2 / rate.
+TEST(CohortLearner, VotesRewardsAndScoresAreTheLossesTheyShouldBe) {
+  const LearnerWorld world;
+  const std::vector<std::uint32_t> rows{0, 3, 7, 8};
+  const at::Tensor mixed = torch::linspace(-1, 2, 12, at::kFloat).view({4, 3}).roll(5);
+  const std::map<std::string, std::pair<Targets, std::function<at::Tensor(const at::Tensor&)>>> kinds{
+      {"votes",
+       {{.votes = mixed}, [&](const at::Tensor& z) { return -(mixed * torch::log_softmax(z, -1)).sum(-1).mean(-1); }}},
+      {"rewards",
+       {{.rewards = mixed}, [&](const at::Tensor& z) { return -(mixed * torch::softmax(z, -1)).sum(-1).mean(-1); }}},
+      {"scores", {{.scores = mixed}, [&](const at::Tensor& z) { return (z - mixed).square().mean(-1).mean(-1); }}}};
+  for (const auto& [name, kind] : kinds) {
+    const auto learner = world.learner("clip: 0, optimizer: sgd, dropout: false, schedule: {shape: constant}");
+    const at::Tensor before = kind.second(learner->predict(rows)), from = learner->values().clone();
+    const LearnResult result = learner->fit(rows, kind.first);
+    EXPECT_NEAR(result.loss[1], before[1].item<double>(), 1e-5) << name;
+    const at::Tensor fallen = before - kind.second(learner->predict(rows));
+    const at::Tensor expected = (learner->values() - from).square().sum(1) / result.rate_sum[0];
+    EXPECT_TRUE(torch::allclose(fallen, expected, 0.05, 1e-6)) << name << fallen << expected;
+    EXPECT_GT(fallen.min().item<double>(), 1e-6) << name;
+  }
+  // Two kinds add up, and one vote for a label is the label.
+  const at::Tensor labels = torch::tensor({0, 2, 1, 1}, at::kLong);
+  const auto vote = world.learner("clip: 0, optimizer: sgd"), label = world.learner("clip: 0, optimizer: sgd"),
+             both = world.learner("clip: 0, optimizer: sgd");
+  vote->fit(rows, {.votes = torch::one_hot(labels, 3).to(at::kFloat) * 2});
+  label->fit(rows, {.labels = labels});
+  both->fit(rows, {.labels = labels, .votes = torch::one_hot(labels, 3).to(at::kFloat)});
+  EXPECT_TRUE(torch::allclose(vote->values() - world.start(), 2 * (label->values() - world.start()), 1e-3, 1e-6));
+  EXPECT_TRUE(torch::allclose(vote->values(), both->values(), 1e-5, 1e-7));
+}
+
+TEST(CohortLearner, AProbeMeasuresAndChangesNothing) {
+  const LearnerWorld world;
+  const std::string yaml = "clip: 0, optimizer: sgd, dropout: false, schedule: {shape: constant}";
+  const auto learner = world.learner(yaml);
+  const ProbeResult probe = learner->probe(0, {.gradients = true});
+  EXPECT_TRUE(learner->values().equal(world.start().unsqueeze(0).expand({3, -1})));
+  const LearnResult step = learner->train(1);
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(probe.loss[c], step.loss[c], 1e-6);
+  EXPECT_TRUE(torch::allclose(world.start() - probe.gradients * 1e-3, learner->values(), 1e-4, 1e-6));
+  EXPECT_FALSE(learner->probe(1, {}).gradients.defined());
+  // Dropout is drawn anew each time.
+  const auto noisy = world.learner("clip: 0");
+  EXPECT_NE(noisy->probe(0, {.dropout = true}).loss[0], noisy->probe(0, {.dropout = true}).loss[0]);
+  EXPECT_EQ(noisy->probe(0, {}).loss[0], noisy->probe(0, {}).loss[0]);
+  const std::vector<std::uint32_t> rows{0, 1};
+  EXPECT_FALSE(noisy->predict_with_dropout(rows).equal(noisy->predict_with_dropout(rows)));
+  EXPECT_TRUE(learner->predict_with_dropout(rows).equal(learner->predict(rows)));
+}
+
+TEST(CohortLearner, ARenewedLearnerForgetsItsOptimizerAndItsSchedule) {
+  const LearnerWorld world;
+  const std::vector<std::uint32_t> rows{0, 1, 2};
+  const std::string yaml = "clip: 0, dropout: false, schedule: {shape: linear, warmup: 0}";
+  const auto learner = world.learner(yaml, {.steps = 4});
+  learner->train(2);
+  const auto fresh = world.trainer(yaml).learner(world.clients, learner->values().clone(), world.moment, {.steps = 1},
+                                                 world.public_set);
+  learner->renew(1);
+  const LearnResult one = learner->fit(rows, {}), other = fresh->fit(rows, {});
+  EXPECT_TRUE(torch::allclose(learner->values(), fresh->values(), 1e-6, 1e-8));
+  EXPECT_EQ(one.rate_sum, other.rate_sum);
+}
+
+TEST(CohortLearner, TagsArePredictedForWords) {
+  const Dataset data = tiny::dataset(Formulation::kSequenceTagging);
+  const auto words = tiny::tokenizer(data);
+  const auto task = Tasks::make("seq_tagging", TaskInput::of(data, words));
+  const auto model = make_model(tiny::model_config(task->head(), *words, task->labels()), task->head());
+  const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
+  Params params(model->layout(), {});
+  params.initialise(3);
+  const auto examples = data.split(Split::kTrain).first(6);
+  const auto set = std::make_shared<ClientData>(task->client_data(encoded, examples));
+  const std::vector<TrainClient> clients{{0, *set, 6}};
+  const auto learner = CohortTrainer({*task, *model, params}, LearnerWorld::config_of("clip: 0, dropout: false"))
+                           .learner(clients, params.values()[0], {}, {}, set);
+  const std::vector<std::uint32_t> rows{4, 1};
+  const auto in_all = static_cast<std::int64_t>(data.words(examples[4]).size() + data.words(examples[1]).size());
+  const at::Tensor logits = learner->predict(rows);
+  EXPECT_EQ(logits.size(1), in_all);
+  EXPECT_EQ(answer_counts(*model, *set)[4], static_cast<std::int64_t>(data.words(examples[4]).size()));
+  // The tag of a word is that of its first piece.
+  const Evaluation evaluation =
+      evaluate(*task, *model, params, {data, encoded, examples.subspan(4, 1)}, {.predictions = true});
+  const at::Tensor best = logits[0].argmax(-1);
+  for (std::size_t w = 0; w < evaluation.predictions[0].tags.size(); ++w) {
+    EXPECT_EQ(best[static_cast<std::int64_t>(w)].item<std::int64_t>(), evaluation.predictions[0].tags[w]);
+  }
+  EXPECT_THAT(learner->fit(rows, {.labels = best}).failures, ElementsAre(""));
+}
+
 TEST(CohortLearner, RefusesTargetsThatATaskHasNone) {
   const Dataset data = tiny::dataset(Formulation::kPairRegression);
   const auto words = tiny::tokenizer(data);
@@ -226,6 +319,8 @@ TEST(CohortLearner, RefusesTargetsThatATaskHasNone) {
   EXPECT_EQ(learner->predict(rows).sizes(), (at::IntArrayRef{1, 2, 1}));
   EXPECT_THAT(learner->fit(rows, {}).failures, ElementsAre("")) << "its own scores";
   EXPECT_THROW(learner->fit(rows, {.probabilities = torch::ones({2, 1})}), ConfigError);
+  EXPECT_THROW(learner->fit(rows, {.votes = torch::ones({2, 1})}), ConfigError);
+  EXPECT_THAT(learner->fit(rows, {.scores = torch::ones({2, 1})}).failures, ElementsAre(""));
 }
 
 }  // namespace

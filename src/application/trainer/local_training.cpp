@@ -6,6 +6,7 @@
 
 #include "application/trainer/early_step.h"
 #include "application/trainer/frozen_ranges.h"
+#include "application/trainer/losses.h"
 #include "core/base/error.h"
 #include "core/device/torch_runtime.h"
 
@@ -82,6 +83,29 @@ LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) 
   finish_step({reading.clients, all, next_rates(reading.clients, record), {}, false});
   record.losses.push_back(losses.detach());
   return record;
+}
+
+ProbeResult LocalTraining::probe(Reading reading, const ProbeWish& wish) {
+  const at::AutoGradMode with_gradients(wish.gradients);
+  Params& params = store_->active(reading.clients);
+  if (wish.gradients) params.writes().begin(params.values().size(1));
+  Dropout dropout = wish.dropout && input_.config.dropout ? std::move(reading.dropout) : Dropout();
+  const Output output = input_.trainer.model.forward(params, reading.batch.batch, dropout);
+  const at::Tensor losses = input_.trainer.task.loss(output, reading.batch);
+  ProbeResult result;
+  if (wish.gradients) {
+    losses.sum().backward();
+    params.writes().end();
+    result.gradients = params.grads().clone();
+  }
+  result.loss = as_doubles(losses.detach());
+  return result;
+}
+
+void LocalTraining::renew(std::int64_t steps) {
+  for (std::size_t c = 0; c < input_.clients.size(); ++c) optimizer_->restore(static_cast<std::int64_t>(c), {});
+  input_.plan.schedule.assign(input_.clients.size(), steps);
+  step_ = 0;
 }
 
 // What is left of a step once the gradients are there.

@@ -62,6 +62,12 @@ class LocalTraining {
   using Loss = std::function<at::Tensor(const Output& output, const TaskBatch& batch)>;
   Record step_on(Reading reading, const Loss& loss);
 
+  /// The loss of a given batch and, if wanted, its gradient [C, P]; no step.
+  ProbeResult probe(Reading reading, const ProbeWish& wish);
+
+  /// A new optimizer, and a learning-rate schedule of so many steps that begins anew.
+  void renew(std::int64_t steps);
+
   /// Keeps only the clients at these ascending indices.
   void retain(std::span<const std::size_t> clients);
 

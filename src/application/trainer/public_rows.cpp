@@ -14,11 +14,33 @@ namespace {
 // Tokens of one forward pass, all clients together.
 constexpr std::int64_t kMostTokens = 1 << 15;
 
-// How many answers of a batch are real: on a GPU tokens are filled up to a round number.
-std::int64_t answers_in(const Model& model, const TaskBatch& batch) {
-  if (model.head()->per_sequence) return static_cast<std::int64_t>(batch.rows.at(0).size());
-  const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+// Calls found(position) for the first token of each word of a row.
+template <typename Found>
+void first_pieces(const EncodedDataset& data, std::uint32_t row, Found found) {
+  std::int32_t before = -1;
+  std::int64_t position = 0;
+  for (const std::int32_t word : data.words(row)) {
+    if (word >= 0 && word != before) found(position);
+    before = word;
+    ++position;
+  }
+}
+
+// The answers [C, n, K] among the logits of a batch in which all clients read the same rows. On a GPU tokens are filled
+// up to a round number.
+at::Tensor answers_of(const Model& model, const TaskBatch& batch, const at::Tensor& logits) {
+  if (model.head()->per_sequence) return logits.narrow(1, 0, static_cast<std::int64_t>(batch.rows.at(0).size()));
+  if (model.head() != Head::kTokenClassification) {
+    const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
+    return logits.narrow(1, 0, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+  }
+  std::vector<std::int64_t> chosen;
+  std::int64_t begin = 0;
+  for (const std::uint32_t row : batch.rows.at(0)) {
+    first_pieces(*batch.data.at(0), row, [&](std::int64_t position) { chosen.push_back(begin + position); });
+    begin += static_cast<std::int64_t>(batch.data.at(0)->length(row));
+  }
+  return logits.index_select(1, torch::tensor(chosen, at::kLong).to(logits.device()));
 }
 
 // [n, ...] for all clients or [C, n, ...], as [C, n, ...] beside the logits.
@@ -55,6 +77,17 @@ std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std
   return cohort;
 }
 
+std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set) {
+  std::vector<std::int64_t> counts;
+  if (model.head() != Head::kTokenClassification) return counts;
+  for (const std::uint32_t row : set.rows) {
+    std::int64_t words = 0;
+    first_pieces(*set.data, row, [&](std::int64_t) { ++words; });
+    counts.push_back(words);
+  }
+  return counts;
+}
+
 at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const ClientData& set,
                         std::span<const std::uint32_t> rows) {
   check_head(trainer, "predictions");
@@ -74,19 +107,32 @@ at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const
     TaskBatch batch = trainer.task.collate(cohort, {.device = params.device()});
     if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, params, batch.batch);
     Dropout off;
-    const Output output = trainer.model.forward(params, batch.batch, off);
-    logits.push_back(output.logits.narrow(1, 0, answers_in(trainer.model, batch)));
+    logits.push_back(predict_batch(trainer, params, std::move(batch), off));
     first = behind;
   }
   check(!logits.empty(), "no rows were asked for");
   return torch::cat(logits, 1);
 }
 
+at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, TaskBatch batch, Dropout& dropout) {
+  check_head(trainer, "predictions");
+  batch.batch.answers = at::Tensor();
+  const Output output = trainer.model.forward(params, batch.batch, dropout);
+  return answers_of(trainer.model, batch, output.logits);
+}
+
+bool given(const Targets& targets) {
+  return targets.labels.defined() || targets.probabilities.defined() || targets.votes.defined() ||
+         targets.rewards.defined() || targets.scores.defined();
+}
+
 void check_targets(const TrainerInput& trainer, const Targets& targets) {
   check(!targets.labels.defined() || !targets.probabilities.defined(), "targets are labels or probabilities, not both");
-  if (!targets.labels.defined() && !targets.probabilities.defined()) return;
+  if (!given(targets)) return;
   check_head(trainer, targets.labels.defined() ? "given labels" : "soft targets");
-  if (trainer.model.head() == Head::kSequenceClassification && trainer.model.config().labels().size() < 2) {
+  const bool classes = targets.labels.defined() || targets.probabilities.defined() || targets.votes.defined() ||
+                       targets.rewards.defined();
+  if (classes && trainer.model.head() == Head::kSequenceClassification && trainer.model.config().labels().size() < 2) {
     throw ConfigError(
         fmt::format("the task {} has no soft targets or given labels: its model answers one score, not "
                     "probabilities of classes",
@@ -99,17 +145,28 @@ void check_targets(const TrainerInput& trainer, const Targets& targets) {
 
 at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
                        const Targets& targets) {
-  if (!targets.labels.defined() && !targets.probabilities.defined()) return trainer.task.loss(output, batch);
-  const std::int64_t count = answers_in(trainer.model, batch);
-  const at::Tensor logits = output.logits.narrow(1, 0, count);
+  if (!given(targets)) return trainer.task.loss(output, batch);
+  const at::Tensor logits = answers_of(trainer.model, batch, output.logits);
+  const auto beside = [&](const at::Tensor& numbers) {
+    const at::Tensor rows = each_client(numbers.to(at::kFloat), 3, logits);
+    check(rows.sizes() == logits.sizes(), "one number per class and answer");
+    return rows;
+  };
+  at::Tensor loss;
+  const auto add = [&](const at::Tensor& more) { loss = loss.defined() ? loss + more : more; };
   if (targets.labels.defined()) {
     const at::Tensor labels = each_client(targets.labels, 2, logits);
-    check(labels.size(1) == count, "one label per answer");
-    return cross_entropy(logits, labels);
+    check(labels.size(1) == logits.size(1), "one label per answer");
+    add(cross_entropy(logits, labels));
   }
-  const at::Tensor probabilities = each_client(targets.probabilities.to(at::kFloat), 3, logits);
-  check(probabilities.sizes() == logits.sizes(), "one probability per class and answer");
-  return soft_cross_entropy(logits, probabilities, targets.temperature);
+  if (targets.probabilities.defined()) {
+    add(soft_cross_entropy(logits, beside(targets.probabilities), targets.temperature));
+  }
+  const at::Tensor wide = logits.to(at::kFloat);
+  if (targets.votes.defined()) add(-(beside(targets.votes) * torch::log_softmax(wide, -1)).sum(-1).mean(1));
+  if (targets.rewards.defined()) add(-(beside(targets.rewards) * torch::softmax(wide, -1)).sum(-1).mean(1));
+  if (targets.scores.defined()) add((wide - beside(targets.scores)).square().mean({1, 2}));
+  return loss;
 }
 
 }  // namespace chorus::inline trainer

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "algorithm/compression/filter_end.h"
 #include "application/trainer/client_pool.h"
+#include "apps/experiment/client_networks.h"
 #include "apps/experiment/task_model.h"
 #include "infrastructure/federation/local_federation.h"
 
@@ -19,6 +21,7 @@ struct ClientExamples {
   ClientLists train_lists = {}, test_lists = {};  ///< by client
   std::vector<ClientId> ids = {};                 ///< of these clients, rising; empty: 0, 1, 2, ...
   std::vector<std::uint32_t> shared_test = {};    ///< simulation only: the server's test examples
+  PublicSet public_set = {};                      ///< what everybody knows; for distillation
 };
 
 struct ClientHalfInput {
@@ -28,6 +31,10 @@ struct ClientHalfInput {
   StateShelf states = {};            ///< where client states are kept between rounds; empty: they are not
   ActivationCache* cache = nullptr;  ///< borrowed
   std::function<bool()> stop = {};   ///< true: give up (Ctrl-C)
+  /// Networks other than `model`, and which each client has: an index in `networks`, -1 for `model`. Empty: all have
+  /// `model`. Borrowed.
+  std::span<const ClientNetwork> networks = {};
+  std::span<const int> network_of = {};
 };
 
 /// The clients' half of a federation: their examples, local training, procedures, states and their end of the filters.
@@ -45,17 +52,18 @@ class ClientHalf {
   Federation& clients() { return local_; }
   /// A workbench for one client, for what never leaves this process.
   std::unique_ptr<Workbench> open(ClientId client, std::uint64_t round) const {
-    return pool_.open({&client, 1}, round);
+    return pool_of(client).open({&client, 1}, round);
   }
 
  private:
-  ClientPoolInput pool_input() const;
-  LocalFederationInput federation_input() const;
+  ClientPoolInput pool_input(const ClientNetwork* network) const;
+  const ClientPool& pool_of(ClientId client) const;
+  LocalFederationInput federation_input();
 
   ClientHalfInput input_;
-  ClientPool pool_;
+  std::vector<std::unique_ptr<ClientPool>> pools_;  // of `model`, then of each network
   FilterEnd gate_;
-  LocalFederation local_;
+  LocalFederation local_;  // made last: it fills the pools
 };
 
 }  // namespace chorus::inline experiment

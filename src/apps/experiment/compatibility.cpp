@@ -40,6 +40,55 @@ double number_of(Choice<Aggregations> aggregation, std::string_view name) {
   return field == nullptr ? 0 : std::get<double>(field->get().front().second);
 }
 
+std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name) {
+  ConfigVisitor visitor;
+  algorithm.describe(visitor);
+  const ConfigField* field = visitor.find(name);
+  return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
+}
+
+std::string distillation_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  const std::string& name = config.algorithm.name();
+  if (algorithm.distills && !config.publics) {
+    return fmt::format(
+        "algorithm: {} learns from predictions on a public set; give `public` (`public: {{}}` splits it "
+        "off the training data)",
+        name);
+  }
+  if (!config.clients.models.empty() && !algorithm.any_network) {
+    return fmt::format(
+        "clients.models: algorithm: {} exchanges weights, so all clients have the server's network; use "
+        "fedid, ds_fl, mhat, fedkd, fedmd or cronus",
+        name);
+  }
+  if (!config.clients.models.empty() && config.trainer.cache.mode != ActivationCache::Mode::kOff) {
+    return "trainer.cache: networks of `clients.models` cannot share one cache of activations; leave it out";
+  }
+  if (!config.publics) return "";
+  if (algorithm.queries && config.publics->query.empty() && config.publics->query_share <= 0) {
+    return fmt::format(
+        "public.query_share: algorithm: {} needs labelled examples at the server; set it above 0, or "
+        "give public.query",
+        name);
+  }
+  if (whole_number_of(config.algorithm, "transfer_epochs") > 0 && !config.publics->labelled) {
+    return "algorithm.transfer_epochs: clients learn the labels of the public set first, which has none; set "
+           "public.labelled: true, or transfer_epochs: 0";
+  }
+  if (config.trainer.cache.mode != ActivationCache::Mode::kOff &&
+      !(config.publics->unlabelled.empty() && config.publics->query.empty())) {
+    return "trainer.cache: it is keyed by example of the training data, so a public set from other files cannot use "
+           "it; "
+           "leave one of them out";
+  }
+  if (config.continual) return "public: segments of time share no public set; leave out `continual`";
+  if (config.attacks && algorithm.distills) {
+    return fmt::format("attacks: they change updates, and algorithm: {} exchanges predictions; leave them out", name);
+  }
+  return "";
+}
+
 // What would let one client change more than the noise was made for, or be known to have taken part.
 std::string unprotected(const ExperimentConfig& config) {
   const std::string& name = config.aggregation.name();
@@ -93,7 +142,8 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
                        name, config.aggregation.name());
   }
-  if ((algorithm.pooled || algorithm.personal) && config.aggregation.name() != "mean") {
+  if (const std::string mistake = distillation_mistake(config); !mistake.empty()) return mistake;
+  if ((algorithm.pooled || (algorithm.personal && !algorithm.distills)) && config.aggregation.name() != "mean") {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }

@@ -12,6 +12,7 @@
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "core/console/log.h"
 
 namespace chorus::inline experiment {
@@ -25,18 +26,88 @@ ClientLists pooled(const ClientLists& lists) {
   return result;
 }
 
+// What a partition file gives to a client and is public now belongs to nobody.
+ClientLists without_public(const ClientLists& lists, const PublicData& shared) {
+  const std::vector<std::uint32_t> left = shared.left_for_clients();
+  ClientLists result;
+  for (std::size_t c = 0; c < lists.clients(); ++c) {
+    std::vector<ExampleId> mine(lists[c].begin(), lists[c].end());
+    std::erase_if(mine, [&](ExampleId id) { return !std::binary_search(left.begin(), left.end(), id); });
+    result.append(mine);
+  }
+  return result;
+}
+
+// Predictions must be few numbers per answer, and answers the same for every tokenizer.
+void check_predictions(const Task& task) {
+  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification) return;
+  throw ConfigError(fmt::format(
+      "public: the task {} has no predictions that clients could exchange: {}; use a classification, regression or "
+      "tagging task",
+      task.name(),
+      task.head() == Head::kQuestionAnswering ? "its answers are tokens of each network's own tokenizer"
+                                              : "each would be one number per entry of the vocabulary and token"));
+}
+
+// What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
+// anew for each segment.
+void add_replay(std::vector<ClientLists>& segments, std::int64_t most, std::uint64_t seed) {
+  if (most == 0) return;
+  const std::vector<ClientLists> fresh = segments;
+  for (std::size_t s = 1; s < segments.size(); ++s) {
+    ClientLists lists;
+    for (std::size_t client = 0; client < fresh[s].clients(); ++client) {
+      std::vector<ExampleId> mine(fresh[s][client].begin(), fresh[s][client].end()), old;
+      for (std::size_t earlier = 0; earlier < s; ++earlier) {
+        old.insert(old.end(), fresh[earlier][client].begin(), fresh[earlier][client].end());
+      }
+      RandomStream stream({.seed = seed, .purpose = "replay", .client = client, .step = s});
+      stream.shuffle(std::span(old));
+      old.resize(std::min(old.size(), static_cast<std::size_t>(most)));
+      if (!mine.empty()) mine.insert(mine.end(), old.begin(), old.end());  // one without new examples does not train
+      lists.append(mine);
+    }
+    segments[s] = std::move(lists);
+  }
+}
+
 }  // namespace
 
 Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   warm_up_ = start_gpu(config_, device_named(config_.device));  // fails before anything is read
   data_ = open_dataset(config_.data);
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
+  const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
+  if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
   make_partition();
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
+  for (const std::vector<std::uint32_t>& examples : segment_examples_) segment_tests_.push_back({data_, train_, examples});
   choose_test();
+  make_networks();
   poison();
+}
+
+void Experiment::make_networks() {
+  const ClientsConfig& clients = config_.clients;
+  if (public_) check_predictions(task());
+  if (clients.models.empty()) return;
+  std::vector<double> sizes;
+  for (std::size_t c = 0; c < partition_.train.clients(); ++c) {
+    sizes.push_back(static_cast<double>(partition_.train.size_of(c)));
+  }
+  network_of_ = assign_networks(clients, sizes, static_cast<std::uint64_t>(config_.seed));
+  for (const ClientModelConfig& wanted : clients.models) {
+    ClientNetwork network;
+    network.key = wanted.name;
+    network.model = std::make_unique<const TaskModel>(config_with(config_, wanted), TaskFacts::of(data_));
+    const Task& its_task = network.model->task();
+    network.train = encode_split(its_task, data_, Split::kTrain, config_.encoding).data;
+    network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
+    if (public_) network.public_set = public_->set_for(*network.model, network.train);
+    networks_.push_back(std::move(network));
+  }
 }
 
 void Experiment::poison() {
@@ -72,8 +143,12 @@ void Experiment::make_partition() {
   } else {
     const DatasetPopulation population(data_, seed);
     const PartitionRequest request{static_cast<std::size_t>(clients.count), seed, clients.test_mix};
-    partition_ = clients.partition.make()->make(population.view(), request);
+    Population view = population.view();
+    const std::vector<std::uint32_t> left = public_ ? public_->left_for_clients() : std::vector<std::uint32_t>{};
+    if (public_) view.train = left;
+    partition_ = clients.partition.make()->make(view, request);
   }
+  if (public_ && !clients.file.empty()) partition_.train = without_public(partition_.train, *public_);
   if (config_.continual) {
     make_segments();
   } else if (data_.split(Split::kTest).empty() && partition_.test.total() == 0) {
@@ -104,6 +179,19 @@ void Experiment::make_partition() {
 
 void Experiment::make_segments() {
   TimeSegments segments = time_segments(partition_, data_.times(), config_.continual->segments);
+  const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
+  for (std::size_t s = 0; config_.continual->segment_test > 0 && s < segments.train.size(); ++s) {
+    Partition segment;
+    segment.train = segments.train[s];
+    hold_out(segment, config_.continual->segment_test, {}, mix(seed, s));
+    if (segment.test.total() == 0) {
+      throw ConfigError(fmt::format(
+          "continual.segment_test: {} of each client's examples of segment {} is less than one; raise it",
+          config_.continual->segment_test, s + 1));
+    }
+    segments.train[s] = segment.train;
+    segment_examples_.emplace_back(segment.test.ids().begin(), segment.test.ids().end());
+  }
   partition_.train = segments.united();
   partition_.test = segments.test;
   if (config_.continual->one_shot) {
@@ -111,6 +199,7 @@ void Experiment::make_segments() {
     phases_.push_back({"all segments at once", partition_.train, count * config_.rounds});
     return;
   }
+  add_replay(segments.train, config_.continual->replay, seed);
   for (std::size_t i = 0; i < segments.train.size(); ++i) {
     const auto [first, behind] = segments.bounds[i];
     phases_.push_back(
@@ -144,11 +233,18 @@ void Experiment::choose_test() {
 
 std::string Experiment::description() const {
   const Layout& layout = model().layout();
+  std::string shared;
+  if (public_) shared = fmt::format(", {} public and {} query examples", public_->size(), public_->queries());
+  for (std::size_t m = 0; m < networks_.size(); ++m) {
+    shared += fmt::format("; {} clients have {}",
+                          std::count(network_of_.begin(), network_of_.end(), static_cast<int>(m)), networks_[m].key);
+  }
   return fmt::format(
-      "{} clients with {} training examples, {} test examples; {} with {:.2f} M of {:.2f} M parameters "
+      "{} clients with {} training examples, {} test examples{}; {} with {:.2f} M of {:.2f} M parameters "
       "trained",
-      phases_.front().train.clients(), partition_.train.total(), shared_test_.size(), model().config().model_type(),
-      static_cast<double>(layout.trainable_size()) / 1e6, static_cast<double>(layout.size()) / 1e6);
+      phases_.front().train.clients(), partition_.train.total(), shared_test_.size(), shared,
+      model().config().model_type(), static_cast<double>(layout.trainable_size()) / 1e6,
+      static_cast<double>(layout.size()) / 1e6);
 }
 
 }  // namespace chorus::inline experiment

@@ -7,7 +7,9 @@
 #include "application/data/dataset.h"
 #include "application/data/partition/partition.h"
 #include "application/tasks/encoded_dataset.h"
+#include "apps/experiment/client_networks.h"
 #include "apps/experiment/experiment_config.h"
+#include "apps/experiment/public_data.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/task_model.h"
 #include "core/device/gpu_warm_up.h"
@@ -49,6 +51,13 @@ class Experiment {
   /// What the server tests on.
   const std::vector<std::uint32_t>& shared_test() const { return shared_test_; }
   const Partition& partition() const { return partition_; }
+  /// Null without `public`.
+  const PublicData* public_data() const { return public_.get(); }
+  /// Networks other than the server's, and the index of each client's, or -1 (client_networks.h).
+  const std::vector<ClientNetwork>& networks() const { return networks_; }
+  const std::vector<int>& network_of() const { return network_of_; }
+  /// Held-out examples of each segment of time (continual.segment_test); empty: none.
+  const std::vector<TestSet>& segment_tests() const { return segment_tests_; }
   /// Those of them that attackers want answered otherwise, as they want them; null without an attack on the data.
   const TestSet* attacked_test() const { return attacked_test_.get(); }
 
@@ -57,6 +66,7 @@ class Experiment {
 
  private:
   void make_partition();
+  void make_networks();
   void make_segments();
   void make_phases();
   void choose_test();
@@ -66,12 +76,17 @@ class Experiment {
   std::unique_ptr<GpuWarmUp> warm_up_;  // beside everything below
   Dataset data_;
   std::unique_ptr<const TaskModel> model_;
+  std::unique_ptr<const PublicData> public_;
+  std::vector<ClientNetwork> networks_;
+  std::vector<int> network_of_;
   Partition partition_;
   bool held_out_ = false;  // the test examples are some of the training split
   std::shared_ptr<const EncodedDataset> train_, test_;
   std::vector<Phase> phases_;
   ClientLists client_tests_;
   std::vector<std::uint32_t> shared_test_;
+  std::vector<std::vector<std::uint32_t>> segment_examples_;
+  std::vector<TestSet> segment_tests_;
   std::unique_ptr<const Dataset> attacked_data_;
   std::unique_ptr<const TestSet> attacked_test_;
 };

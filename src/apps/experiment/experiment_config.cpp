@@ -32,11 +32,39 @@ void ClientsConfig::describe(ConfigVisitor& visitor) {
       .below(1);
   visitor.field("test_latest", test_latest, "these are the client's latest examples, not random ones");
   visitor.field("seed", seed, "of the partition; the experiment's by default").at_least(0);
+  visitor.field("models", models, "networks that some clients train instead of the server's (distillation)");
+  visitor.field("model_order", model_order, {{"random", ModelOrder::kRandom}, {"size", ModelOrder::kSize}},
+                "how the shares of models are dealt out; size: the first network to the clients with the least data");
+}
+
+void ClientModelConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("name", name, "of the network").required().not_empty();
+  visitor.field("model", model, "the network");
+  visitor.field("tuning", tuning, "what of the network trains");
+  visitor.field("share", share, "of the clients that no network lists").at_least(0).at_most(1);
+  visitor.field("clients", clients, "numbers of its clients, instead of a share").at_least(0);
+}
+
+void PublicConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("share", share, "of the training examples that are public; the rest goes to the clients")
+      .above(0)
+      .below(1);
+  visitor.field("unlabelled", unlabelled, "files with the public set, instead of a share (another domain)");
+  visitor.field("query_share", query_share, "of the public examples, those whose labels the server knows")
+      .at_least(0)
+      .below(1);
+  visitor.field("query", query, "files with the server's labelled examples, instead of a share");
+  visitor.field("labelled", labelled, "clients may use the labels of the public set (FedMD)");
 }
 
 void ContinualConfig::describe(ConfigVisitor& visitor) {
   visitor.field("segments", segments, "how time is cut");
   visitor.field("one_shot", one_shot, "the baseline: all segments at once, as many rounds as they have together");
+  visitor.field("segment_test", segment_test,
+                "share of each client's examples of each segment that is held out, to measure forgetting")
+      .at_least(0)
+      .below(1);
+  visitor.field("replay", replay, "examples of earlier segments that each client keeps and trains on again").at_least(0);
 }
 
 void PersonalEvaluationConfig::describe(ConfigVisitor& visitor) {
@@ -90,6 +118,8 @@ void FederationConfig::describe(ConfigVisitor& visitor) {
 void CheckpointConfig::describe(ConfigVisitor& visitor) {
   visitor.field("every", every, "rounds; 0: when half a minute has passed since the last").at_least(0);
   visitor.field("keep", keep, "how many checkpoints").at_least(1);
+  visitor.field("client_models", client_models,
+                "at the end, save every client's own model in client_models/ of the run folder (distillation)");
 }
 
 void ExperimentConfig::describe(ConfigVisitor& visitor) {
@@ -102,6 +132,7 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("model", model, "the network");
   visitor.field("clients", clients, "who holds which example");
   visitor.field("continual", continual, "train on segments of time, one after the other");
+  visitor.field("public", publics, "examples that everybody knows (docs/how-to/distill_across_networks.md)");
   visitor.field("tuning", tuning, "what of the network trains: all of it, or what is attached to it");
   visitor.field("algorithm", algorithm, "the federated method");
   visitor.field("aggregation", aggregation, "how the updates of a round become one");

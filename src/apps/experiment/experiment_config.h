@@ -30,16 +30,31 @@ struct NetworkConfig {
   void describe(ConfigVisitor& visitor);
 };
 
+/// A network that some clients train instead of the server's.
+struct ClientModelConfig {
+  std::string name = {};                   ///< for people, and the key of the roster
+  NetworkConfig model = {};                ///< any family; its tokenizer may be another one
+  Choice<Tunings> tuning{"full"};          ///< what of it trains
+  double share = 0;                        ///< of the clients that no network lists
+  std::vector<std::int64_t> clients = {};  ///< these, instead of a share
+
+  void describe(ConfigVisitor& visitor);
+};
+
 /// Who holds which example.
 struct ClientsConfig {
+  enum class ModelOrder { kRandom, kSize };
+
   std::string file = {};   ///< a partition file (FedNLP's HDF5, or JSON); empty: made by `partition`
   std::string group = {};  ///< which partition of the file; empty: the only one
   Choice<Partitioners> partition{"label_dirichlet"};
-  std::int64_t count = 100;                  ///< clients; 0: as many as the data itself has (natural)
-  TestMix test_mix = TestMix::kIndependent;  ///< how clients' test examples are dealt out
-  double test_share = 0.2;                   ///< of each client's examples, where the data has no test split
-  bool test_latest = false;                  ///< and these are its latest, not random ones
-  std::optional<std::int64_t> seed = {};     ///< of the partition; the experiment's by default
+  std::int64_t count = 100;                      ///< clients; 0: as many as the data itself has (natural)
+  TestMix test_mix = TestMix::kIndependent;      ///< how clients' test examples are dealt out
+  double test_share = 0.2;                       ///< of each client's examples, where the data has no test split
+  bool test_latest = false;                      ///< and these are its latest, not random ones
+  std::optional<std::int64_t> seed = {};         ///< of the partition; the experiment's by default
+  std::vector<ClientModelConfig> models = {};    ///< networks other than the server's
+  ModelOrder model_order = ModelOrder::kRandom;  ///< how shares are dealt out: size: the first network to the smallest
 
   void describe(ConfigVisitor& visitor);
 };
@@ -49,6 +64,20 @@ struct ClientsConfig {
 struct ContinualConfig {
   TimeSegmentsConfig segments = {};
   bool one_shot = false;  ///< the baseline: all segments at once, as many rounds as they have together
+  double segment_test = 0;  ///< share of each client's examples of each segment that is held out, to measure forgetting
+  std::int64_t replay = 0;  ///< examples of earlier segments that each client keeps and trains on again
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Examples that no client holds, for federated distillation: the public set, and the server's labelled query set. Ma
+/// et al. (2023) split the training data 1:1 into private and public data, and that 9:1 into unlabelled and labelled.
+struct PublicConfig {
+  double share = 0.5;                        ///< of the training examples; the rest goes to the clients
+  std::vector<std::string> unlabelled = {};  ///< files instead of a share (another domain)
+  double query_share = 0.1;                  ///< of the public examples; the server knows their labels
+  std::vector<std::string> query = {};       ///< files instead of a share
+  bool labelled = false;                     ///< clients may use the labels of the public set (FedMD)
 
   void describe(ConfigVisitor& visitor);
 };
@@ -97,8 +126,9 @@ struct FederationConfig {
 };
 
 struct CheckpointConfig {
-  std::int64_t every = 0;  ///< rounds; 0: whenever the last one is half a minute old
-  std::int64_t keep = 2;   ///< how many
+  std::int64_t every = 0;      ///< rounds; 0: whenever the last one is half a minute old
+  std::int64_t keep = 2;       ///< how many
+  bool client_models = false;  ///< at the end, every client's own model as a Hugging Face folder (distillation)
 
   void describe(ConfigVisitor& visitor);
 };
@@ -114,6 +144,7 @@ struct ExperimentConfig {
   NetworkConfig model = {};
   ClientsConfig clients = {};
   std::optional<ContinualConfig> continual = {};
+  std::optional<PublicConfig> publics = {};  ///< the key `public`; without it there is no public set
   Choice<Tunings> tuning{"full"};
   Choice<Algorithms> algorithm{"fedavg"};
   Choice<Aggregations> aggregation{"mean"};

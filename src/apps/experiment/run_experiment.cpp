@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 
+#include "algorithm/distillation/own_models.h"
 #include "apps/experiment/client_half.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
@@ -20,6 +21,7 @@
 #include "core/device/tf32.h"
 #include "core/device/torch_runtime.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/transfer.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -34,12 +36,22 @@ TestSet server_test(const Experiment& experiment) {
   return {experiment.data(), experiment.test(), experiment.shared_test()};
 }
 
+std::optional<ServerPublic> server_public(const Experiment& experiment) {
+  const PublicData* shared = experiment.public_data();
+  if (shared == nullptr) return std::nullopt;
+  return ServerPublic{shared->query_data(), shared->queries_for(experiment.task_model(), experiment.train()),
+                      shared->set_for(experiment.task_model(), experiment.train())};
+}
+
 ClientExamples client_examples(const Experiment& experiment, const Phase& phase) {
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
   examples.train_lists = phase.train;
   examples.test_lists = experiment.client_tests();
   examples.shared_test = experiment.shared_test();
+  if (const PublicData* shared = experiment.public_data()) {
+    examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
+  }
   return examples;
 }
 
@@ -124,7 +136,9 @@ class ExperimentRun {
                      .rounds = static_cast<std::uint64_t>(rounds_),
                      .states = checkpoints_.shelf(),
                      .cache = &cache_,
-                     .stop = stop_at_once});
+                     .stop = stop_at_once,
+                     .networks = experiment_.networks(),
+                     .network_of = experiment_.network_of()});
     SimulatedLink link({.model = experiment_.task_model(),
                         .clients = half.clients(),
                         .clock = [this] { return state().loop.emulated.seconds; },
@@ -133,6 +147,7 @@ class ExperimentRun {
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{
         .first = before + 1, .last = before + phase().rounds, .total = rounds_, .tracker = journal_.tracker()};
+    rounds.phase = state().phase;
     rounds.cache = &cache_;
     rounds.folder = folder_.path();
     rounds.trial = request_.trial;
@@ -154,7 +169,14 @@ class ExperimentRun {
   }
 
   void finish_phase() {
-    state().phases.push_back(summarize_phase(phase().name, rounds_before_phase() + 1, state().loop));
+    PhaseSummary summary = summarize_phase(phase().name, rounds_before_phase() + 1, state().loop);
+    const std::vector<TestSet>& segments = experiment_.segment_tests();
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      summary.last[segment_score_name(s)] = server_.score(state().loop.model, state().variant, segments[s]);
+      if (state().phase > 0) continue;
+      summary.last[segment_score_name(s, true)] = server_.score(server_.start(), {}, segments[s]);
+    }
+    state().phases.push_back(std::move(summary));
     ++state().phase;
     state().coverage.clear();
   }
@@ -178,7 +200,22 @@ class ExperimentRun {
     }
     server_.save_model(folder_.model(), loop.model, state().variant);
     if (best.valid()) best.get();
+    if (config_.checkpoint.client_models && config_.algorithm.traits().any_network) save_client_models();
     return seconds_since(begin);
+  }
+
+  void save_client_models() {
+    const StateShelf shelf = checkpoints_.shelf();
+    const std::vector<int>& network_of = experiment_.network_of();
+    for (ClientId id = 0; id < experiment_.phases().front().train.clients(); ++id) {
+      const ClientState state = shelf.load(id);
+      const auto found = state.find(kOwnModel);
+      if (found == state.end()) continue;  // it has never been asked
+      const int network = network_of.empty() ? -1 : network_of[id];
+      const TaskModel& model =
+          network < 0 ? experiment_.task_model() : *experiment_.networks()[static_cast<std::size_t>(network)].model;
+      model.save(folder_.path() / "client_models" / std::to_string(id), found->second.to(model.device()), {});
+    }
   }
 
   const Experiment& experiment_;
@@ -197,7 +234,7 @@ class ExperimentRun {
 RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request) {
   const Moment begun = std::chrono::steady_clock::now();
   const Experiment experiment(config);
-  const ServerHalf server(experiment.task_model(), server_test(experiment));
+  const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   check_clients(experiment);
   NewRun run;
   run.folder = request.folder;
@@ -230,7 +267,7 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
     return {folder, *summary};
   }
   const Experiment experiment(config);
-  const ServerHalf server(experiment.task_model(), server_test(experiment));
+  const ServerHalf server(experiment.task_model(), server_test(experiment), server_public(experiment));
   return ExperimentRun(experiment, server, std::move(opened), request).run(begun);
 }
 

@@ -42,13 +42,25 @@ std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<con
   return draw_newcomers(sizes, config.evaluation.personal->newcomers, static_cast<std::uint64_t>(config.seed));
 }
 
-ServerHalf::ServerHalf(const TaskModel& model, TestSet test) : model_(model), test_(std::move(test)) {
+ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared)
+    : model_(model), test_(std::move(test)), public_(std::move(shared)) {
   if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
   check_metric(model.task(), config().evaluation.metric);
   metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
 }
 
 bool ServerHalf::higher_is_better() const { return chorus::higher_is_better(model_.task(), metric_); }
+
+double ServerHalf::score(const at::Tensor& model, const Variant& variant, const TestSet& test) const {
+  const TunedNetwork::Part part = model_.network().part(variant);
+  Params params = Params::copies_of_start(part.params, 1, false, model_.network().take(variant, model));
+  if (config().trainer.precision == TrainerConfig::Precision::kBFloat16) params = params.with_shadow();
+  EvaluateOptions options;
+  options.seed = model_.seed();
+  options.workers = static_cast<int>(config().federation.workers);
+  return evaluate(model_.task(), part.model, params, {test.data, test.encoded, test.examples}, options)
+      .scores.at(metric_);
+}
 
 // Checkpoints come back on the CPU; server state is where the model is.
 std::map<std::string, at::Tensor> ServerHalf::on_device(std::map<std::string, at::Tensor> state) const {
@@ -93,6 +105,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  std::optional<ServerDesk> desk;
+  if (public_ && traits.distills) {
+    desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
+    parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
+  }
   parts.stop = rounds.stop;
   parts.show = rounds.show;
   if (rounds.save) parts.save = [&](const RoundLoopState&, bool last) { rounds.save(memory, last); };
@@ -139,6 +156,7 @@ RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
   loop.first_round = rounds.first;
   loop.last_round = rounds.last;
   loop.rounds = rounds.total;
+  loop.phase = static_cast<std::uint64_t>(rounds.phase);
   loop.clients_per_round = static_cast<std::size_t>(config().clients_per_round);
   loop.weighting = config().weighting;
   loop.seed = model_.seed();

@@ -5,12 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithm/personal/own_scores.h"
 #include "application/models/activation_cache.h"
 #include "apps/experiment/run_state.h"
+#include "apps/experiment/server_desk.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/tracker.h"
@@ -34,6 +36,7 @@ std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<con
 struct ServerRounds {
   std::int64_t first = 1, last = 1;  ///< of this phase
   std::int64_t total = 1;            ///< of the whole run, for schedules
+  std::int64_t phase = 0;            ///< its number
   Tracker& tracker;
   ActivationCache* cache = nullptr;
   std::filesystem::path folder = {};  ///< of the run, for aggregations that keep a ledger
@@ -58,7 +61,7 @@ class ServerHalf {
  public:
   /// ConfigError for a test set without examples, and for an `evaluation.metric` that the task does not have. Borrows
   /// the model.
-  ServerHalf(const TaskModel& model, TestSet test);
+  ServerHalf(const TaskModel& model, TestSet test, std::optional<ServerPublic> shared = {});
 
   const TaskModel& model() const { return model_; }
   const ExperimentConfig& config() const { return model_.config(); }
@@ -72,6 +75,9 @@ class ServerHalf {
   /// are too few.
   RoundLoopEnd run(Federation& clients, const ServerRounds& rounds, RunState& state) const;
 
+  /// The main score of a model on other examples than the server's own.
+  double score(const at::Tensor& model, const Variant& variant, const TestSet& test) const;
+
   void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const {
     model_.save(folder, values, variant);
   }
@@ -83,6 +89,7 @@ class ServerHalf {
 
   const TaskModel& model_;
   TestSet test_;
+  std::optional<ServerPublic> public_;
   std::string metric_;
 };
 

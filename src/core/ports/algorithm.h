@@ -16,6 +16,7 @@
 #include "core/ports/aggregation.h"
 #include "core/ports/federation.h"
 #include "core/ports/variants.h"
+#include "core/ports/workbench.h"
 #include "core/tensor/layout.h"
 
 namespace chorus::inline ports {
@@ -31,10 +32,14 @@ struct RoundInput {
   std::uint64_t seed = 0;    ///< of the run: every draw of the algorithm is keyed by it
   Weighting weighting = Weighting::kExamples;
   std::size_t enough = 0;  ///< of the cohort, how many replies are enough; 0: all
+  std::uint64_t phase = 0;  ///< segment of time that the clients' data is of, where the run has several
   /// Smaller versions of what trains; null where there are none.
   const Variants* variants = nullptr;
   /// The main score of the model at a variant on the server's test examples; higher is better.
   std::function<double(const at::Tensor& model, const Variant& variant)> judge = {};
+  /// The server's own workbench, C = 1, with the public set of the clients and, as its own examples, the labelled query
+  /// set; null without public data.
+  Workbench* server = nullptr;
 };
 
 /// A round on the clients' own devices; all zero without emulation.
@@ -67,6 +72,9 @@ struct AlgorithmTraits {
   bool partial = false;             ///< the global model alone is of no use, so the main score is of the own models
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
+  bool distills = false;            ///< learns from predictions on the public set: `public` must be given
+  bool queries = false;             ///< needs the labelled query set of the server, too
+  bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 

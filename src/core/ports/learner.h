@@ -11,12 +11,17 @@
 
 namespace chorus::inline ports {
 
-/// What the clients should answer for some rows of the public set. With neither labels nor probabilities, the rows' own
-/// labels. n is the number of answers, as in Learner::predict; a first dimension C gives each client its own targets.
+/// What the clients should answer for some rows of the public set; with none of them, the rows' own labels. n is the
+/// number of answers, as in Learner::predict; a first dimension C gives each client its own targets. Every kind is a
+/// loss, the mean over the answers; the losses of several kinds are added, but labels and probabilities exclude each
+/// other.
 struct Targets {
   at::Tensor labels = {};         ///< int64 [n] or [C, n]; -100 where nothing is asked
   at::Tensor probabilities = {};  ///< float [n, K] or [C, n, K]; a row of zeros where nothing is asked
   double temperature = 1;         ///< T of the soft loss, T^2 KL(p || softmax(logits / T)) (Hinton et al. 2015)
+  at::Tensor votes = {};          ///< float, likewise: - sum_c votes_c log softmax(logits)_c; any sign and sum
+  at::Tensor rewards = {};        ///< float, likewise: - sum_c rewards_c softmax(logits)_c
+  at::Tensor scores = {};         ///< float, likewise: (1/K) sum_c (logits_c - scores_c)^2
 };
 
 /// What some optimizer steps did; one entry per client.
@@ -26,6 +31,17 @@ struct LearnResult {
   std::vector<double> rate_sum;       ///< of the learning rates of those steps
   std::vector<std::string> failures;  ///< empty strings, or what went wrong
   double seconds = 0;                 ///< all clients together
+};
+
+/// How a loss is measured.
+struct ProbeWish {
+  bool dropout = false;    ///< as in training
+  bool gradients = false;  ///< the gradient is wanted, too
+};
+
+struct ProbeResult {
+  std::vector<double> loss;   ///< of each client
+  at::Tensor gradients = {};  ///< [C, P]; undefined if not wanted
 };
 
 /// Training that goes on over several calls: C clients with values [C, P], an optimizer, a position in the
@@ -50,8 +66,19 @@ class Learner : public Kept {
   virtual LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) = 0;
 
   /// Logits [C, n, K] for these rows of the public set, without dropout. n is the number of rows for one answer per
-  /// sequence, and the number of tokens the model reads, row after row, for one answer per token.
+  /// sequence; the number of words whose tag the model predicts, row after row, for tagging, so that it does not depend
+  /// on the tokenizer; and otherwise the number of tokens the model reads, row after row.
   virtual at::Tensor predict(std::span<const std::uint32_t> rows) = 0;
+
+  /// The same with dropout, as the published code of FedID predicts.
+  virtual at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) = 0;
+
+  /// The loss of batch `number` of each client's own data (the batches that `train` reads, whatever it has read so
+  /// far), without a step. Every client needs data.
+  virtual ProbeResult probe(std::int64_t number, const ProbeWish& wish) = 0;
+
+  /// Forgets the optimizer's state and begins a learning-rate schedule of so many steps.
+  virtual void renew(std::int64_t steps) = 0;
 
   /// [C, P]: the learner's own memory, to be read; it changes with the next step.
   virtual at::Tensor values() const = 0;

@@ -116,6 +116,9 @@ class Workbench {
   virtual std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) = 0;
   /// Rows of the public set, which everybody knows; 0 without one.
   virtual std::size_t public_rows() const = 0;
+  /// Where the answers for each row of the public set begin, and how many there are in all: public_rows() + 1 numbers.
+  /// Empty: one answer per row.
+  virtual std::span<const std::int64_t> public_offsets() const { return {}; }
   /// As Learner::predict, for given values, [P] for all or [C, P].
   virtual at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) = 0;
 

@@ -39,6 +39,7 @@ double batch_seconds(const DeviceProfile& profile, const EmulatedWork& work);
 
 /// The round of one client (Cai et al. 2023, section 6.1):
 ///     seconds = bytes_down / bandwidth + slowdown * batches * latency[depth] + bytes_up / bandwidth
+///               + 2 * latency of a message
 ///     joules  = compute_watts * compute seconds + network_watts * network seconds
 /// `start`: the emulated clock at the request, in seconds.
 struct CostInput {
@@ -48,6 +49,7 @@ struct CostInput {
   const Link& link;
   double slowdown = 1;
   double start = 0;
+  double latency = 0;  ///< seconds of a message, in each direction
 };
 Cost cost_of(const CostInput& input);
 

@@ -47,6 +47,13 @@ TEST(CostModel, ARoundByHand) {
   EXPECT_DOUBLE_EQ(cost.seconds, 45);
   EXPECT_DOUBLE_EQ(cost.joules, 10 * 40 + 3 * 5);
   EXPECT_DOUBLE_EQ(cost.memory, 2e9);
+  const Cost far = cost_of({.profile = device,
+                            .work = work_at(2),
+                            .load = {.batches = 5, .bytes_down = 6e6, .bytes_up = 1e6},
+                            .link = link,
+                            .slowdown = 2,
+                            .latency = 0.25});
+  EXPECT_DOUBLE_EQ(far.seconds, 45.5) << "one message in each direction";
   EXPECT_EQ(cost.bytes_down, 6e6);
   EXPECT_EQ(cost.bytes_up, 1e6);
 }

@@ -25,6 +25,8 @@ void StragglerConfig::describe(ConfigVisitor& visitor) {
 void EmulationConfig::describe(ConfigVisitor& visitor) {
   visitor.field("fleet", fleet, "devices of the clients").not_empty();
   visitor.field("bandwidth", bandwidth, "speed of their links");
+  visitor.field("latency", latency, "seconds that every request and every reply is on its way, besides its bytes")
+      .at_least(0);
   visitor.field("stragglers", stragglers, "devices that are slower than their profile");
   visitor.field("dropout", dropout, "probability that a client vanishes in a round").at_least(0).at_most(1);
   visitor.field("deadline", deadline, "seconds after which the server stops waiting for replies").above(0);
@@ -88,7 +90,7 @@ Cost Fleet::cost(const Moment& moment, EmulatedWork work, const ClientLoad& load
   const DeviceProfile& device = profile(moment.client);
   work.scale_depth = config_.scale_depth;
   const Link link = links_.of(moment.client, device);
-  return cost_of({device, work, load, link, slowdown(moment.client, moment.round), moment.seconds});
+  return cost_of({device, work, load, link, slowdown(moment.client, moment.round), moment.seconds, config_.latency});
 }
 
 void Fleet::check_work(EmulatedWork work) const {

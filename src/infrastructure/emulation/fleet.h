@@ -33,6 +33,7 @@ struct StragglerConfig {
 struct EmulationConfig {
   std::vector<FleetPart> fleet = {{}};
   BandwidthConfig bandwidth = {};
+  double latency = 0;  ///< seconds of a message on its way, besides its bytes
   StragglerConfig stragglers = {};
   double dropout = 0;                   ///< probability that a client vanishes in a round
   std::optional<double> deadline = {};  ///< seconds after which the server stops waiting for replies

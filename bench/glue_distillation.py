@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Tables 1 to 4 of Ma et al. 2023 (FedID) and the studies beside them, as `chorus run` commands.
+
+    bench/glue_distillation.py --tables 1 --tasks RTE MRPC --seeds 3                 # on a GPU
+    bench/glue_distillation.py --tables 4 --tasks RTE --model models/chorus-mini --device cpu --limit 600 --list
+
+Every cell is one run of configs/distillation/glue.yaml with other settings, in OUT/TABLE/TASK/ALPHA/METHOD/SEED; a run
+that is there already is not repeated. At the end a table of means and standard deviations over the seeds (the score after
+the last round, x100) is printed and written to OUT/results.json.
+
+  table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid; alpha 100 and 1; one network
+  table 2   fedkd, ds_fl, mhat, fedid; alpha 100 and 1; clients with the networks of --networks
+  table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS
+  table 4   fedid without feedback, and without distillation
+  studies   public: the public share; query: the query share; clients: 5, 10, 20 clients
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TASKS = {  # task, files, scores
+    "WNLI": ("pair_classification", "train.tsv", "dev.tsv", ["accuracy"]),
+    "RTE": ("pair_classification", "train.tsv", "dev.tsv", ["accuracy"]),
+    "MRPC": ("pair_classification", "train.tsv", "dev.tsv", ["f1", "accuracy"]),
+    "CoLA": ("text_classification", "train.tsv", "dev.tsv", ["matthews"]),
+    "SST-2": ("text_classification", "train.tsv", "dev.tsv", ["accuracy"]),
+    "QNLI": ("pair_classification", "train.tsv", "dev.tsv", ["accuracy"]),
+    "QQP": ("pair_classification", "train.tsv", "dev.tsv", ["f1", "accuracy"]),
+    "MNLI": ("pair_classification", "train.tsv", "dev_matched.tsv", ["accuracy"]),
+    "STS-B": ("pair_regression", "train.tsv", "dev.tsv", ["pearson", "spearman"]),
+}
+DISTILLING = {
+    "fedkd": ["algorithm=fedkd", "rounds=1"],
+    "ds_fl": ["algorithm=ds_fl"],
+    "mhat": ["algorithm=mhat"],
+    "fedid": [],
+}
+HOMOGENEOUS = {
+    "centralized": ["algorithm=centralized", "rounds=1"],
+    "fedavg": ["algorithm=fedavg"],
+    "feddf": ["algorithm=feddf"],
+    "feded": ["algorithm=feded"],
+    **DISTILLING,
+}
+ABLATIONS = {
+    "fedid": [],
+    "without feedback": ["algorithm.feedback=none"],
+    "without distillation": ["algorithm.distillation=false"],
+    "as_written": ["algorithm.preset=as_written"],
+}
+ELSEWHERE = {"SST-2": "imdb/train.jsonl.gz", "QQP": "paws/train.tsv"}
+
+
+def cells(options):
+    """(table, task, alpha, method, overrides) of everything that was asked for."""
+    networks = []
+    if options.networks:
+        share = 1 / (len(options.networks) + 1)
+        models = ", ".join(f"{{name: network{i}, share: {share:g}, model: {{from: {folder}}}}}"
+                           for i, folder in enumerate(options.networks))
+        networks = [f"clients.models=[{models}]"]
+    for table in options.tables:
+        for task in options.tasks:
+            if table == "1":
+                for alpha in (100, 1):
+                    for method, how in HOMOGENEOUS.items():
+                        yield table, task, alpha, method, how
+            elif table == "2":
+                for alpha in (100, 1):
+                    for method, how in DISTILLING.items():
+                        yield table, task, alpha, method, [*how, *networks]
+            elif table == "3" and task in ELSEWHERE:
+                other = f"public={{unlabelled: [{options.data}/{ELSEWHERE[task]}], query_share: 0.1}}"
+                for method, how in DISTILLING.items():
+                    yield table, task, 1, method, [*how, *networks, other]
+            elif table == "4":
+                for method, how in ABLATIONS.items():
+                    yield table, task, 1, method, [*how, *networks]
+            elif table == "public":
+                for share in (0.1, 0.3, 0.5, 0.7):
+                    yield table, task, 1, f"share {share}", [*networks, f"public.share={share}"]
+            elif table == "query":
+                for share in (0.01, 0.05, 0.1, 0.2):
+                    yield table, task, 1, f"query {share}", [*networks, f"public.query_share={share}"]
+            elif table == "clients":
+                for count in (5, 10, 20):
+                    yield table, task, 1, f"{count} clients", [
+                        *networks, f"clients.count={count}", f"clients_per_round={count}"]
+
+
+def settings(options, task, alpha, seed):
+    name, train, test, _ = TASKS[task]
+    folder = f"{options.data}/glue/{task}"
+    result = [
+        f"name=glue-{task}",
+        f"seed={seed}",
+        f"device={options.device}",
+        f"data={{train: [{folder}/{train}], test: [{folder}/{test}], glue_task: {task}, limit: {options.limit}}}",
+        f"task={{name: {name}, max_length: 128}}",
+        f"model={{from: {options.model}}}",
+        f"clients.partition={{name: label_dirichlet, alpha: {alpha}}}",
+    ]
+    if options.device == "cpu":
+        result.append("trainer.precision=float32")
+    if options.learning_rate:
+        result.append(f"trainer.learning_rate={options.learning_rate}")
+    if options.rounds:
+        result.append(f"rounds={options.rounds}")
+    return result
+
+
+def run(options, folder, overrides):
+    if (folder / "summary.json").exists():
+        return
+    command = [str(ROOT / "build/chorus"), "run", str(ROOT / "configs/distillation/glue.yaml"), "--run-folder", str(folder)]
+    command += [*overrides, *options.set]
+    if options.list:
+        print(" ".join(f"'{word}'" if " " in word else word for word in command))
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(command, check=True, cwd=ROOT)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=["1"], choices=["1", "2", "3", "4", "public", "query", "clients"])
+    parser.add_argument("--tasks", nargs="+", default=["RTE"], choices=list(TASKS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--model", default="models/bert-base-uncased", help="the server's network")
+    parser.add_argument("--networks", nargs="*", default=[], help="other networks of clients, in equal shares")
+    parser.add_argument("--data", default="data", help="folder with glue/, imdb/ and paws/")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--limit", type=int, default=0, help="examples per split; 0: all")
+    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--learning-rate", type=float, default=0)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
+    parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
+    parser.add_argument("--set", nargs="*", default=[], help="more settings for every run")
+    options = parser.parse_args()
+    results = []
+    for table, task, alpha, method, how in cells(options):
+        scores = {name: [] for name in TASKS[task][3]}
+        for seed in range(42, 42 + options.seeds):
+            folder = options.out / table / task / f"alpha{alpha}" / method.replace(" ", "_") / str(seed)
+            overrides = settings(options, task, alpha, seed) + how
+            # An algorithm without settings of its own ends the list of FedID's.
+            run(options, folder, overrides)
+            if options.list:
+                continue
+            last = json.loads((folder / "summary.json").read_text())["last"]
+            for name in scores:
+                scores[name].append(100 * last[name])
+        if options.list:
+            continue
+        row = {"table": table, "task": task, "alpha": alpha, "method": method}
+        for name, values in scores.items():
+            row[name] = [statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0]
+        results.append(row)
+        text = "  ".join(f"{name} {mean:.1f} +- {deviation:.1f}" for name, (mean, deviation) in
+                         ((n, row[n]) for n in scores))
+        print(f"table {table}  {task:6} alpha {alpha:<4} {method:22} {text}", flush=True)
+    if not options.list:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "results.json").write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+#include "algorithm/distillation/cronus.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus::inline distillation {
+namespace {
+
+// Coordinate-wise rules leave rows that do not sum to 1.
+at::Tensor as_logits(const at::Tensor& robust) {
+  if (robust.size(1) == 1) return robust;
+  const at::Tensor positive = robust.clamp_min(1e-8);
+  return (positive / positive.sum(-1, true)).log();
+}
+
+}  // namespace
+
+RoundResult Cronus::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  Request request = predict_request(input, order, true);
+  request.body.numbers["probabilities"] = 1;
+  Ensemble ensemble = gather(input, std::move(request));
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  const at::Tensor answers = as_logits(ensemble.mean);
+  ask_to_learn(input, learn_request(input, {answers, order, config_.teaching.epochs, Lesson::kSoft}), ensemble.result);
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, CronusConfig> kRegisteredCronus{
+    "cronus",
+    "clients learn a robust mean of predictions, Cronus (Chang et al. 2019)",
+    [](const CronusConfig& config) { return std::make_unique<Cronus>(config); },
+    {.personal = true, .own_models = true, .distills = true, .any_network = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

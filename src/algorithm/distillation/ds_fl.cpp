@@ -1,0 +1,35 @@
+#include "algorithm/distillation/ds_fl.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus::inline distillation {
+
+void DsFlConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("temperature", temperature, "of the entropy reduction; below 1 it sharpens the mean").above(0);
+  visitor.field("labels", lesson, {{"hard", Lesson::kHard}, {"soft", Lesson::kSoft}},
+                "hard: the most probable class of the mean; soft: its probabilities");
+}
+
+RoundResult DsFl::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  Ensemble ensemble = gather(input, predict_request(input, order, true));
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  // A score has no entropy.
+  const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;
+  const Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson};
+  ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
+  ask_to_learn(input, learn_request(input, lessons), ensemble.result);
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, DsFlConfig> kRegisteredDsFl{
+    "ds_fl",
+    "distillation from sharpened mean predictions, DS-FL (Itahara et al. 2021)",
+    [](const DsFlConfig& config) { return std::make_unique<DsFl>(config); },
+    {.own_models = true, .distills = true, .any_network = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

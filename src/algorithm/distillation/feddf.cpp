@@ -1,0 +1,47 @@
+#include "algorithm/distillation/feddf.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+namespace chorus::inline distillation {
+
+void FedDfConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("temperature", temperature, "of the soft loss").above(0);
+}
+
+RoundResult FedDf::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  // By client, so that the sum does not depend on who is done first.
+  std::map<ClientId, std::pair<double, at::Tensor>> predictions;
+  CollectPlan plan;
+  plan.look = [&](Reply& reply, double weight) {
+    const at::Tensor& update = reply.body.vector("update", input.model.size(0));
+    predictions[reply.client] = {weight, server_logits(input, input.model + update.to(input.model.device()))};
+  };
+  Collected collected = collect(input, request_with_model(input, "train"), plan);
+  if (!collected.means[0].defined()) return std::move(collected.result);
+  double weights = 0;
+  at::Tensor mean;
+  for (const auto& [client, entry] : predictions) {
+    mean = mean.defined() ? mean + entry.second * entry.first : entry.second * entry.first;
+    weights += entry.first;
+  }
+  input.model.add_(collected.means[0]);
+  const at::Tensor answers = mean / weights;
+  collected.result.numbers["server_loss"] =
+      teach_server(input, {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature});
+  return std::move(collected.result);
+}
+
+namespace {
+
+const Registration<Algorithms, FedDfConfig> kRegisteredFedDf{
+    "feddf",
+    "the mean model learns from the ensemble of its clients, FedDF (Lin et al. 2020)",
+    [](const FedDfConfig& config) { return std::make_unique<FedDf>(config); },
+    {.individual_updates = true, .distills = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

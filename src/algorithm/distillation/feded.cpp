@@ -1,0 +1,32 @@
+#include "algorithm/distillation/feded.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus::inline distillation {
+
+void FedEdConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("temperature", temperature, "of the soft loss").above(0);
+}
+
+RoundResult FedEd::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  Request request = predict_request(input, order, true);
+  request.body.tensors["model"] = input.model.clone();
+  Ensemble ensemble = gather(input, std::move(request));
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  ensemble.result.numbers["server_loss"] =
+      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature});
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, FedEdConfig> kRegisteredFedEd{
+    "feded",
+    "ensemble distillation: predictions up, weights down, FedED (Sui et al. 2020)",
+    [](const FedEdConfig& config) { return std::make_unique<FedEd>(config); },
+    {.distills = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

@@ -1,0 +1,273 @@
+#include "algorithm/distillation/fedid.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithm/distillation/fedid_client.h"
+#include "algorithm/distillation/mhat.h"
+#include "algorithm/federated/read_updates.h"
+#include "core/base/error.h"
+
+namespace chorus::inline distillation {
+
+void FedIdConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("preset", preset, "as the published code does it, or as the paper writes it")
+      .one_of({"as_published", "as_written"});
+  visitor.field("labels", labels, "hard: most probable classes; soft: probabilities").one_of({"hard", "soft"});
+  visitor.field("feedback", feedback, "difference of the query loss, its gradient (equation 14), or none")
+      .one_of({"difference", "gradient", "none"});
+  visitor.field("new_optimizer", new_optimizer, "for every batch, on both sides");
+  visitor.field("feedback_dropout", feedback_dropout, "while clients predict and the server measures");
+  visitor.field("distillation", distillation, "clients learn the ensemble; false: feedback only (ablation)");
+  visitor.check([this]() -> std::string {
+    if (!distillation && how_feedback() == Feedback::kNone)
+      return "without distillation and feedback nothing is learned";
+    return "";
+  });
+}
+
+Feedback FedIdConfig::how_feedback() const {
+  const std::string name = feedback.value_or(published() ? "difference" : "gradient");
+  return name == "difference" ? Feedback::kDifference : name == "gradient" ? Feedback::kGradient : Feedback::kNone;
+}
+
+namespace {
+
+/// A client in the session.
+struct Participant {
+  ClientId client = 0;
+  double times = 1;   // drawn
+  double weight = 0;  // w_k, before it is divided by the sum
+  at::Tensor logits = {};
+};
+
+/// The server's side of a round.
+class Interaction {
+ public:
+  Interaction(const FedIdConfig& config, const RoundInput& input)
+      : config_(config), input_(input), order_(order_of(input, config.teaching)), session_(input.federation) {
+    order_.strided = config.published();
+    steps_ = static_cast<std::uint64_t>(config.teaching.epochs) * order_.batches();
+    LearnerWish wish;
+    wish.steps = config.renews() ? 1 : static_cast<std::int64_t>(steps_);
+    server_ = input.server->learner(input.model, wish);
+    size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
+    if (size_ == 1 && config.how_feedback() != Feedback::kNone) {
+      throw ConfigError(
+          "algorithm: fedid's feedback is about classes, and this task has scores; set algorithm.feedback: none, or "
+          "use "
+          "ds_fl, mhat or fedkd");
+    }
+    const Roster& roster = input.federation.roster();
+    for (const Member& member : input.cohort) clients_.push_back({member.client, member.times});
+    std::sort(clients_.begin(), clients_.end(), [&](const Participant& a, const Participant& b) {
+      const double left = roster.size_of(a.client), right = roster.size_of(b.client);
+      return left != right ? left > right : a.client < b.client;
+    });
+  }
+
+  RoundResult run() {
+    begin();
+    for (std::uint64_t step = 0; step < steps_ && !clients_.empty(); ++step) {
+      if (step + 1 < steps_) {
+        exchange(teach_server_batch(step), step + 1);
+      } else {
+        exchange(teach_server_batch(step), std::nullopt);
+      }
+    }
+    if (used_ > 0) {
+      input_.model.copy_(server_->values()[0]);
+      result_.numbers["feedback"] = feedback_ / static_cast<double>(taught_);
+      result_.numbers["query_loss"] = query_loss_ / static_cast<double>(taught_);
+    }
+    result_.loss = weights_ > 0 ? result_.loss / weights_ : std::nan("");
+    return std::move(result_);
+  }
+
+ private:
+  Request request(const char* procedure, std::optional<std::uint64_t> next) {
+    Request request{.procedure = procedure, .round = input_.round};
+    request.ask = asks_++;
+    write_order(order_, request.body);
+    if (next) request.body.numbers["batch"] = static_cast<double>(*next);
+    request.body.numbers["dropout"] = config_.dropout() ? 1 : 0;
+    return request;
+  }
+
+  void begin() {
+    Request first = request(kFedIdBegin, 0);
+    first.enough = input_.enough;
+    first.body.numbers["steps"] = config_.renews() ? 1 : static_cast<double>(steps_);
+    ask(std::move(first), order_.answers(order_.batch(0)), [&](Reply& reply, Participant& client) {
+      client.weight = weight_of(reply, input_.weighting) * client.times;
+      const double loss = reply.body.number("loss");
+      if (!std::isfinite(loss)) throw DataError("its loss is not a number");
+      losses_[reply.client] = {client.weight, loss};
+    });
+    for (const auto& [client, entry] : losses_) {
+      weights_ += entry.first;
+      result_.loss += entry.first * entry.second;
+    }
+    used_ = clients_.size();
+  }
+
+  /// The server's step on the batch that the clients have answered, and what they are told about it.
+  Request teach_server_batch(std::uint64_t step) {
+    const std::vector<std::uint32_t> rows = order_.batch(step);
+    double total = 0;
+    for (const Participant& client : clients_) total += client.weight;
+    at::Tensor votes, mean;
+    for (const Participant& client : clients_) {
+      const double weight = client.weight / total;
+      const at::Tensor vote = votes_of(client.logits, config_.lesson()) * weight;
+      votes = votes.defined() ? votes + vote : vote;
+      mean = mean.defined() ? mean + client.logits * weight : client.logits * weight;
+    }
+    Targets targets;
+    (size_ == 1 ? targets.scores : targets.votes) = votes;
+    if (config_.renews()) server_->renew(1);
+    const Feedback how = config_.how_feedback();
+    const ProbeWish probe{.dropout = config_.dropout()};
+    const auto query = static_cast<std::int64_t>(step);
+    const at::Tensor before = how == Feedback::kGradient ? server_->values().clone() : at::Tensor();
+    const double old_loss = how == Feedback::kDifference ? server_->probe(query, probe).loss[0] : 0;
+    const LearnResult learned = server_->fit(rows, targets);
+    if (!learned.failures[0].empty()) throw DataError("the server's distillation failed: " + learned.failures[0]);
+
+    Request request = this->request(kFedIdStep, std::nullopt);
+    request.body.numbers["hard"] = config_.lesson() == Lesson::kHard ? 1 : 0;
+    request.body.numbers["renew"] = config_.renews() ? 1 : 0;
+    if (config_.distillation) {
+      const bool soft = config_.lesson() == Lesson::kSoft && size_ > 1;
+      request.body.tensors["ensemble"] = soft ? votes.clamp_min(1e-12).log() : mean;
+    }
+    ++taught_;
+    if (how == Feedback::kDifference) {
+      const double new_loss = server_->probe(query, probe).loss[0];
+      feedback_ += old_loss - new_loss;
+      query_loss_ += new_loss;
+      for (const Participant& client : clients_) {
+        Message own;
+        own.numbers["feedback"] = client.weight / total * (old_loss - new_loss);
+        request.own.push_back(std::move(own));
+      }
+    } else if (how == Feedback::kGradient) {
+      request.body.tensors["slopes"] = slopes(rows, before, query, learned.rate_sum[0]);
+      for (const Participant& client : clients_) {
+        Message own;
+        own.numbers["feedback"] = client.weight / total;
+        request.own.push_back(std::move(own));
+      }
+    }
+    return request;
+  }
+
+  /// dL_new / dy [n, K] (see the header).
+  at::Tensor slopes(const std::vector<std::uint32_t>& rows, const at::Tensor& before, std::int64_t query, double rate) {
+    const at::Tensor after = server_->values().clone();
+    const ProbeResult probe = server_->probe(query, {.dropout = config_.dropout(), .gradients = true});
+    query_loss_ += probe.loss[0];
+    const double norm = probe.gradients.norm().item<double>();
+    const std::int64_t answers = order_.answers(rows);
+    at::Tensor result = at::zeros({answers, size_}, after.options());
+    if (norm > 0 && std::isfinite(norm)) {
+      // A step of this length is long beside float32's rounding and short beside the network's curvature.
+      const double length = 1e-2 / norm;
+      server_->set_values(before + probe.gradients * length);
+      const at::Tensor ahead = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
+      server_->set_values(before - probe.gradients * length);
+      const at::Tensor behind = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
+      server_->set_values(after);
+      result = (ahead - behind) * (rate / (2 * length * static_cast<double>(answers)));
+    }
+    feedback_ += result.norm().item<double>();
+    return result;
+  }
+
+  /// Tells the clients about the batch they have answered, and asks for batch `next`, if there is one.
+  void exchange(Request request, std::optional<std::uint64_t> next) {
+    if (next) request.body.numbers["batch"] = static_cast<double>(*next);
+    ask(std::move(request), next ? order_.answers(order_.batch(*next)) : 0, [&](Reply& reply, Participant&) {
+      if (!next) reply.accept();
+    });
+  }
+
+  /// Asks those who are left for so many predictions; who fails is gone.
+  void ask(Request request, std::int64_t rows, const std::function<void(Reply&, Participant&)>& read) {
+    std::vector<ClientId> ids;
+    for (const Participant& client : clients_) ids.push_back(client.client);
+    std::vector<std::string> failures(ids.size(), "it did not reply");
+    std::vector<Cost> costs(ids.size());
+    std::vector<double> steps(ids.size(), 0), seconds(ids.size(), 0), examples(ids.size(), 0);
+    const bool first = request.procedure == kFedIdBegin;
+    for (Reply& reply : session_.ask(ids, std::move(request))) {
+      costs.at(reply.slot) = reply.cost;
+      std::string& failure = failures.at(reply.slot) = reply.failure;
+      if (reply.left_out) result_.emulated.left_out.push_back(reply.client);
+      if (!reply.ok()) continue;
+      Participant& client = clients_.at(reply.slot);
+      try {
+        if (rows > 0) client.logits = logits_of(reply, rows);
+        read(reply, client);
+        steps.at(reply.slot) = std::max(reply.body.number("steps", 0), 0.0);
+        seconds.at(reply.slot) = std::max(reply.body.number("seconds", 0), 0.0);
+        if (first) examples.at(reply.slot) = std::max(reply.body.number("examples", 0), 0.0);
+      } catch (const DataError& error) {
+        failure = error.what();
+      }
+    }
+    std::vector<Participant> staying;
+    for (std::size_t slot = 0; slot < ids.size(); ++slot) {
+      result_.steps += steps[slot];
+      result_.seconds += seconds[slot];
+      if (failures[slot].empty()) {
+        result_.examples += examples[slot];
+        staying.push_back(std::move(clients_[slot]));
+      } else {
+        result_.failed.emplace_back(ids[slot], failures[slot]);
+      }
+    }
+    clients_ = std::move(staying);
+    add_costs(result_, cost_of_asking(costs));
+  }
+
+  at::Tensor logits_of(const Reply& reply, std::int64_t rows) const {
+    const at::Tensor& flat = reply.body.vector("predictions", rows * size_);
+    if (!at::isfinite(flat).all().item<bool>()) throw DataError("its predictions have values that are not finite");
+    return flat.view({rows, size_}).to(input_.model.device());
+  }
+
+  const FedIdConfig& config_;
+  const RoundInput& input_;
+  PublicOrder order_;
+  Session session_;
+  std::uint64_t steps_ = 0, asks_ = 0, taught_ = 0;
+  std::int64_t size_ = 0;
+  std::unique_ptr<Learner> server_;
+  std::vector<Participant> clients_;
+  std::map<ClientId, std::pair<double, double>> losses_;
+  std::size_t used_ = 0;
+  double weights_ = 0, feedback_ = 0, query_loss_ = 0;
+  RoundResult result_;
+};
+
+const Registration<Algorithms, FedIdConfig> kRegisteredFedId{
+    "fedid",
+    "interactive distillation with feedback from a labelled query set, FedID (Ma et al. 2023)",
+    [](const FedIdConfig& config) { return std::make_unique<FedId>(config); },
+    {.individual_updates = true,
+     .own_mean = true,
+     .own_models = true,
+     .distills = true,
+     .queries = true,
+     .any_network = true}};
+
+}  // namespace
+
+RoundResult FedId::round(const RoundInput& input) { return Interaction(config_, input).run(); }
+
+}  // namespace chorus::inline distillation

@@ -1,0 +1,25 @@
+#include "algorithm/distillation/fedkd.h"
+
+#include <ATen/ATen.h>
+
+namespace chorus::inline distillation {
+
+RoundResult FedKd::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  Ensemble ensemble = gather(input, predict_request(input, order, true));
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  ensemble.result.numbers["server_loss"] =
+      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits});
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, FedKdConfig> kRegisteredFedKd{
+    "fedkd",
+    "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
+    [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); },
+    {.own_models = true, .distills = true, .any_network = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

@@ -1,0 +1,59 @@
+#include "algorithm/distillation/mhat.h"
+
+#include <ATen/ATen.h>
+
+#include "core/base/error.h"
+
+namespace chorus::inline distillation {
+
+void MhatConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("labels", lesson, {{"hard", Lesson::kHard}, {"soft", Lesson::kSoft}},
+                "hard: most probable classes; soft: probabilities");
+}
+
+at::Tensor votes_of(const at::Tensor& logits, Lesson lesson) {
+  if (logits.size(-1) == 1) return logits;
+  if (lesson == Lesson::kSoft) return at::softmax(logits, -1);
+  return at::one_hot(logits.argmax(-1), logits.size(-1)).to(at::kFloat);
+}
+
+double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order, std::int64_t epochs) {
+  const std::int64_t steps = epochs * static_cast<std::int64_t>(order.batches());
+  LearnerWish wish;
+  wish.steps = steps;
+  const auto learner = input.server->learner(input.model, wish);
+  double loss = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const std::vector<std::uint32_t> rows = order.batch(static_cast<std::uint64_t>(step));
+    Targets targets;
+    (votes.size(1) == 1 ? targets.scores : targets.votes) = order.answers_for(rows, votes);
+    const LearnResult result = learner->fit(rows, targets);
+    if (!result.failures[0].empty()) throw DataError("the server's distillation failed: " + result.failures[0]);
+    loss += result.loss[0];
+  }
+  input.model.copy_(learner->values()[0]);
+  return loss / static_cast<double>(steps);
+}
+
+RoundResult Mhat::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  const auto vote = [this](const at::Tensor& predictions) { return votes_of(predictions, config_.lesson); };
+  Ensemble ensemble = gather(input, predict_request(input, order, true), {.each = vote});
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching.epochs);
+  const at::Tensor answers = server_logits(input, input.model);
+  ask_to_learn(input, learn_request(input, {answers, order, config_.teaching.epochs, config_.lesson}), ensemble.result);
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, MhatConfig> kRegisteredMhat{
+    "mhat",
+    "the server learns from every client's predictions, MHAT (Hu et al. 2021)",
+    [](const MhatConfig& config) { return std::make_unique<Mhat>(config); },
+    {.individual_updates = true, .own_models = true, .distills = true, .any_network = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "algorithm/distillation/own_models.h"
+
+namespace chorus::inline distillation {
+
+struct MhatConfig {
+  TeachingConfig teaching = {};
+  Lesson lesson = Lesson::kHard;  ///< hard: as the code of Ma et al. 2023 has it
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// MHAT (Hu et al. 2021): the server learns from all clients at once instead of from their mean.
+///     every client:  trains its own model on its own data;  z_k = f_k(D_0)
+///     server:        minimises sum_k w_k CE(y_k, f(D_0)),  y_k = onehot(argmax z_k), or softmax(z_k) with soft labels;
+///                    its own predictions f(D_0) go to the clients
+///     every client:  its model learns them (CE with the argmax, or with the probabilities)
+/// Since CE is linear in y, the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is enough, and the round's
+/// aggregation computes it.
+class Mhat : public OwnModelAlgorithm {
+ public:
+  explicit Mhat(const MhatConfig& config) : config_(config) {}
+  RoundResult round(const RoundInput& input) override;
+
+ private:
+  MhatConfig config_;
+};
+
+/// What a client votes for: one-hot rows of the argmax of its logits [n, K], or their probabilities. A score stays as
+/// it is.
+at::Tensor votes_of(const at::Tensor& logits, Lesson lesson);
+
+/// Epochs of cross-entropy with votes [N, K] for the server's model, in place. Returns the mean loss.
+double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order, std::int64_t epochs);
+
+}  // namespace chorus::inline distillation

@@ -1,0 +1,229 @@
+#include "algorithm/distillation/own_models.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "algorithm/federated/own_models.h"
+#include "core/base/error.h"
+
+namespace chorus::inline distillation {
+namespace {
+
+double epochs_in(const Message& body, const char* name) {
+  const double value = body.number(name, 0);
+  if (!(value >= 0 && value <= 1e6 && value == std::floor(value))) {
+    throw DataError(fmt::format("the request's number \"{}\" is {}, which is no count", name, value));
+  }
+  return value;
+}
+
+/// What a procedure's clients did so far.
+struct Done {
+  explicit Done(std::size_t clients) : failures(clients), numbers(clients) {}
+
+  void add(const TrainResult& result) {
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      auto& mine = numbers[i];
+      mine["examples"] = result.examples[i];
+      mine["batches"] += result.batches[i];
+      mine["steps"] += result.steps[i];
+      mine["loss"] = result.loss[i];
+      mine["seconds"] += result.seconds / static_cast<double>(failures.size());
+      if (failures[i].empty()) failures[i] = result.failures[i];
+    }
+  }
+  void add(const LearnResult& result) {
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      auto& mine = numbers[i];
+      mine["batches"] += result.steps[i];
+      mine["steps"] += result.steps[i];
+      if (!mine.contains("loss")) mine["loss"] = result.loss[i];
+      mine["seconds"] += result.seconds / static_cast<double>(failures.size());
+      if (failures[i].empty()) failures[i] = result.failures[i];
+    }
+  }
+  std::vector<Answer> answers() {
+    std::vector<Answer> result(failures.size());
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      result[i].failure = failures[i];
+      result[i].body.numbers.insert(numbers[i].begin(), numbers[i].end());
+    }
+    return result;
+  }
+
+  std::vector<std::string> failures;
+  std::vector<std::map<std::string, double>> numbers;
+};
+
+class Predict : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const Message& body = request.body;
+    const PublicOrder order = read_order(request, bench);
+    const bool own = !body.has_tensor("model");
+    at::Tensor values = own ? own_models(bench) : body.vector("model", bench.parameters());
+    Done done(bench.clients().size());
+    if (const double epochs = epochs_in(body, "transfer"); epochs > 0) {
+      LearnerWish wish;
+      wish.steps = static_cast<std::int64_t>(epochs) * static_cast<std::int64_t>(order.batches());
+      const auto learner = bench.learner(values, wish);
+      for (std::int64_t step = 0; step < *wish.steps; ++step) {
+        done.add(learner->fit(order.batch(static_cast<std::uint64_t>(step)), {}));
+      }
+      values = learner->values().clone();
+    }
+    if (body.number("train") != 0) {
+      const TrainResult trained = bench.train(values);
+      done.add(trained);
+      values = trained.values;
+    } else {
+      for (auto& mine : done.numbers) mine["loss"] = 0;
+    }
+    if (own) keep_models(bench, values);
+    at::Tensor logits = bench.predict(values, order.all()).to(at::kFloat);
+    if (body.number("probabilities", 0) != 0 && logits.size(-1) > 1) logits = at::softmax(logits, -1);
+    std::vector<Answer> answers = done.answers();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      answers[i].body.numbers["batches"] += static_cast<double>(order.batches()) / 3;
+      answers[i].body.numbers["examples"] = bench.examples(i);
+      answers[i].body.tensors["predictions"] = logits[static_cast<std::int64_t>(i)].flatten().contiguous();
+    }
+    return answers;
+  }
+};
+
+class Learn : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const Message& body = request.body;
+    const PublicOrder order = read_order(request, bench);
+    const at::Tensor& flat = body.tensor("answers");
+    const std::int64_t rows = order.answers();
+    if (flat.scalar_type() != at::kFloat || flat.dim() != 1 || flat.numel() == 0 || flat.numel() % rows != 0) {
+      throw DataError("the teacher's answers are not as many as the public set has");
+    }
+    const at::Tensor teacher = flat.view({rows, -1});
+    const auto epochs = static_cast<std::int64_t>(epochs_in(body, "epochs"));
+    LearnerWish wish;
+    wish.steps = std::max<std::int64_t>(epochs * static_cast<std::int64_t>(order.batches()), 1);
+    const auto learner = bench.learner(own_models(bench), wish);
+    if (const std::int64_t size = learner->predict(std::vector<std::uint32_t>{0}).size(-1); size != teacher.size(1)) {
+      throw DataError(fmt::format("the teacher answers with {} numbers, this network with {}", teacher.size(1), size));
+    }
+    Done done(bench.clients().size());
+    done.add(teach(*learner, {teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")}));
+    at::Tensor values = learner->values();
+    if (body.number("train", 0) != 0) {
+      const TrainResult trained = bench.train(values);
+      done.add(trained);
+      values = trained.values;
+    }
+    keep_models(bench, values);
+    return done.answers();
+  }
+};
+
+class OwnEvaluate : public OwnModels {
+ public:
+  at::Tensor models(const Request&, Workbench& bench) const override { return own_models(bench); }
+};
+
+const ProcedureRegistration<Predict> kPredict{"distill/predict", "train the client's own model and predict"};
+const ProcedureRegistration<Learn> kLearn{"distill/learn", "learn from a teacher's predictions"};
+const ProcedureRegistration<OwnEvaluate> kOwnEvaluate{"distill/evaluate", "score the client's own model"};
+
+}  // namespace
+
+at::Tensor own_models(Workbench& bench) { return kept_rows(bench, kOwnModel, bench.beginning()).values; }
+
+Request OwnModelAlgorithm::ask_own_models(const at::Tensor&, std::uint64_t round, std::span<const ClientId>) const {
+  return {.procedure = "distill/evaluate", .round = round};
+}
+
+void keep_models(Workbench& bench, const at::Tensor& values) {
+  const at::Tensor here = values.cpu();
+  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+    bench.state(i)[kOwnModel] = here[static_cast<std::int64_t>(i)].clone();
+  }
+}
+
+Request predict_request(const RoundInput& input, const PublicOrder& order, bool train) {
+  Request request{.procedure = "distill/predict", .round = input.round};
+  request.enough = input.enough;
+  write_order(order, request.body);
+  request.body.numbers["train"] = train ? 1 : 0;
+  return request;
+}
+
+Request learn_request(const RoundInput& input, const Lessons& lessons) {
+  Request request{.procedure = "distill/learn", .round = input.round};
+  request.ask = 1;
+  write_order(lessons.order, request.body);
+  request.body.tensors["answers"] = lessons.answers.flatten().contiguous().clone();
+  request.body.numbers["epochs"] = static_cast<double>(lessons.epochs);
+  request.body.numbers["temperature"] = lessons.temperature;
+  request.body.texts["lesson"] = name_of(lessons.lesson);
+  return request;
+}
+
+Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan) {
+  const std::int64_t rows = order_of(input, {}).answers(), size = answer_size(input);
+  // Predictions take the place of updates.
+  const at::Tensor like = at::empty({rows * size}, input.model.options());
+  CollectPlan how;
+  how.tensors = {{.name = "predictions"}};
+  if (plan.each) {
+    how.look = [&](Reply& reply, double) {
+      const at::Tensor& predictions = reply.body.vector("predictions", rows * size);
+      reply.body.tensors["predictions"] = plan.each(predictions.view({rows, size})).flatten().contiguous();
+    };
+  }
+  Collected collected = collect(part_of(input, input.cohort, like), std::move(request), how);
+  Ensemble ensemble{std::move(collected.result), {}};
+  if (collected.means[0].defined()) ensemble.mean = collected.means[0].view({rows, size});
+  return ensemble;
+}
+
+void add_costs(RoundResult& result, const EmulatedTotals& more) {
+  EmulatedTotals& totals = result.emulated.totals;
+  totals.seconds += more.seconds;
+  totals.joules += more.joules;
+  totals.client_joules += more.client_joules;
+  totals.client_bytes += more.client_bytes;
+  totals.memory = std::max(totals.memory, more.memory);
+}
+
+void ask_to_learn(const RoundInput& input, Request request, RoundResult& result) {
+  std::set<ClientId> failed;
+  for (const auto& entry : result.failed) failed.insert(entry.first);
+  std::vector<ClientId> clients;
+  for (const Member& member : input.cohort) {
+    if (!failed.contains(member.client)) clients.push_back(member.client);
+  }
+  std::sort(clients.begin(), clients.end());
+  if (clients.empty()) return;
+  std::vector<Cost> costs(clients.size());
+  std::vector<std::string> failures(clients.size(), "it did not reply");
+  std::vector<double> steps(clients.size(), 0), seconds(clients.size(), 0);
+  for (Reply& reply : input.federation.ask(clients, std::move(request))) {
+    costs.at(reply.slot) = reply.cost;
+    failures.at(reply.slot) = reply.failure;
+    if (reply.left_out) result.emulated.left_out.push_back(reply.client);
+    if (!reply.ok()) continue;
+    reply.accept();
+    steps.at(reply.slot) = std::max(reply.body.number("steps", 0), 0.0);
+    seconds.at(reply.slot) = std::max(reply.body.number("seconds", 0), 0.0);
+  }
+  for (std::size_t slot = 0; slot < clients.size(); ++slot) {
+    if (!failures[slot].empty()) result.failed.emplace_back(clients[slot], failures[slot]);
+    result.steps += steps[slot];
+    result.seconds += seconds[slot];
+  }
+  add_costs(result, cost_of_asking(costs));
+}
+
+}  // namespace chorus::inline distillation

@@ -1,0 +1,95 @@
+#include "algorithm/distillation/teaching.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/base/rng.h"
+
+namespace chorus::inline distillation {
+
+std::string name_of(Lesson lesson) {
+  return lesson == Lesson::kHard ? "hard" : lesson == Lesson::kSoft ? "soft" : "logits";
+}
+
+Lesson lesson_named(const std::string& name) {
+  for (const Lesson lesson : {Lesson::kHard, Lesson::kSoft, Lesson::kLogits}) {
+    if (name_of(lesson) == name) return lesson;
+  }
+  throw DataError(fmt::format("\"{}\" is no way to learn from predictions", name));
+}
+
+void TeachingConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("epochs", epochs, "passes over the public set in each phase of distillation").at_least(1);
+  visitor.field("batch_size", batch_size, "rows of the public set per step").at_least(1);
+}
+
+PublicOrder order_of(const RoundInput& input, const TeachingConfig& config) {
+  check(input.server != nullptr, "distillation needs a public set");
+  PublicOrder order;
+  order.rows = input.server->public_rows();
+  order.offsets = input.server->public_offsets();
+  order.batch_size = static_cast<std::uint64_t>(config.batch_size);
+  order.seed = RandomStream({.seed = input.seed, .purpose = "public-seed"}).next_u64() >> 11;
+  order.round = input.round;
+  return order;
+}
+
+Targets targets_of(const at::Tensor& logits, Lesson lesson, double temperature) {
+  Targets targets;
+  if (lesson == Lesson::kLogits || logits.size(-1) == 1) {
+    targets.scores = logits;
+  } else if (lesson == Lesson::kHard) {
+    targets.labels = logits.argmax(-1);
+  } else {
+    targets.probabilities = at::softmax(logits / temperature, -1);
+    targets.temperature = temperature;
+  }
+  return targets;
+}
+
+LearnResult teach(Learner& learner, const Lessons& lessons) {
+  const std::uint64_t steps = static_cast<std::uint64_t>(lessons.epochs) * lessons.order.batches();
+  LearnResult sum;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const std::vector<std::uint32_t> rows = lessons.order.batch(step);
+    const LearnResult one = learner.fit(
+        rows, targets_of(lessons.order.answers_for(rows, lessons.answers), lessons.lesson, lessons.temperature));
+    if (step == 0) {
+      sum = one;
+      continue;
+    }
+    for (std::size_t c = 0; c < sum.loss.size(); ++c) {
+      sum.loss[c] += one.loss[c];
+      sum.steps[c] += one.steps[c];
+      sum.rate_sum[c] += one.rate_sum[c];
+      if (sum.failures[c].empty()) sum.failures[c] = one.failures[c];
+    }
+    sum.seconds += one.seconds;
+  }
+  for (double& loss : sum.loss) loss /= static_cast<double>(steps);
+  return sum;
+}
+
+double teach_server(const RoundInput& input, const Lessons& lessons) {
+  LearnerWish wish;
+  wish.steps = lessons.epochs * static_cast<std::int64_t>(lessons.order.batches());
+  const auto learner = input.server->learner(input.model, wish);
+  const LearnResult result = teach(*learner, lessons);
+  if (!result.failures[0].empty()) throw DataError("the server's distillation failed: " + result.failures[0]);
+  input.model.copy_(learner->values()[0]);
+  return result.loss[0];
+}
+
+at::Tensor server_logits(const RoundInput& input, const at::Tensor& model) {
+  PublicOrder order;
+  order.rows = input.server->public_rows();
+  return input.server->predict(model, order.all())[0];
+}
+
+std::int64_t answer_size(const RoundInput& input) {
+  const std::vector<std::uint32_t> first{0};
+  return input.server->predict(input.model, first).size(-1);
+}
+
+}  // namespace chorus::inline distillation

@@ -1,0 +1,252 @@
+#include "tests/contract/linear_clients.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace chorus::linear {
+namespace {
+
+constexpr ClientId kServer = 4294967295U;
+
+struct Rows {
+  at::Tensor x, y;
+  int steps = 1;
+  double examples = 0;
+  bool broken = false;
+};
+
+/// Values [C, P] that learn from data by gradient descent.
+class LinearLearner final : public Learner {
+ public:
+  LinearLearner(const World& world, std::vector<Rows> own, const at::Tensor& start)
+      : world_(world), own_(std::move(own)) {
+    const auto count = static_cast<std::int64_t>(own_.size());
+    values_ = (start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start).clone();
+  }
+
+  LearnResult train(std::int64_t steps) override {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      for (std::size_t c = 0; c < own_.size(); ++c) step_of(c, own_loss(c));
+    }
+    return result(static_cast<double>(steps));
+  }
+  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override {
+    const at::Tensor x = public_x(rows);
+    for (std::size_t c = 0; c < own_.size(); ++c) {
+      step_of(c, [&](const at::Tensor& w) { return loss(torch::matmul(x, w.t()), targets, c); });
+    }
+    return result(1);
+  }
+  at::Tensor predict(std::span<const std::uint32_t> rows) override {
+    const torch::NoGradGuard no_grad;
+    return torch::matmul(public_x(rows), matrices().transpose(1, 2));
+  }
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override { return predict(rows); }
+  ProbeResult probe(std::int64_t, const ProbeWish& wish) override {
+    ProbeResult result;
+    std::vector<at::Tensor> gradients;
+    for (std::size_t c = 0; c < own_.size(); ++c) {
+      const at::Tensor w = matrices()[static_cast<std::int64_t>(c)].detach().clone().requires_grad_(true);
+      const at::Tensor value = own_loss(c)(w);
+      value.backward();
+      result.loss.push_back(value.item<double>());
+      gradients.push_back(w.grad().flatten());
+    }
+    if (wish.gradients) result.gradients = torch::stack(gradients);
+    return result;
+  }
+  void renew(std::int64_t) override {}
+  at::Tensor values() const override { return values_; }
+  void set_values(const at::Tensor& values) override {
+    values_.copy_(values.dim() == 1 ? values.unsqueeze(0) : values);
+  }
+  void retain(std::span<const std::size_t> clients) override {
+    std::vector<Rows> own;
+    std::vector<at::Tensor> rows;
+    for (const std::size_t c : clients) {
+      own.push_back(own_[c]);
+      rows.push_back(values_[static_cast<std::int64_t>(c)]);
+    }
+    own_ = std::move(own);
+    values_ = torch::stack(rows);
+  }
+
+ private:
+  using Loss = std::function<at::Tensor(const at::Tensor&)>;
+
+  at::Tensor matrices() const { return values_.view({values_.size(0), world_.classes, world_.features}); }
+  at::Tensor public_x(std::span<const std::uint32_t> rows) const {
+    std::vector<std::int64_t> index(rows.begin(), rows.end());
+    return world_.x(World::kPublic, world_.public_rows).index_select(0, torch::tensor(index, at::kLong));
+  }
+  Loss own_loss(std::size_t c) const {
+    return [this, c](const at::Tensor& w) {
+      return torch::nn::functional::cross_entropy(torch::matmul(own_[c].x, w.t()), own_[c].y);
+    };
+  }
+  static at::Tensor of_client(const at::Tensor& targets, std::size_t c, std::int64_t dimensions) {
+    return targets.dim() == dimensions ? targets : targets[static_cast<std::int64_t>(c)];
+  }
+  static at::Tensor loss(const at::Tensor& z, const Targets& t, std::size_t c) {
+    at::Tensor sum = torch::zeros({});
+    if (t.labels.defined()) sum = sum + torch::nn::functional::cross_entropy(z, of_client(t.labels, c, 1));
+    if (t.probabilities.defined()) {
+      const at::Tensor p = of_client(t.probabilities, c, 2);
+      const double heat = t.temperature;
+      sum = sum + heat * heat * (torch::xlogy(p, p) - p * torch::log_softmax(z / heat, -1)).sum(-1).mean();
+    }
+    if (t.votes.defined()) sum = sum - (of_client(t.votes, c, 2) * torch::log_softmax(z, -1)).sum(-1).mean();
+    if (t.rewards.defined()) sum = sum - (of_client(t.rewards, c, 2) * torch::softmax(z, -1)).sum(-1).mean();
+    if (t.scores.defined()) sum = sum + (z - of_client(t.scores, c, 2)).square().mean();
+    return sum;
+  }
+  void step_of(std::size_t c, const Loss& of) {
+    const auto row = static_cast<std::int64_t>(c);
+    const at::Tensor w = matrices()[row].detach().clone().requires_grad_(true);
+    of(w).backward();
+    const torch::NoGradGuard no_grad;
+    values_[row].sub_(w.grad().flatten(), world_.learning_rate);
+  }
+  LearnResult result(double steps) const {
+    LearnResult result;
+    for (const Rows& rows : own_) {
+      result.loss.push_back(rows.broken ? std::nan("") : 1.0);
+      result.steps.push_back(steps);
+      result.rate_sum.push_back(world_.learning_rate * steps);
+      result.failures.emplace_back(rows.broken ? "the loss is not a number" : "");
+    }
+    return result;
+  }
+
+  const World& world_;
+  std::vector<Rows> own_;
+  at::Tensor values_;
+};
+
+class LinearBench final : public Workbench {
+ public:
+  LinearBench(World& world, std::vector<ClientId> ids) : world_(world), ids_(std::move(ids)) {
+    layout_.add("w", {world.classes, world.features}, Init::zeros());
+    std::stable_sort(ids_.begin(), ids_.end(), [&](ClientId a, ClientId b) { return rows(a).steps > rows(b).steps; });
+    states_.resize(ids_.size());
+    loaded_.assign(ids_.size(), false);
+  }
+
+  std::span<const ClientId> clients() const override { return ids_; }
+  std::int64_t parameters() const override { return world_.parameters(); }
+  const Layout& layout() const override { return layout_; }
+  at::Tensor beginning() const override { return world_.beginning(); }
+  double examples(std::size_t i) const override { return rows(ids_[i]).examples; }
+  ClientState& state(std::size_t i) override {
+    const std::lock_guard lock(world_.mutex);
+    const auto stored = world_.states.find(ids_[i]);
+    if (!loaded_[i] && stored != world_.states.end()) states_[i] = stored->second;
+    loaded_[i] = true;
+    return states_[i];
+  }
+  std::function<void()> state_to_keep(std::size_t i) override {
+    if (!loaded_[i]) return {};
+    return [&world = world_, id = ids_[i], state = states_[i]] {
+      const std::lock_guard lock(world.mutex);
+      world.states[id] = state;
+    };
+  }
+  TrainResult train(const at::Tensor& start, const TrainWish& wish) override {
+    TrainResult result;
+    std::vector<at::Tensor> values;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const Rows mine = rows(ids_[i]);
+      const at::Tensor from = start.dim() == 1 ? start : start[static_cast<std::int64_t>(i)];
+      LinearLearner alone(world_, {mine}, from);
+      alone.train(mine.steps);
+      values.push_back(wish.updates ? alone.values()[0] - from : alone.values()[0]);
+      result.examples.push_back(mine.examples);
+      result.finite.push_back(true);
+      result.loss.push_back(mine.broken ? std::nan("") : 1.0);
+      result.failures.emplace_back(mine.broken ? "the loss is not a number" : "");
+      for (auto* count : {&result.batches, &result.steps, &result.normalizer}) count->push_back(mine.steps);
+      result.rate_sum.push_back(mine.steps * world_.learning_rate);
+    }
+    result.values = torch::stack(values);
+    return result;
+  }
+  std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish&) override {
+    std::vector<Rows> own;
+    for (const ClientId id : ids_) own.push_back(rows(id));
+    return std::make_unique<LinearLearner>(world_, std::move(own), start);
+  }
+  std::size_t public_rows() const override { return static_cast<std::size_t>(world_.public_rows); }
+  at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> wanted) override {
+    return learner(values, {})->predict(wanted);
+  }
+  GradientResult gradient(const at::Tensor&, bool) override { throw InternalError("not asked of linear clients"); }
+  std::vector<Message> evaluate(const at::Tensor&, TestOn) override { return std::vector<Message>(ids_.size()); }
+  void retain_clients(std::span<const std::size_t> clients) override {
+    std::vector<ClientId> ids;
+    std::vector<ClientState> states;
+    std::vector<bool> loaded;
+    for (const std::size_t i : clients) {
+      ids.push_back(ids_[i]);
+      states.push_back(std::move(states_[i]));
+      loaded.push_back(loaded_[i]);
+    }
+    ids_ = std::move(ids);
+    states_ = std::move(states);
+    loaded_ = std::move(loaded);
+  }
+
+ private:
+  Rows rows(ClientId id) const {
+    if (id == kServer) {
+      return {world_.x(World::kQuery, world_.queries), world_.y(World::kQuery, world_.queries), 1,
+              static_cast<double>(world_.queries)};
+    }
+    const Client& client = world_.clients[id];
+    return {world_.x(id, client.examples), world_.y(id, client.examples), client.steps,
+            static_cast<double>(client.examples), client.broken};
+  }
+
+  World& world_;
+  Layout layout_;
+  std::vector<ClientId> ids_;
+  std::vector<ClientState> states_;
+  std::vector<bool> loaded_;
+};
+
+}  // namespace
+
+at::Tensor World::beginning() const { return torch::linspace(-0.3, 0.3, parameters(), at::kFloat); }
+
+at::Tensor World::x(std::int64_t set, std::int64_t rows) const {
+  const at::Tensor i = torch::arange(rows, at::kDouble).unsqueeze(1), j = torch::arange(features, at::kDouble);
+  return torch::sin(1 + 3 * i + 7 * j + 11.0 * static_cast<double>(set)).to(at::kFloat);
+}
+
+at::Tensor World::y(std::int64_t set, std::int64_t rows) const {
+  return (torch::arange(rows, at::kLong) + set).remainder(classes);
+}
+
+std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids) {
+  return std::make_unique<LinearBench>(*this, std::vector<ClientId>(ids.begin(), ids.end()));
+}
+
+std::unique_ptr<Workbench> World::server() {
+  return std::make_unique<LinearBench>(*this, std::vector<ClientId>{kServer});
+}
+
+LocalFederationInput federation_input(World& world, std::size_t cohort_batch, std::size_t workers) {
+  std::vector<double> sizes;
+  for (const Client& client : world.clients) sizes.push_back(static_cast<double>(client.examples));
+  LocalFederationInput input;
+  input.roster = Roster::of_sizes(sizes);
+  input.open = [&world](std::span<const ClientId> ids, const Request&) { return world.open(ids); };
+  input.cohort_batch = cohort_batch;
+  input.workers = workers;
+  return input;
+}
+
+}  // namespace chorus::linear

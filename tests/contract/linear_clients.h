@@ -1,0 +1,44 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/ports/workbench.h"
+#include "infrastructure/federation/local_federation.h"
+
+/// Clients that distill, small enough to be worked out with numpy (tests/golden/make_distillation_rounds.py): a linear
+/// classifier f(x) = W x with W [K, D], full-batch gradient descent on the cross-entropy, a public set and a query set.
+/// Features are x_ij = sin(1 + 3 i + 7 j + 11 s), s the number of the set; labels (i + s) mod K.
+namespace chorus::linear {
+
+struct Client {
+  std::int64_t examples = 6;
+  int steps = 2;
+  bool broken = false;  // its loss is not a number
+};
+
+struct World {
+  std::vector<Client> clients;
+  std::int64_t features = 3, classes = 3, public_rows = 8, queries = 5;
+  double learning_rate = 1;
+  std::map<ClientId, ClientState> states = {};  // between rounds
+  std::mutex mutex = {};
+
+  std::int64_t parameters() const { return features * classes; }
+  at::Tensor beginning() const;  // [P]
+  at::Tensor x(std::int64_t set, std::int64_t rows) const;
+  at::Tensor y(std::int64_t set, std::int64_t rows) const;
+  /// Set s is client s; these two are the server's.
+  static constexpr std::int64_t kPublic = 100, kQuery = 101;
+
+  std::unique_ptr<Workbench> open(std::span<const ClientId> ids);
+  std::unique_ptr<Workbench> server();
+};
+
+LocalFederationInput federation_input(World& world, std::size_t cohort_batch = 2, std::size_t workers = 1);
+
+}  // namespace chorus::linear
