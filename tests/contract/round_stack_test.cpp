@@ -124,13 +124,9 @@ class EveryAlgorithm : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const AlgorithmTraits traits = Choice<Algorithms>(GetParam()).traits();
-<<<<<<< HEAD
-    if (traits.variants || traits.sub_networks || traits.clock || traits.pooled || traits.personal) {
-      GTEST_SKIP() << "needs variants, a clock or data";
-=======
-    if (traits.variants || traits.clock || traits.pooled || traits.personal || traits.distills) {
+    if (traits.variants || traits.sub_networks || traits.clock || traits.pooled || traits.personal ||
+        traits.distills) {
       GTEST_SKIP() << "needs variants, a clock, data or a public set";
->>>>>>> origin/main
     }
   }
 };
