@@ -90,7 +90,7 @@ TEST(Personal, EqualsTheNumbersOfAnotherImplementation) {
       {"q_fedavg", {"q_fedavg", "{q: 2}"}},
       {"afl", {"afl", "{rate: 0.1}"}}};
   ASSERT_EQ(golden.size(), cases.size() + 1);  // and EWC, below
-  PersonalTrial segments("ewc", three_unequal(), "{lambda: 5, decay: 0.5}");
+  PersonalTrial segments("ewc", three_unequal(), "{lambda: 0.1, decay: 0.5}");
   for (const auto& expected : golden.at("ewc").at("model")) {
     if (segments.round > 0 && segments.round % 2 == 0) {
       ++segments.phase;

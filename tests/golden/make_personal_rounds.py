@@ -198,7 +198,7 @@ def afl(rate=0.1):
     return rounds(step, lambda k, w: w)
 
 
-def ewc(lam=5.0, decay=0.5):
+def ewc(lam=0.1, decay=0.5):
     """Three segments of two rounds; the targets move by 1 with each."""
     important, anchor, now, end = [np.zeros(4)] * 3, [W0] * 3, [None] * 3, [None] * 3
     w, out = W0.copy(), []
