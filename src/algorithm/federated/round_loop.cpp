@@ -123,6 +123,7 @@ class RoundLoop {
     if (!cohort.empty() || parts_.aggregation.answers_for_nobody()) {
       RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
       input.weighting = config_.weighting;
+      input.phase = config_.phase;
       input.variants = parts_.variants;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };

@@ -30,6 +30,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/transfer.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -213,6 +214,7 @@ class ExperimentRun {
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{
         .first = before + 1, .last = before + phase().rounds, .total = rounds_, .tracker = journal_.tracker()};
+    rounds.phase = state().phase;
     rounds.cache = &cache_;
     rounds.folder = folder_.path();
     rounds.trial = request_.trial;
@@ -245,7 +247,14 @@ class ExperimentRun {
   }
 
   void finish_phase() {
-    state().phases.push_back(summarize_phase(phase().name, rounds_before_phase() + 1, state().loop));
+    PhaseSummary summary = summarize_phase(phase().name, rounds_before_phase() + 1, state().loop);
+    const std::vector<TestSet>& segments = experiment_.segment_tests();
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      summary.last[segment_score_name(s)] = server_.score(state().loop.model, state().variant, segments[s]);
+      if (state().phase > 0) continue;
+      summary.last[segment_score_name(s, true)] = server_.score(server_.start(), {}, segments[s]);
+    }
+    state().phases.push_back(std::move(summary));
     ++state().phase;
     state().coverage.clear();
   }

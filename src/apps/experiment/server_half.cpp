@@ -51,6 +51,17 @@ ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<Serve
 
 bool ServerHalf::higher_is_better() const { return chorus::higher_is_better(model_.task(), metric_); }
 
+double ServerHalf::score(const at::Tensor& model, const Variant& variant, const TestSet& test) const {
+  const TunedNetwork::Part part = model_.network().part(variant);
+  Params params = Params::copies_of_start(part.params, 1, false, model_.network().take(variant, model));
+  if (config().trainer.precision == TrainerConfig::Precision::kBFloat16) params = params.with_shadow();
+  EvaluateOptions options;
+  options.seed = model_.seed();
+  options.workers = static_cast<int>(config().federation.workers);
+  return evaluate(model_.task(), part.model, params, {test.data, test.encoded, test.examples}, options)
+      .scores.at(metric_);
+}
+
 // Checkpoints come back on the CPU; server state is where the model is.
 std::map<std::string, at::Tensor> ServerHalf::on_device(std::map<std::string, at::Tensor> state) const {
   for (auto& entry : state) {
@@ -155,6 +166,7 @@ RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
   loop.first_round = rounds.first;
   loop.last_round = rounds.last;
   loop.rounds = rounds.total;
+  loop.phase = static_cast<std::uint64_t>(rounds.phase);
   loop.clients_per_round = static_cast<std::size_t>(config().clients_per_round);
   loop.weighting = config().weighting;
   loop.seed = model_.seed();
