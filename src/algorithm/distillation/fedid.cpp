@@ -8,6 +8,7 @@
 
 #include "algorithm/distillation/fedid_client.h"
 #include "algorithm/distillation/mhat.h"
+#include "algorithm/distillation/table5.h"
 #include "algorithm/federated/read_updates.h"
 #include "core/base/error.h"
 
@@ -85,6 +86,10 @@ class Interaction {
       result_.numbers["feedback"] = feedback_ / static_cast<double>(taught_);
       result_.numbers["query_loss"] = query_loss_ / static_cast<double>(taught_);
     }
+    const double sent = static_cast<double>(order_.answers() * size_ * config_.teaching.epochs);
+    const double ensembles = config_.distillation ? sent : 0,
+                 slopes = config_.how_feedback() == Feedback::kGradient ? sent : 0;
+    note_traffic(input_, {.up = sent, .down = ensembles + slopes}, result_);
     result_.loss = weights_ > 0 ? result_.loss / weights_ : std::nan("");
     return std::move(result_);
   }
