@@ -36,7 +36,8 @@ RoundResult FedDf::round(const RoundInput& input) {
   input.model.add_(collected.means[0]);
   const at::Tensor answers = mean / weights;
   collected.result.numbers["server_loss"] = teach_server(
-      input, {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
+      input,
+      {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate_of_server()});
   return std::move(collected.result);
 }
 

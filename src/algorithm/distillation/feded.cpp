@@ -19,9 +19,9 @@ RoundResult FedEd::round(const RoundInput& input) {
   const double predictions = static_cast<double>(order.answers() * answer_size(input));
   note_traffic(input, {predictions, static_cast<double>(input.model.numel())}, ensemble.result);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] = teach_server(
-      input,
-      {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
+  ensemble.result.numbers["server_loss"] =
+      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature,
+                           config_.teaching.rate_of_server()});
   return std::move(ensemble.result);
 }
 

@@ -55,7 +55,7 @@ class Interaction {
     steps_ = static_cast<std::uint64_t>(config.teaching.epochs) * order_.batches();
     LearnerWish wish;
     wish.steps = config.renews() ? 1 : static_cast<std::int64_t>(steps_);
-    wish.rate = config.teaching.rate;
+    wish.rate = config.teaching.rate_of_server();
     server_ = input.server->learner(input.model, wish);
     size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
     if (size_ == 1 && config.how_feedback() != Feedback::kNone) {

@@ -21,7 +21,7 @@ double teach_votes(const RoundInput& input, const at::Tensor& votes, const Publi
   const std::int64_t steps = teaching.epochs * static_cast<std::int64_t>(order.batches());
   LearnerWish wish;
   wish.steps = steps;
-  wish.rate = teaching.rate;
+  wish.rate = teaching.rate_of_server();
   const auto learner = input.server->learner(input.model, wish);
   double loss = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
