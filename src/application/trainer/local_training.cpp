@@ -103,7 +103,8 @@ ProbeResult LocalTraining::probe(Reading reading, const ProbeWish& wish) {
 }
 
 void LocalTraining::renew(std::int64_t steps) {
-  for (std::size_t c = 0; c < input_.clients.size(); ++c) optimizer_->restore(static_cast<std::int64_t>(c), {});
+  optimizer_->forget();
+  once_ = steps == 1;
   input_.plan.schedule.assign(input_.clients.size(), steps);
   step_ = 0;
 }
@@ -122,6 +123,8 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
   const FrozenRanges frozen(wish.frozen, now);
   const double clip = input_.config.clip;
   ValueStore::Step scaled = step;
+  check(!once_ || step_ == 1, "a learner that was renewed for one step makes one step");
+  scaled.once = once_;
   if (clip > 0) scaled.scale = clip_scales(gradients, clip);
   store_->step(*optimizer_, scaled);
   frozen.restore(store_->active(step.clients));

@@ -74,9 +74,11 @@ std::string unmasked(const ExperimentConfig& config) {
         "change; leave them out",
         name);
   }
-  if (config.algorithm.traits().distills) {
-    return fmt::format("aggregation: {} hides updates, but algorithm: {} exchanges predictions in the clear", name,
-                       config.algorithm.name());
+  if (config.algorithm.traits().distills && !config.algorithm.traits().one_sum) {
+    return fmt::format(
+        "aggregation: {} hides what single clients send, but algorithm: {} looks at each client's predictions; use "
+        "ds_fl, mhat, fedkd, fedmd, cronus or feded, which need only their mean",
+        name, config.algorithm.name());
   }
   if (config.selection.name() == "power_of_choice") {
     return fmt::format(
@@ -121,7 +123,7 @@ std::string distillation_mistake(const ExperimentConfig& config) {
   if (!config.clients.models.empty() && !algorithm.any_network) {
     return fmt::format(
         "clients.models: algorithm: {} exchanges weights, so all clients have the server's network; use "
-        "fedid, ds_fl, mhat, fedkd, fedmd or cronus",
+        "fedid, calibrated, ds_fl, mhat, fedkd, fedmd or cronus",
         name);
   }
   if (!config.clients.models.empty() && config.trainer.cache.mode != ActivationCache::Mode::kOff) {
@@ -183,8 +185,7 @@ std::string unprotected(const ExperimentConfig& config) {
   if (!config.algorithm.traits().one_sum) {
     return fmt::format(
         "algorithm: {} uses more of the clients than one sum per round, which aggregation: {} does not protect; use "
-        "fedavg, "
-        "fedprox, fedopt or fedsgd",
+        "fedavg, fedprox, fedopt or fedsgd, or for predictions ds_fl, mhat, fedkd, fedmd, cronus or feded",
         config.algorithm.name(), name);
   }
   if (config.emulation && config.emulation->over_selection > 1) {
@@ -225,7 +226,7 @@ std::string unprotected_replies(const ExperimentConfig& config) {
   if (!config.algorithm.traits().one_sum) {
     return fmt::format(
         "algorithm: {} sends more than one tensor per round, which local noise is not accounted for; use fedavg, "
-        "fedprox, fedopt or fedsgd",
+        "fedprox, fedopt or fedsgd, or for predictions ds_fl, mhat, fedkd, fedmd, cronus or feded",
         config.algorithm.name());
   }
   return "";

@@ -64,6 +64,8 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
                     poisson = "selection: poisson\n";
   EXPECT_EQ(mistake_in(dp + equal + poisson), "");
   EXPECT_EQ(mistake_in(dp + equal + poisson + "algorithm: fedopt"), "");
+  EXPECT_EQ(mistake_in(dp + equal + poisson + "algorithm: {name: ds_fl, send: votes}\npublic: {}"), "");
+  EXPECT_NE(mistake_in(dp + equal + poisson + "algorithm: fedid\npublic: {}"), "");
   EXPECT_THAT(mistake_in(dp + poisson), HasSubstr("weighting: equal"));
   EXPECT_THAT(mistake_in(dp + equal), HasSubstr("selection: poisson"));
   EXPECT_THAT(mistake_in(dp + equal + "selection: {name: poisson, secret: false}"), HasSubstr("secret"));
@@ -84,13 +86,15 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
   for (const std::string name : {"secagg", "secagg_plus", "light_secagg"}) {
     const std::string secure = "aggregation: " + name + "\n";
     for (const char* fits : {"", "algorithm: fedprox", "algorithm: fedopt", "weighting: equal", "weighting: batches",
-                             "tuning: lora", "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"}) {
+                             "tuning: lora", "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}",
+                             "algorithm: mhat\npublic: {}", "algorithm: ds_fl\npublic: {}"}) {
       EXPECT_EQ(mistake_in(secure + fits), "") << name << " " << fits;
     }
     for (const char* up : {"top_k", "qsgd", "sign"}) {
       EXPECT_THAT(mistake_in(secure + "compression: {up: [" + up + "]}"), HasSubstr("compression.up"));
     }
     EXPECT_THAT(mistake_in(secure + "algorithm: fednova"), HasSubstr("looks at each client's update"));
+    EXPECT_THAT(mistake_in(secure + "algorithm: fedid\npublic: {}"), HasSubstr("looks at each client's update"));
     EXPECT_THAT(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), HasSubstr("update"));
     EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
     EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));

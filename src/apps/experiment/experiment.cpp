@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
+#include "application/trainer/public_rows.h"
 #include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
@@ -41,13 +43,32 @@ ClientLists without_public(const ClientLists& lists, const PublicData& shared) {
 
 // Predictions must be few numbers per answer, and answers the same for every tokenizer.
 void check_predictions(const Task& task) {
-  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification) return;
+  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification ||
+      task.head() == Head::kQuestionAnswering) {
+    return;
+  }
   throw ConfigError(fmt::format(
-      "public: the task {} has no predictions that clients could exchange: {}; use a classification, regression or "
-      "tagging task",
-      task.name(),
-      task.head() == Head::kQuestionAnswering ? "its answers are tokens of each network's own tokenizer"
-                                              : "each would be one number per entry of the vocabulary and token"));
+      "public: the task {} has no predictions that clients could exchange: each would be one number per entry of the "
+      "vocabulary and token; use a classification, regression, tagging or question answering task",
+      task.name()));
+}
+
+// The words of the public contexts, as their first characters. Of a context in several windows each tokenizer would
+// answer for other words.
+std::vector<std::uint32_t> public_words(const PublicSet& set) {
+  std::vector<std::uint32_t> begins;
+  for (const std::uint32_t example : set.examples) {
+    const auto [first, behind] = set.encoded->rows_of(example);
+    if (behind != first + 1) {
+      throw ConfigError(fmt::format(
+          "public: the context of example {} needs {} windows, but answers are exchanged for whole contexts; raise "
+          "task.max_length, or choose shorter public texts",
+          example, behind - first));
+    }
+    for (const ContextWord& word : context_words(*set.encoded, first)) begins.push_back(word.begin);
+    begins.push_back(std::numeric_limits<std::uint32_t>::max());
+  }
+  return begins;
 }
 
 // What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
@@ -80,6 +101,12 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
   if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
+  if (public_ && config_.algorithm.traits().queries && public_->queries() == 0) {
+    throw ConfigError(fmt::format(
+        "public.query_share: {:g} of {} public examples is none, but algorithm: {} needs labelled examples at the "
+        "server; raise it, or give public.query",
+        config_.publics->query_share, public_->size(), config_.algorithm.name()));
+  }
   make_partition();
   plant();
   leave_out();
@@ -127,7 +154,11 @@ void Experiment::leave_out() {
 
 void Experiment::make_networks() {
   const ClientsConfig& clients = config_.clients;
-  if (public_) check_predictions(task());
+  std::vector<std::uint32_t> words;
+  if (public_) {
+    check_predictions(task());
+    if (task().head() == Head::kQuestionAnswering) words = public_words(public_->set_for(*model_, train_));
+  }
   if (clients.models.empty()) return;
   std::vector<double> sizes;
   for (std::size_t c = 0; c < partition_.train.clients(); ++c) {
@@ -142,6 +173,12 @@ void Experiment::make_networks() {
     network.train = encode_split(its_task, data_, Split::kTrain, config_.encoding).data;
     network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
     if (public_) network.public_set = public_->set_for(*network.model, network.train);
+    if (!words.empty() && public_words(network.public_set) != words) {
+      throw ConfigError(fmt::format(
+          "clients.models: the tokenizer of {} splits the public contexts into other words than the server's, so their "
+          "answers cannot be compared; use tokenizers that report characters without spaces",
+          wanted.name));
+    }
     networks_.push_back(std::move(network));
   }
 }
