@@ -173,7 +173,8 @@ std::string unprotected(const ExperimentConfig& config) {
           "separated, separation: {}}}",
           name, wanted, wanted);
     }
-  } else if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+  } else if (!config.aggregation.traits().masked &&
+             (config.selection.name() != "poisson" || !is_secret(config.selection))) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
