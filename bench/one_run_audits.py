@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Lower bounds on epsilon from single runs (configs/privacy/one_run.yaml), many times: none may exceed what was accounted.
 
-    bench/one_run_audits.py --runs 25 [--chorus build/chorus] [--json FILE] [--svg docs/img/one_run.svg]
+    bench/one_run_audits.py --runs 25 [--jobs 4] [--chorus build/chorus] [--json FILE] [--svg docs/img/one_run.svg]
 
 Four settings with different noise and sampling, --runs runs each, with other canaries in each of them. Prints for every
 setting the accounted epsilon, the largest and the median bound, and how many exceed it; status 1 if any does.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import statistics
@@ -62,16 +63,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chorus", default="build/chorus")
     parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     args = parser.parse_args()
     results, above = {}, 0
     print("| setting | accounted epsilon | largest bound | median | (epsilon, delta) bound, largest | above |\n|---|---|---|---|---|---|")
     for name, settings in SETTINGS.items():
-        rows = []
-        for seed in range(1, args.runs + 1):
-            with tempfile.TemporaryDirectory() as folder:
-                rows.append(audit(args, folder, settings, seed))
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            rows = list(pool.map(lambda seed: audit(args, folder, settings, seed), range(1, args.runs + 1)))
         results[name] = rows
         epsilon, bounds = rows[0]["epsilon"], [row["gaussian"] for row in rows]
         more = sum(max(row["gaussian"], row["bound"]) > row["epsilon"] for row in rows)

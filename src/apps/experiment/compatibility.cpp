@@ -181,6 +181,12 @@ std::string unprotected(const ExperimentConfig& config) {
         "secret: false)",
         name);
   }
+  if (config.aggregation.traits().masked && config.selection.name() == "poisson") {
+    return fmt::format(
+        "selection: aggregation: {} counts on the noise of a known number of clients, and gains nothing from sampling; "
+        "set selection: uniform",
+        name);
+  }
   if (!config.algorithm.traits().one_sum) {
     return fmt::format(
         "algorithm: {} uses more of the clients than one sum per round, which aggregation: {} does not protect; use "
