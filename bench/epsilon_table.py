@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Accuracy against epsilon: a table (Markdown) and a picture from the runs of a sweep.
 
-    bench/epsilon_table.py runs/epsilon [--svg docs/img/epsilon.svg]
+    bench/epsilon_table.py runs/epsilon-main [--svg docs/img/epsilon.svg]
 
-The sweep is that of configs/privacy/epsilon.yaml (its first line): cases are tunings, `aggregation` is private_mean with
-several epsilons, or mean. Scores are those after the last round, mean and standard deviation over the seeds; bytes are
+The sweep is that of bench/epsilon_study.py: its cases are named "TUNING @ EPSILON". Scores are those after the last round, mean and standard deviation over the seeds; bytes are
 what one client sends per round.
 """
 import argparse
 import collections
 import json
 import pathlib
-import re
 import statistics
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
@@ -26,11 +24,11 @@ def read(folder):
         if not (path / "summary.json").exists():
             continue
         summary = json.loads((path / "summary.json").read_text())
-        found = re.search(r"epsilon: *([0-9.]+)", str(run["values"].get("aggregation", "")))
-        wanted = float(found[1]) if found else float("inf")
+        case, wanted = run["values"]["case"].split(" @ ")
+        wanted = float("inf") if wanted == "none" else float(wanted)
         clients = sum(json.loads(line).get("clients", 0) for line in (path / "metrics.jsonl").read_text().splitlines()
                       if '"kind":"round"' in line.replace(" ", ""))
-        cells[run["values"].get("case", "all"), wanted].append({
+        cells[case, wanted].append({
             "score": 100 * summary["last"][summary["metric"]],
             "epsilon": summary["privacy"]["epsilon"] if "privacy" in summary else float("inf"),
             "noise": summary["privacy"]["noise"] if "privacy" in summary else 0,
@@ -96,7 +94,7 @@ def main():
     parser.add_argument("--svg", type=pathlib.Path)
     args = parser.parse_args()
     if not (args.sweep / "sweep.json").exists():
-        parser.error(f"{args.sweep}: there is no sweep.json; run the command in configs/privacy/epsilon.yaml first")
+        parser.error(f"{args.sweep}: there is no sweep.json; run bench/epsilon_study.py first")
     metric, cells = read(args.sweep)
     if not cells:
         parser.error(f"{args.sweep}: no run is finished")

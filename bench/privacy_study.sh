@@ -38,13 +38,8 @@ speed() {
 }
 
 epsilon() {
-  local clip='delta: 1e-4, clip: 0.5'
-  "$chorus" sweep configs/privacy/epsilon.yaml "device=$device" "data.train=[$data/train_merged.csv]" \
-    "data.test=[$data/test.csv]" --case 'full:' --case 'LoRA: tuning=lora; trainer.learning_rate=0.5' \
-    --case 'frozen-A LoRA: tuning={name: lora, freeze_a: true}; trainer.learning_rate=0.5' \
-    "aggregation={name: private_mean, epsilon: 1, $clip},{name: private_mean, epsilon: 3, $clip},{name: private_mean, epsilon: 8, $clip},mean" \
-    --seeds 3 --jobs "${JOBS:-3}" --name privacy_study_epsilon
-  python3 bench/epsilon_table.py runs/privacy_study_epsilon --svg "$out/epsilon.svg" | tee "$out/epsilon.md"
+  python3 bench/epsilon_study.py --chorus "$chorus" --device "$device" --data "$data" --jobs "${JOBS:-2}" \
+    --name privacy_study --svg "$out/epsilon.svg"
 }
 
 status=0
