@@ -24,7 +24,8 @@ std::vector<double> binomial(std::int64_t n, double p) {
 
 double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// The inverse of phi: Abramowitz and Stegun 26.2.23 and Newton steps, on the side where erfc keeps its relative accuracy.
+// The inverse of phi: Abramowitz and Stegun 26.2.23 and Newton steps, on the side where erfc keeps its relative
+// accuracy.
 double quantile(double p) {
   if (p <= 1e-300) return -37;
   if (p >= 1) return 37;
