@@ -63,6 +63,9 @@ SumPlan SecureMean::plan_for(std::size_t clients, Weighting weighting) const {
   plan.scale.checksum = plan.protocol != SumProtocol::kLightSecAgg;
   plan.size = 1;
   plan.weighting = weighting;
+  plan.noise = settings_.noise;
+  plan.noise.bits = plan.scale.bits;
+  plan.noise.clients = clients;
   return plan;
 }
 

@@ -175,11 +175,18 @@ std::string unprotected(const ExperimentConfig& config) {
           "separated, separation: {}}}",
           name, wanted, wanted);
     }
-  } else if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+  } else if (!config.aggregation.traits().masked &&
+             (config.selection.name() != "poisson" || !is_secret(config.selection))) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
         "secret: false)",
+        name);
+  }
+  if (config.aggregation.traits().masked && config.selection.name() == "poisson") {
+    return fmt::format(
+        "selection: aggregation: {} counts on the noise of a known number of clients, and gains nothing from sampling; "
+        "set selection: uniform",
         name);
   }
   if (!config.algorithm.traits().one_sum) {

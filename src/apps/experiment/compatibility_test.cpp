@@ -74,6 +74,11 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in(dp + equal + poisson + "algorithm: fednova"), HasSubstr("looks at each client's update"));
   EXPECT_THAT(mistake_in(dp + equal + poisson + "emulation: {over_selection: 2}"), HasSubstr("push another one out"));
   EXPECT_THAT(mistake_in("aggregation: private_mean\n" + equal + poisson), HasSubstr("without noise"));
+  const std::string shares = "aggregation: {name: private_sum, noise: 1}\n";
+  EXPECT_EQ(mistake_in(shares + equal), "");
+  EXPECT_THAT(mistake_in(shares + equal + poisson), HasSubstr("known number of clients"));
+  EXPECT_THAT(mistake_in(shares), HasSubstr("weighting: equal"));
+  EXPECT_THAT(mistake_in(shares + equal + "compression: {up: [qsgd]}"), HasSubstr("compression.up"));
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
   EXPECT_THAT(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 4"),
               HasSubstr("fedbuff has 4 candidates in a round and waits for 4 updates"));

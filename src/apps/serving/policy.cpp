@@ -61,7 +61,9 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
 }
 
 /// Aggregations of secure sums, in which the server sees no single update.
-bool is_secure_sum(const std::string& name) { return name.find("secagg") != std::string::npos; }
+bool is_secure_sum(const std::string& name) {
+  return name.find("secagg") != std::string::npos || name == "private_sum";
+}
 /// Their client procedures.
 bool is_secure_procedure(const std::string& name) { return name.starts_with("secure/"); }
 
