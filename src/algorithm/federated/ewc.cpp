@@ -8,9 +8,9 @@
 namespace chorus::inline federated {
 namespace {
 
-constexpr const char* kEwcPhase = "ewc.phase";    // that `now` and `values` are of
-constexpr const char* kEwcNow = "ewc.now";        // importance in that phase
-constexpr const char* kEwcValues = "ewc.values";  // where its training ended
+constexpr const char* kEwcPhase = "ewc.phase";     // that `now` and `values` are of
+constexpr const char* kEwcNow = "ewc.now";         // importance in that phase
+constexpr const char* kEwcValues = "ewc.values";   // where its training ended
 constexpr const char* kEwcSum = "ewc.importance";  // of earlier phases
 constexpr const char* kEwcAnchor = "ewc.anchor";   // where the last of them ended
 
@@ -67,7 +67,9 @@ const Registration<Algorithms, EwcConfig> kRegisteredEwc{
 
 void EwcConfig::describe(ConfigVisitor& visitor) {
   visitor.field("lambda", lambda, "weight of the penalty; 0: FedAvg").at_least(0);
-  visitor.field("decay", decay, "of the importance of earlier segments, each time a segment ends").at_least(0).at_most(1);
+  visitor.field("decay", decay, "of the importance of earlier segments, each time a segment ends")
+      .at_least(0)
+      .at_most(1);
 }
 
 RoundResult Ewc::round(const RoundInput& input) {

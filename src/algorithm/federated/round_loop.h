@@ -70,6 +70,7 @@ struct RoundLoopParts {
   Tracker& tracker;
   DeviceCoverage& coverage;
   const Variants* variants = nullptr;
+  const SplitDesk* split = nullptr;  ///< RoundInput::split
   /// Opens the server's own workbench for a round (RoundInput::server); empty: it has none.
   std::function<std::unique_ptr<Workbench>(std::uint64_t round)> server_bench = {};
   /// After every round; `last`: of this loop, so that a checkpoint is due in any case.

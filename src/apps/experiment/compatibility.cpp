@@ -111,6 +111,29 @@ std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name
   return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
 }
 
+std::string split_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  if (!algorithm.splits) return "";
+  const TrainerConfig& trainer = config.trainer;
+  const auto refuse = [&](const char* key, const char* why) {
+    return fmt::format("{}: with algorithm: {} {}", key, config.algorithm.name(), why);
+  };
+  if (trainer.clip > 0) return refuse("trainer.clip", "no side knows the norm of the whole gradient; set it to 0");
+  if (trainer.accumulate > 1) return refuse("trainer.accumulate", "every batch makes a step; set it to 1");
+  if (trainer.precision == TrainerConfig::Precision::kBFloat16) {
+    return refuse("trainer.precision", "both sides compute in float32; leave bfloat16 out");
+  }
+  if (trainer.privacy) return refuse("trainer.privacy", "activations would leave without noise; leave it out");
+  if (trainer.cache.mode != ActivationCache::Mode::kOff) {
+    return refuse("trainer.cache", "no layers can be cached; leave it out");
+  }
+  if (config.attacks) return refuse("attacks", "there are no updates of the whole network; leave them out");
+  if (config.emulation && config.emulation->over_selection > 1) {
+    return refuse("emulation.over_selection", "a server waits for every client of a session; leave it out");
+  }
+  return "";
+}
+
 std::string distillation_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
   const std::string& name = config.algorithm.name();
@@ -256,6 +279,7 @@ std::string incompatibility(const ExperimentConfig& config) {
                        name, config.aggregation.name());
   }
   if (const std::string mistake = distillation_mistake(config); !mistake.empty()) return mistake;
+  if (const std::string mistake = split_mistake(config); !mistake.empty()) return mistake;
   if ((algorithm.pooled || (algorithm.personal && !algorithm.distills)) && config.aggregation.name() != "mean") {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());

@@ -113,7 +113,8 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
-  for (const std::vector<std::uint32_t>& examples : segment_examples_) segment_tests_.push_back({data_, train_, examples});
+  for (const std::vector<std::uint32_t>& examples : segment_examples_)
+    segment_tests_.push_back({data_, train_, examples});
   choose_test();
   make_networks();
   poison();
@@ -258,9 +259,9 @@ void Experiment::make_segments() {
     segment.train = segments.train[s];
     hold_out(segment, config_.continual->segment_test, {}, mix(seed, s));
     if (segment.test.total() == 0) {
-      throw ConfigError(fmt::format(
-          "continual.segment_test: {} of each client's examples of segment {} is less than one; raise it",
-          config_.continual->segment_test, s + 1));
+      throw ConfigError(
+          fmt::format("continual.segment_test: {} of each client's examples of segment {} is less than one; raise it",
+                      config_.continual->segment_test, s + 1));
     }
     segments.train[s] = segment.train;
     segment_examples_.emplace_back(segment.test.ids().begin(), segment.test.ids().end());

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "application/trainer/split_training.h"
 #include "apps/experiment/canary_exposure.h"
 #include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
@@ -111,7 +112,12 @@ void host_clients(const Experiment& experiment, Transport& ranks, const RunReque
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   check_emulation(experiment.task_model());
-  config.algorithm.make()->prepare(experiment.model().layout());
+  const auto algorithm = config.algorithm.make();
+  algorithm->prepare(experiment.model().layout());
+  if (config.algorithm.traits().splits) {
+    const TaskModel& model = experiment.task_model();
+    algorithm->prepare_split(SplitTrainingDesk({model.task(), model.model(), model.params()}, config.trainer, 0, 1));
+  }
   if (config.algorithm.traits().pooled) return;
   const bool dealt = config.clients.file.empty() && config.clients.partition.name() != "natural";
   if ((config.algorithm.traits().own_models || config.evaluation.personal) && dealt &&

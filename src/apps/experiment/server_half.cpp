@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithm/compression/filtered_federation.h"
+#include "application/trainer/split_training.h"
 #include "apps/experiment/task_scorer.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -114,6 +115,12 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  const SplitTrainingDesk split({model_.task(), model_.model(), model_.params()}, config().trainer, model_.seed(),
+                                static_cast<std::uint64_t>(rounds.total));
+  if (traits.splits) {
+    parts.split = &split;
+    algorithm->prepare_split(split);
+  }
   std::optional<ServerDesk> desk;
   if (public_ && traits.distills) {
     desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
