@@ -176,7 +176,7 @@ export class Curves {
       if (this.bands && group.length > 1 && full.length > 1) {
         const mean = band(full);
         if (mean.x.length > 0) {
-          series.push({ name: `${group[0].label} and ${full.length - 1} more seeds`, ...mean, ...styleOf(g, 0) });
+          series.push({ name: `${group[0].label} and ${full.length - 1} more seed${full.length > 2 ? "s" : ""}`, ...mean, ...styleOf(g, 0) });
           return;
         }
       }

@@ -60,7 +60,7 @@ void RunJournal::show(const RoundLoopState& loop, const RoundResult& result) {
 void RunJournal::show_replies(std::size_t done, std::size_t asked) {
   progress_->note(fmt::format("{} of {} clients{}{}", done, asked, note_.empty() ? "" : "  ", note_));
   const auto now = std::chrono::steady_clock::now();
-  if (now - written_ < std::chrono::seconds(1)) return;
+  if (now - written_ < std::chrono::milliseconds(done == 0 ? 300 : 1000)) return;
   written_ = now;
   try {
     AtomicFile file(folder_.path() / "progress.json", Durability::kUnsynced);
