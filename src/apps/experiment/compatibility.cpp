@@ -274,7 +274,9 @@ std::string incompatibility(const ExperimentConfig& config) {
         "another algorithm, or aggregation: mean",
         name, config.aggregation.name());
   }
-  if (algorithm.own_mean && config.aggregation.name() != "mean") {
+  // The updates that an asynchronous algorithm buffers can be summed securely.
+  const bool buffered = algorithm.asynchronous && aggregation.masked;
+  if (algorithm.own_mean && config.aggregation.name() != "mean" && !buffered) {
     return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
                        name, config.aggregation.name());
   }
@@ -284,12 +286,14 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }
+  // Of how many updates a sum is made.
+  const std::int64_t together = buffered ? buffer_of(config.algorithm) : config.clients_per_round;
   if (const std::size_t least = config.aggregation.make()->least_updates();
-      least > static_cast<std::size_t>(config.clients_per_round)) {
+      least > static_cast<std::size_t>(together)) {
     return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or let "
-        "the aggregation need fewer",
-        config.aggregation.name(), least, config.clients_per_round);
+        "aggregation: {} with these settings needs {} updates per round, but {} is {}; raise it, or let the "
+        "aggregation need fewer",
+        config.aggregation.name(), least, buffered ? "algorithm.buffer" : "clients_per_round", together);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
     return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
@@ -329,10 +333,9 @@ std::string incompatibility(const ExperimentConfig& config) {
         name, config.clients_per_round, buffer_of(config.algorithm));
   }
   if (const std::string refusal =
-          config.aggregation.make()->refusal(static_cast<std::size_t>(config.clients_per_round), config.weighting);
+          config.aggregation.make()->refusal(static_cast<std::size_t>(together), config.weighting);
       !refusal.empty()) {
-    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(),
-                       config.clients_per_round, refusal);
+    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(), together, refusal);
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;

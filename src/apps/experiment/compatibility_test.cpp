@@ -43,7 +43,7 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   using testing::HasSubstr;
   EXPECT_EQ(mistake_in(""), "");
   EXPECT_EQ(mistake_in("aggregation: test_hidden_sum\nalgorithm: fedprox"), "");
-  for (const char* name : {"fednova", "signsgd", "fedbuff"}) {
+  for (const char* name : {"fednova", "signsgd", "q_fedavg"}) {
     EXPECT_THAT(mistake_in(std::string("aggregation: test_hidden_sum\nalgorithm: ") + name),
                 HasSubstr("looks at each client's update"));
   }
@@ -100,13 +100,22 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
     }
     EXPECT_THAT(mistake_in(secure + "algorithm: fednova"), HasSubstr("looks at each client's update"));
     EXPECT_THAT(mistake_in(secure + "algorithm: fedid\npublic: {}"), HasSubstr("looks at each client's update"));
-    EXPECT_THAT(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), HasSubstr("update"));
+    EXPECT_EQ(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), "");
+    EXPECT_THAT(mistake_in(secure + "algorithm: {name: fedbuff, buffer: 2}"), HasSubstr("algorithm.buffer is 2"));
     EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
     EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));
     EXPECT_THAT(mistake_in(secure + "evaluation: {per_client: true}"), HasSubstr("per_client"));
     EXPECT_THAT(mistake_in(secure + "attacks: {share: 0.2}"), HasSubstr("mode: cost"));
     EXPECT_EQ(mistake_in("aggregation: {name: " + name + ", mode: cost}\nattacks: {share: 0.2}"), "");
     EXPECT_THAT(mistake_in(secure + "clients_per_round: 2"), HasSubstr("needs 3 updates"));
+  }
+  for (const char* looks : {"q_fedavg", "ifca", "fedlora", "heterofl", "fedmd"}) {
+    EXPECT_NE(mistake_in(std::string("aggregation: secagg\nalgorithm: ") + looks), "") << looks;
+  }
+  for (const char* rule :
+       {"median", "{name: krum, attackers: 1}", "{name: bulyan, attackers: 0}", "geometric_median"}) {
+    EXPECT_THAT(mistake_in(std::string("algorithm: fedbuff\nclients_per_round: 20\naggregation: ") + rule),
+                HasSubstr("averages in its own way"));
   }
   // 4c, case 14: a sum that could overflow is refused when the file is read.
   EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),
