@@ -7,6 +7,7 @@
 // arrive. Prints one JSON object: seconds of each round, and the most memory that the server held.
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -189,6 +190,10 @@ int exchange(int argc, char** argv) {
   app.add_option("--address", options.address);
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
+  // As `chorus` does (core/device/tensor_memory.cpp): memory that goes back to the system returns fault by fault.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_ARENA_MAX, 3);
   if (options.first >= 0) {
     be_clients(options);
     return 0;
