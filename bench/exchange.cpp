@@ -9,6 +9,7 @@
 // --aggregation '{name: secagg_plus, vanish: 0.1}' the sum is secure, and a tenth of the clients vanish meanwhile.
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -252,6 +253,10 @@ int exchange(int argc, char** argv) {
   app.add_option("--address", options.address);
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
+  // As `chorus` does (core/device/tensor_memory.cpp): memory that goes back to the system returns fault by fault.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_ARENA_MAX, 3);
   if (options.first >= 0) {
     be_clients(options);
     return 0;

@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSoon = 10;          // seconds within which something must happen
 constexpr double kServeBuffers = 32;  // MiB, of the server in another process
+using Child = TestProcess;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -104,41 +105,6 @@ class RawPeer {
   grpc::CompletionQueue queue_;
   grpc::GenericStub stub_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-};
-
-/// This program again, in another process.
-class Child {
- public:
-  Child(const std::string& test, const std::string& address) {
-    pid_ = ::fork();
-    if (pid_ != 0) return;
-    ::setenv("CHORUS_TEST_ADDRESS", address.c_str(), 1);
-    const std::string filter = "--gtest_filter=GrpcChild.DISABLED_" + test;
-    ::execl("/proc/self/exe", "grpc_test", "--gtest_also_run_disabled_tests", "--gtest_brief=1", filter.c_str(),
-            nullptr);
-    ::_exit(1);
-  }
-  ~Child() { kill(); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  /// Its peak memory.
-  double peak_mebibytes() const {
-    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
-    for (std::string word; status >> word;) {
-      double kibibytes = 0;
-      if (word == "VmHWM:" && status >> kibibytes) return kibibytes / 1024;
-    }
-    return 0;
-  }
-  void kill() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-
- private:
-  pid_t pid_ = -1;
 };
 
 class GrpcFaults : public testing::Test {

@@ -1,7 +1,13 @@
 #pragma once
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <list>
 #include <mutex>
 #include <string>
@@ -38,6 +44,41 @@ class Relay {
   std::list<int> sockets_;
   std::list<std::thread> threads_;
   std::thread acceptor_;
+};
+
+/// This program again, in another process: it runs GrpcChild.DISABLED_TEST at an address until it is killed.
+class TestProcess {
+ public:
+  TestProcess(const std::string& test, const std::string& address) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::setenv("CHORUS_TEST_ADDRESS", address.c_str(), 1);
+    const std::string filter = "--gtest_filter=GrpcChild.DISABLED_" + test;
+    ::execl("/proc/self/exe", "grpc_test", "--gtest_also_run_disabled_tests", "--gtest_brief=1", filter.c_str(),
+            nullptr);
+    ::_exit(1);
+  }
+  ~TestProcess() { kill(); }
+  TestProcess(const TestProcess&) = delete;
+  TestProcess& operator=(const TestProcess&) = delete;
+  /// Its peak memory.
+  double peak_mebibytes() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string word; status >> word;) {
+      double kibibytes = 0;
+      if (word == "VmHWM:" && status >> kibibytes) return kibibytes / 1024;
+    }
+    return 0;
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
 };
 
 /// The port of "host:port".

@@ -19,7 +19,7 @@ task: {name: text_classification, max_length: 32}
 algorithm: scaffold
 rounds: 4
 clients_per_round: 7
-trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.1}
+trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.1, clip: 0}
 federation: {cohort_batch: 1, workers: 1}
 END
 "$chorus" run "$work/run.yaml" --run-folder "$work/one" >"$work/one.log" 2>&1 || { cat "$work/one.log"; exit 1; }

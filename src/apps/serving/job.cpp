@@ -23,7 +23,8 @@ constexpr int kJobFormat = 1;
 constexpr std::uint64_t kMostFileBytes = 2046ULL << 20U;  // a frame carries 2047 MiB
 constexpr std::uint64_t kMostBytes = 64ULL << 30U;
 constexpr std::size_t kMostFiles = 256;
-constexpr std::size_t kMostConfig = 1U << 20U;
+constexpr std::size_t kMostConfig = 1U << 20U, kMostFacts = 64U << 20U;
+constexpr std::size_t kMostJob = 2 * kMostFacts;  // bytes of JSON, in which a text may be longer than it is
 constexpr ClientId kMostClient = 1U << 24U;
 constexpr std::int64_t kMostRounds = 1'000'000'000;
 
@@ -121,6 +122,7 @@ std::string to_json(const Job& job) {
 }
 
 Job parse_job(const std::string& text) {
+  if (text.size() > kMostJob) no_job("it is too long");
   // Of two fields with one name, JSON parsers use either.
   std::vector<std::set<std::string>> names_of;  // of the objects that are open
   std::string twice;
@@ -144,7 +146,7 @@ Job parse_job(const std::string& text) {
   job.rounds = static_cast<std::int64_t>(need_number(object, "rounds", kMostRounds));
   job.done = static_cast<std::int64_t>(need_number(object, "done", kMostRounds));
   job.config = need_text(object, "config", kMostConfig);
-  job.facts = need_text(object, "facts", 64U << 20U);
+  job.facts = need_text(object, "facts", kMostFacts);
   const JobJson& files = need(object, "files");
   if (!files.is_array() || files.size() > kMostFiles) no_job("\"files\" is not a list of files");
   std::uint64_t bytes = 0;

@@ -41,7 +41,8 @@ TEST(JobCase24, HostileJsonIsRefusedInOneSentence) {
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":10,\"shell\":1"), HasSubstr("does not know"));
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"round\":10"), HasSubstr("no \"rounds\""));
   EXPECT_THAT(refusal(good, "config.json", "../config.json"), HasSubstr("name is not acceptable"));
-  EXPECT_THAT(refusal(good, "kind: experiment", std::string(100U << 20U, 'x')), HasSubstr("\"config\" is not a text"));
+  EXPECT_THAT(refusal(good, "kind: experiment", std::string(2U << 20U, 'x')), HasSubstr("\"config\" is not a text"));
+  EXPECT_THAT(refusal(good, "kind: experiment", std::string(200U << 20U, 'x')), HasSubstr("too long"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":" + deep), HasSubstr("\"rounds\" is not a number"));
   EXPECT_THAT(message_of<DataError>([&] { (void)parse_job(deep); }), HasSubstr("no JSON object"));

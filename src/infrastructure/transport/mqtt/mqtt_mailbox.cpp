@@ -93,13 +93,17 @@ void MqttMailbox::run() {
       lock.lock();
     }
     const bool over = closing_;
-    up_ = connected_ = lost_ = false;
+    connected_ = false;
+    changed_.notify_all();
+    lock.unlock();
+    stop();  // which may report failures of what was under way
+    if (over) return;
+    lock.lock();
+    up_ = lost_ = false;
     under_way_ = 0;
     inbox_.clear();
     changed_.notify_all();
     lock.unlock();
-    stop();
-    if (over) return;
     if (was_connected) {
       pause = kFirstPause;
       receive_({"", "", encode_post({Post::Kind::kBye, kEverySession})});
