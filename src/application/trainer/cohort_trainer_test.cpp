@@ -76,7 +76,8 @@ TEST(CohortTrainer, ATeacherHoldsPredictionsWhereTheyAre) {
   const char* common = "batch_size: 8, optimizer: sgd, learning_rate: 0.02, clip: 0, dropout: false}";
   // At the teacher itself the divergence has no gradient, so the first step is the usual one.
   const TrainerConfig once = config_of(std::string("{steps: 1, ") + common);
-  EXPECT_TRUE(torch::allclose(bench.train(once, clients, taught).values, bench.train(once, clients).values, 1e-5, 1e-6));
+  EXPECT_TRUE(
+      torch::allclose(bench.train(once, clients, taught).values, bench.train(once, clients).values, 1e-5, 1e-6));
   const TrainerConfig often = config_of(std::string("{steps: 15, ") + common);
   const at::Tensor held = bench.train(often, clients, taught).values - bench.params.values();
   const at::Tensor free = bench.train(often, clients).values - bench.params.values();
