@@ -61,12 +61,13 @@ TEST_F(SplitRun, OneClientMakesAllMethodsEqual) {
   const auto one = [&](const std::string& name, const std::string& algorithm) {
     EXPECT_EQ(run(name, {"rounds=2", "clients_per_round=1", "evaluation.every=0", "algorithm=" + algorithm}), 0)
         << output_;
-    return weights(name);
   };
-  const std::string expected = one("a", "{name: splitnn, layers: 1}");
-  EXPECT_EQ(one("b", "{name: splitfed, layers: 1}"), expected);
-  EXPECT_EQ(one("c", "{name: splitfed, layers: 1, version: 2}"), expected);
-  EXPECT_EQ(one("d", "{name: splitnn, layers: 0, labels: client}"), expected);
+  one("a", "{name: splitnn, layers: 1}");
+  one("b", "{name: splitfed, layers: 1}");
+  one("c", "{name: splitfed, layers: 1, version: 2}");
+  one("d", "{name: splitnn, layers: 0, labels: client}");
+  // SplitFed adds a mean update to the model, which rounds once more.
+  for (const char* other : {"b", "c", "d"}) EXPECT_LT(largest_difference("a", other), 1e-6) << other;
 }
 
 TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
@@ -82,7 +83,8 @@ TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
   EXPECT_EQ(weights("killed"), weights("whole"));
   // Quantised activations: fewer bytes.
   const json last = rounds("whole").back();
-  EXPECT_LT(last["bytes_up"].get<double>(), 0.5 * last["activation_bytes_up"].get<double>());
+  EXPECT_GT(last["up_ratio"].get<double>(), 3);
+  EXPECT_GT(last["down_ratio"].get<double>(), 3);
   const Chorus audit({"privacy", "audit", (folder_ / "whole").string(), "--only", "activations"},
                      folder_ / "audit.log");
   EXPECT_EQ(audit.wait(), 0) << audit.output();
