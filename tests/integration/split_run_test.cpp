@@ -37,7 +37,7 @@ TEST_F(SplitRun, EqualsFedAvgAtEveryCut) {
     ASSERT_EQ(run(name, with(algorithm)), 0) << output_;
     EXPECT_EQ(weights(name), weights("fedavg")) << algorithm;
     for (std::size_t i = 0; i < 2; ++i) {
-      const json &here = rounds(name)[i], &there = rounds("fedavg")[i];
+      const json here = rounds(name).at(i), there = rounds("fedavg").at(i), first = rounds("split0").at(0);
       EXPECT_NEAR(here["loss"].get<double>(), there["loss"].get<double>(), 1e-6);
       // Activations and gradients of every token, float32; twice with labels at the client.
       const double each = 4 * 16 * here["tokens"].get<double>() * (number == 3 ? 2 : 1);
@@ -46,8 +46,7 @@ TEST_F(SplitRun, EqualsFedAvgAtEveryCut) {
       EXPECT_GT(here["bytes_up"], each);
       EXPECT_GT(here["client_memory"], 0);
       EXPECT_EQ(here["client_parameters"].get<double>() + here["server_parameters"].get<double>(),
-                rounds("split0")[0]["client_parameters"].get<double>() +
-                    rounds("split0")[0]["server_parameters"].get<double>());
+                first["client_parameters"].get<double>() + first["server_parameters"].get<double>());
     }
   }
   // Where clients are other processes' business, nothing changes.
