@@ -37,7 +37,7 @@ TEST_F(SplitRun, EqualsFedAvgAtEveryCut) {
     ASSERT_EQ(run(name, with(algorithm)), 0) << output_;
     EXPECT_EQ(weights(name), weights("fedavg")) << algorithm;
     for (std::size_t i = 0; i < 2; ++i) {
-      const json &here = rounds(name)[i], &there = rounds("fedavg")[i];
+      const json here = rounds(name).at(i), there = rounds("fedavg").at(i), first = rounds("split0").at(0);
       EXPECT_NEAR(here["loss"].get<double>(), there["loss"].get<double>(), 1e-6);
       // Activations and gradients of every token, float32; twice with labels at the client.
       const double each = 4 * 16 * here["tokens"].get<double>() * (number == 3 ? 2 : 1);
@@ -46,8 +46,7 @@ TEST_F(SplitRun, EqualsFedAvgAtEveryCut) {
       EXPECT_GT(here["bytes_up"], each);
       EXPECT_GT(here["client_memory"], 0);
       EXPECT_EQ(here["client_parameters"].get<double>() + here["server_parameters"].get<double>(),
-                rounds("split0")[0]["client_parameters"].get<double>() +
-                    rounds("split0")[0]["server_parameters"].get<double>());
+                first["client_parameters"].get<double>() + first["server_parameters"].get<double>());
     }
   }
   // Where clients are other processes' business, nothing changes.
@@ -61,12 +60,13 @@ TEST_F(SplitRun, OneClientMakesAllMethodsEqual) {
   const auto one = [&](const std::string& name, const std::string& algorithm) {
     EXPECT_EQ(run(name, {"rounds=2", "clients_per_round=1", "evaluation.every=0", "algorithm=" + algorithm}), 0)
         << output_;
-    return weights(name);
   };
-  const std::string expected = one("a", "{name: splitnn, layers: 1}");
-  EXPECT_EQ(one("b", "{name: splitfed, layers: 1}"), expected);
-  EXPECT_EQ(one("c", "{name: splitfed, layers: 1, version: 2}"), expected);
-  EXPECT_EQ(one("d", "{name: splitnn, layers: 0, labels: client}"), expected);
+  one("a", "{name: splitnn, layers: 1}");
+  one("b", "{name: splitfed, layers: 1}");
+  one("c", "{name: splitfed, layers: 1, version: 2}");
+  one("d", "{name: splitnn, layers: 0, labels: client}");
+  // SplitFed adds a mean update to the model, which rounds once more.
+  for (const char* other : {"b", "c", "d"}) EXPECT_LT(largest_difference("a", other), 1e-6) << other;
 }
 
 TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
@@ -82,7 +82,8 @@ TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
   EXPECT_EQ(weights("killed"), weights("whole"));
   // Quantised activations: fewer bytes.
   const json last = rounds("whole").back();
-  EXPECT_LT(last["bytes_up"].get<double>(), 0.5 * last["activation_bytes_up"].get<double>());
+  EXPECT_GT(last["up_ratio"].get<double>(), 3);
+  EXPECT_GT(last["down_ratio"].get<double>(), 3);
   const Chorus audit({"privacy", "audit", (folder_ / "whole").string(), "--only", "activations"},
                      folder_ / "audit.log");
   EXPECT_EQ(audit.wait(), 0) << audit.output();

@@ -78,8 +78,12 @@ std::vector<Answer> SplitStart::run(const Request& request, Workbench& bench) co
   const SplitGuard guard = guard_of(request.body);
   auto kept = std::make_unique<KeptClients>();
   kept->start = request.body.tensor("model");
-  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    kept->clients.push_back(bench.split(i, cut, kept->start, guard));
+  try {
+    for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+      kept->clients.push_back(bench.split(i, cut, kept->start, guard));
+    }
+  } catch (const ConfigError& error) {
+    throw DataError(error.what());  // the server's mistake, which must not end a client's process
   }
   std::vector<Answer> answers = for_each_client(bench, [&](std::size_t i) {
     if (kept->clients[i]->done()) throw DataError("it has no rows to train on: its texts are empty after tokenization");

@@ -143,7 +143,10 @@ at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixe
     const at::Tensor mixed = mixer(i, layer.projection(params, normal));
     add(layer.attention_out(params, mixed), layer.attention_adapter, &layer.output_norm);
     const at::Tensor inner = activate(activation_, params, layer.up, normal);
-    add(layer.down(params, inner), layer.output_adapter, i + 1 < range.end ? &layers_[i + 1].attention_norm : nullptr);
+    const Norm* next = i + 1 < range.end ? &layers_[i + 1].attention_norm : nullptr;
+    // Below a cut the sum is rounded as in the uncut network; the norm is not used.
+    if (next == nullptr && range.end < layers_.size()) next = &layer.output_norm;
+    add(layer.down(params, inner), layer.output_adapter, next);
   }
   return x;
 }
