@@ -2,12 +2,16 @@
 """DP-SGD on DistilBERT with LoRA: Chorus against Opacus, and each against its own training without privacy.
 
     python3 bench/peers/opacus_dp_sgd.py --chorus build/chorus --device cuda
+    python3 bench/peers/opacus_dp_sgd.py --width 128 --layers 2 --batch 8 --length 32 --steps 3       # a quick trial on a CPU
 
-One client, DistilBERT's size (6 layers of 768, random weights), LoRA of rank 8 on queries and values, texts of exactly
+One client, DistilBERT's size (6 layers of 768, random weights; --width and --layers make it smaller), LoRA of rank 8 on queries and values, texts of exactly
 --length tokens, batches of --batch examples (Chorus: Poisson samples of that size on average; Opacus: fixed, which favours
 it). Reports milliseconds per optimizer step, the median of --repeats rounds after a warm-up, for both programs on the same
 device in the same call, and the two ratios that matter: private / plain of Chorus, and Opacus private / Chorus private.
-Needs torch, transformers and opacus (pip install --no-deps opacus opt_einsum); --opacus FOLDER is where it was unpacked.
+Needs torch, transformers and opacus, which is pure Python: for a machine without a network, carry a folder along:
+
+    pip install --no-deps --target build/opacus opacus==1.6.0 opt_einsum && rm -r build/opacus/opacus/tests
+    python3 bench/peers/opacus_dp_sgd.py --opacus build/opacus ...
 """
 import argparse
 import json
@@ -20,7 +24,7 @@ import sys
 import tempfile
 import time
 
-WIDTH, LAYERS, HEADS, RANK, LABELS = 768, 6, 12, 8, 4
+RANK, LABELS = 8, 4
 
 
 def options():
@@ -33,6 +37,10 @@ def options():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--precision", default="float32", choices=["float32", "tf32", "bfloat16"])
+    parser.add_argument("--width", type=int, default=768, help="of a layer; a multiple of 64")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--tuning", default="lora", choices=["lora", "full"])
+    parser.add_argument("--json", help="write the numbers to this file")
     parser.add_argument("--only", choices=["chorus", "opacus"])
     return parser.parse_args()
 
@@ -57,9 +65,9 @@ def chorus(args, folder, private):
         "data": {"train": [str(data)], "test": [str(data)]},
         "task": {"name": "text_classification", "max_length": args.length},
         "model": {"tokenizer": "models/chorus-mini",
-                  "fresh": {"model_type": "distilbert", "dim": str(WIDTH), "n_layers": str(LAYERS), "n_heads": str(HEADS),
-                            "hidden_dim": str(4 * WIDTH), "max_position_embeddings": "512"}},
-        "tuning": {"name": "lora", "rank": RANK},
+                  "fresh": {"model_type": "distilbert", "dim": str(args.width), "n_layers": str(args.layers), "n_heads": str(args.width // 64),
+                            "hidden_dim": str(4 * args.width), "max_position_embeddings": "512"}},
+        "tuning": {"name": "lora", "rank": RANK} if args.tuning == "lora" else {"name": "full"},
         "clients": {"count": 1, "partition": {"name": "iid"}},
         "algorithm": "fedavg", "rounds": args.repeats + 1, "clients_per_round": 1,
         "trainer": {"steps": args.steps, "batch_size": args.batch, "optimizer": "adamw", "learning_rate": 1e-3, "clip": 0,
@@ -78,6 +86,16 @@ def chorus(args, folder, private):
         if event["kind"] == "round":
             seconds.append(event["training_seconds"] / event["steps"])
     return 1000 * statistics.median(seconds[1:])
+
+
+def without_accountants():
+    """Opacus' package imports its accountants, which need scipy; the training does not."""
+    import importlib.util
+    import types
+    if "opacus" not in sys.modules:
+        package = types.ModuleType("opacus")
+        package.__path__ = list(importlib.util.find_spec("opacus").submodule_search_locations)
+        sys.modules["opacus"] = package
 
 
 def opacus(args, private):
@@ -99,12 +117,14 @@ def opacus(args, private):
             return self.linear(x) + self.b(self.a(x)) * self.scale
 
     torch.manual_seed(1)
-    config = transformers.DistilBertConfig(vocab_size=8000, dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=4 * WIDTH,
+    config = transformers.DistilBertConfig(vocab_size=8000, dim=args.width, n_layers=args.layers, n_heads=args.width // 64,
+                                           hidden_dim=4 * args.width, max_position_embeddings=512,
                                            num_labels=LABELS)
     model = transformers.DistilBertForSequenceClassification(config)
-    model.requires_grad_(False)
+    lora = args.tuning == "lora"
+    model.requires_grad_(not lora)
     model.classifier.requires_grad_(True)
-    for layer in model.distilbert.transformer.layer:
+    for layer in model.distilbert.transformer.layer if lora else []:
         layer.attention.q_lin, layer.attention.v_lin = Lora(layer.attention.q_lin), Lora(layer.attention.v_lin)
         for part in (layer.attention.q_lin, layer.attention.v_lin):
             part.a.requires_grad_(True)
@@ -115,7 +135,8 @@ def opacus(args, private):
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=1e-3)
     if private:
-        from opacus import GradSampleModule
+        without_accountants()
+        from opacus.grad_sample import GradSampleModule
         from opacus.optimizers import DPOptimizer
         model = GradSampleModule(model)
         optimizer = DPOptimizer(optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=args.batch)
@@ -156,6 +177,8 @@ def main():
     for name, milliseconds in rows.items():
         print(f"{name:16} {milliseconds:10.2f} ms per step of {args.batch} x {args.length} tokens ({args.device}, "
               f"{args.precision})")
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps({"arguments": vars(args), "milliseconds": rows}, indent=1) + "\n")
     if "chorus private" in rows:
         print(f"chorus private / chorus plain   {rows['chorus private'] / rows['chorus plain']:.2f} (wanted: at most 3)")
     if len(rows) == 4:

@@ -68,7 +68,8 @@ TEST_F(PrivateRun, StopsBeforeItsBudgetIsExceeded) {
   EXPECT_EQ(charges("short"), result.at("rounds").get<int>());
 }
 
-TEST_F(PrivateRun, AfterAKillOrFromABackupItNeverReportsLess) {
+// Case 20 of the faults: charged first, released later.
+TEST_F(PrivateRun, Case20AfterAKillOrFromABackupItNeverReportsLess) {
   const std::vector<std::string> longer = with({"rounds=12"});
   const Chorus program(arguments("killed", longer), folder_ / "killed.log");
   wait_for_round("killed", 2);
@@ -84,6 +85,41 @@ TEST_F(PrivateRun, AfterAKillOrFromABackupItNeverReportsLess) {
   const int round = newest_round("killed");
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(summary("killed").at("privacy").at("charges").get<long>(), spent + 12 - round);
+}
+
+// Case 21: everybody takes part in every round, so two restores of one backup differ by their noise alone.
+TEST_F(PrivateRun, Case21TwoRestoresOfOneBackupDrawDifferentNoise) {
+  const Chorus program(arguments("first", with({"rounds=8", "clients_per_round=12"})), folder_ / "first.log");
+  wait_for_round("first", 2);
+  program.send(SIGKILL);
+  program.wait();
+  const int round = newest_round("first");
+  fs::copy(folder_ / "first", folder_ / "second", fs::copy_options::recursive);
+  ASSERT_EQ(resume("first"), 0) << output_;
+  ASSERT_EQ(resume("second"), 0) << output_;
+  EXPECT_GT(largest_difference("first", "second"), 0);
+  // The second restore counts what the first one spent after the backup: the ledger's copy outside of the folder.
+  const auto charged = [&](const char* name) { return summary(name).at("privacy").at("charges").get<long>(); };
+  EXPECT_GE(charged("second"), charged("first") + 8 - round);
+}
+
+// Noise of the clients inside a secure sum, over the same messages as any secure sum.
+TEST_F(PrivateRun, NoiseInsideASecureSumIsChargedToEveryClient) {
+  for (const std::string protocol : {"secagg_plus", "light_secagg"}) {
+    const std::vector<std::string> settings{
+        "algorithm=fedavg", "weighting=equal", "rounds=2",
+        "aggregation={name: private_sum, noise: 1, clip: 0.1, delta: 1e-3, copy: none, protocol: " + protocol + "}"};
+    ASSERT_EQ(run(protocol, settings), 0) << output_;
+    const json privacy = summary(protocol).at("privacy");
+    EXPECT_EQ(privacy.at("charges"), 2 * 4);
+    EXPECT_EQ(charges(protocol), 2 * 4);
+    EXPECT_GT(privacy.at("epsilon").get<double>(), 3);
+    EXPECT_THAT(privacy.at("statement").get<std::string>(), HasSubstr("noise of 3 honest clients"));
+  }
+  EXPECT_EQ(run("weighted", {"algorithm=fedavg", "aggregation={name: private_sum, noise: 1}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("weighting: equal"));
+  EXPECT_EQ(run("silent", {"algorithm=fedavg", "aggregation=private_sum", "weighting=equal"}), 2);
+  EXPECT_THAT(output_, HasSubstr("give noise"));
 }
 
 TEST_F(PrivateRun, UnprotectedConfigurationsAreRefused) {

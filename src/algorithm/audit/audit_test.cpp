@@ -56,6 +56,38 @@ TEST(OneRunBound, RandomizedResponseIsBoundedByItsEpsilonAndNotFarBelow) {
   EXPECT_GT(mean, 1.5);
 }
 
+// Scores of a Gaussian mechanism: never above its epsilon (but for the confidence), above half of it on average, and
+// above what (epsilon, delta) alone gives.
+TEST(OneRunBound, GaussianNoiseIsBoundedByItsEpsilonAndReachesHalfOfIt) {
+  constexpr double kEpsilon = 4.3772, kDelta = 1e-5;  // of noise 1 (docs/explanation/privacy.md)
+  int above = 0;
+  double mean = 0, plain = 0;
+  constexpr int kRuns = 10, kCanaries = 2000;
+  for (int run = 0; run < kRuns; ++run) {
+    RandomStream stream({.seed = 8, .purpose = "audit test", .round = static_cast<std::uint64_t>(run)});
+    std::vector<double> scores;
+    const auto included = std::make_unique<bool[]>(kCanaries);
+    for (std::size_t i = 0; i < kCanaries; ++i) {
+      included[i] = stream.uniform() < 0.5;
+      scores.push_back((included[i] ? 1 : 0) + stream.normal());
+    }
+    const double bound = gaussian_one_run_bound(scores, {included.get(), kCanaries}, kDelta, 0.95).epsilon;
+    plain += one_run_bound(scores, {included.get(), kCanaries}, kDelta, 0.95).epsilon / kRuns;
+    above += bound > kEpsilon ? 1 : 0;
+    mean += bound / kRuns;
+  }
+  EXPECT_LE(above, 1);
+  EXPECT_GT(mean, 0.5 * kEpsilon);
+  EXPECT_GT(mean, plain);
+}
+
+// Three guesses of three canaries. With perfect privacy the best is a fair coin: P(all right) = 1/8.
+TEST(OneRunBound, WithoutNoiseToHideInGuessesAreCoins) {
+  EXPECT_TRUE(rules_out_gaussian({3, 3, 3}, 1e-6, 0.126));
+  EXPECT_FALSE(rules_out_gaussian({3, 3, 3}, 1e-6, 0.124));
+  EXPECT_FALSE(rules_out_gaussian({3, 3, 3}, 1, 0.126));
+}
+
 TEST(Membership, CountsWhatScoresTellApart) {
   const std::vector<double> in{4, 3, 2}, out{1, 0, -1, 2};
   const Membership result = membership(in, out);

@@ -22,6 +22,42 @@ std::vector<double> binomial(std::int64_t n, double p) {
   return result;
 }
 
+double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+// The inverse of phi: Abramowitz and Stegun 26.2.23 and Newton steps, on the side where erfc keeps its relative
+// accuracy.
+double quantile(double p) {
+  if (p <= 1e-300) return -37;
+  if (p >= 1) return 37;
+  if (p > 0.5) return -quantile(1 - p);
+  const double t = std::sqrt(-2 * std::log(p));
+  double x = (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
+  for (int i = 0; i < 3; ++i) x -= (phi(x) - p) * std::sqrt(2 * M_PI) * std::exp(x * x / 2);
+  return x;
+}
+
+// delta(epsilon) of N(mu, 1) against N(0, 1) falls with epsilon (Balle and Wang 2018).
+double gaussian_epsilon(double mu, double delta) {
+  const auto excess = [&](double e) { return phi(mu / 2 - e / mu) - std::exp(e) * phi(-mu / 2 - e / mu); };
+  if (mu <= 0 || excess(0) <= delta) return 0;
+  double low = 0, high = 1;
+  while (high < 500 && excess(high) > delta) high *= 2;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (excess(middle) > delta ? low : high) = middle;
+  }
+  return low;
+}
+
+// All canaries, half of them, a quarter, ...
+std::vector<std::int64_t> numbers_of_guesses(std::size_t canaries) {
+  std::vector<std::int64_t> choices;
+  for (auto made = static_cast<std::int64_t>(canaries); made >= 8 && choices.size() < 8; made /= 2) {
+    choices.push_back(made);
+  }
+  return choices;
+}
+
 }  // namespace
 
 Guesses guess(std::span<const double> scores, std::span<const bool> included, std::int64_t made) {
@@ -67,9 +103,7 @@ double epsilon_lower_bound(const Guesses& guesses, double delta, double confiden
 
 OneRunBound one_run_bound(std::span<const double> scores, std::span<const bool> included, double delta,
                           double confidence) {
-  const auto all = static_cast<std::int64_t>(scores.size());
-  std::vector<std::int64_t> choices;
-  for (std::int64_t made = all; made >= 8 && choices.size() < 8; made /= 2) choices.push_back(made);
+  const std::vector<std::int64_t> choices = numbers_of_guesses(scores.size());
   OneRunBound best;
   for (const std::int64_t made : choices) {
     const Guesses guesses = guess(scores, included, made);
@@ -78,6 +112,45 @@ OneRunBound one_run_bound(std::span<const double> scores, std::span<const bool> 
     if (epsilon > best.epsilon || best.guesses.made == 0) best = {epsilon, guesses};
   }
   return best;
+}
+
+// Let a_i and b_i be the probabilities that exactly i guesses are right and that a random canary is guessed right
+// (wrong) as well. Privacy bounds the right ones by the wrong ones with one guess less: A_i <= F(B_{i-1}) for the sums
+// of all from i on, F(x) = phi(quantile(x) + mu). So a tail of `tail` needs at least these B and A below it, which must
+// not exceed everything there is.
+bool rules_out_gaussian(const Guesses& guesses, double mu, double tail) {
+  const auto m = static_cast<double>(guesses.canaries), made = static_cast<double>(guesses.made);
+  const auto correct = static_cast<double>(guesses.right);
+  double right = tail * correct / m, wrong = tail * (made - correct) / m;
+  for (double i = correct - 1; i >= 0; --i) {
+    const double next = std::max(wrong, phi(quantile(right) - mu));
+    right += i / (made - i) * (next - wrong);
+    wrong = next;
+    if (right + wrong > made / m) return true;
+  }
+  return false;
+}
+
+OneRunBound gaussian_one_run_bound(std::span<const double> scores, std::span<const bool> included, double delta,
+                                   double confidence) {
+  const std::vector<std::int64_t> choices = numbers_of_guesses(scores.size());
+  double best = 0;
+  OneRunBound result;
+  for (const std::int64_t made : choices) {
+    const Guesses guesses = guess(scores, included, made);
+    const double tail = (1 - confidence) / static_cast<double>(choices.size());
+    if (result.guesses.made == 0) result.guesses = guesses;
+    if (!rules_out_gaussian(guesses, std::max(best, 1e-6), tail)) continue;
+    double low = best, high = 30;
+    while (high - low > 1e-3) {
+      const double middle = (low + high) / 2;
+      (rules_out_gaussian(guesses, middle, tail) ? low : high) = middle;
+    }
+    best = low;
+    result.guesses = guesses;
+  }
+  result.epsilon = gaussian_epsilon(best, delta);
+  return result;
 }
 
 }  // namespace chorus::inline audit

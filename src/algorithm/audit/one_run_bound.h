@@ -33,4 +33,15 @@ struct OneRunBound {
 OneRunBound one_run_bound(std::span<const double> scores, std::span<const bool> included, double delta,
                           double confidence);
 
+/// The same for a mechanism that is as private as a Gaussian one, which is tighter because it uses the whole trade-off
+/// between errors instead of one (epsilon, delta) (Mahloujifar, Melis and Chaudhuri 2025, algorithm 3). The result is
+/// the epsilon at `delta` of the least noisy Gaussian mechanism that the guesses rule out. Exact for unsampled Gaussian
+/// noise; for many sampled steps it is an approximation. 0 for delta = 0.
+OneRunBound gaussian_one_run_bound(std::span<const double> scores, std::span<const bool> included, double delta,
+                                   double confidence);
+
+/// Whether these guesses, or better ones, have a probability below `tail` under every mechanism that is as private as
+/// a Gaussian one with noise 1 / mu.
+bool rules_out_gaussian(const Guesses& guesses, double mu, double tail);
+
 }  // namespace chorus::inline audit

@@ -130,7 +130,8 @@ TEST_F(PrivateMeanTest, IsTheClippedSumOverTheExpectedCohort) {
   EXPECT_EQ(result.clients[1].failure, "it is gone");
 }
 
-TEST_F(PrivateMeanTest, AnEmptyCohortStillAddsNoiseAndIsCharged) {
+// 4c, case 19.
+TEST_F(PrivateMeanTest, Case19AnEmptyCohortStillAddsNoiseAndIsCharged) {
   const auto mean = prepared({.noise = 1, .clip = 1});
   EXPECT_TRUE(mean->answers_for_nobody());
   const Aggregated first = round_of(*mean, {}), second = round_of(*mean, {});

@@ -16,6 +16,22 @@ bool bernoulli_exp_small(SecretStream& stream, Wide numerator, Wide denominator)
   return k % 2 == 1;
 }
 
+// ln of the Poisson probability of k >= 0, by Loader's saddle point expansion (2000): lgamma would lose all digits of
+// the difference of two huge numbers.
+double log_poisson(double k, double mean) {
+  if (k < 16) return k * std::log(mean) - mean - std::lgamma(k + 1);
+  // k ln(k / mean) + mean - k = k f(x), f(x) = x - ln(1 + x), x = (mean - k) / k
+  const double x = (mean - k) / k;
+  double f = x - std::log1p(x);
+  if (std::abs(x) < 0.02) {
+    f = 0;
+    double power = x * x;
+    for (int n = 2; n <= 11; ++n, power *= -x) f += power / n;
+  }
+  const double stirling = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / (k * k)) / (k * k)) / k;
+  return -k * f - stirling - 0.5 * std::log(2 * M_PI * k);
+}
+
 }  // namespace
 
 bool bernoulli_exp(SecretStream& stream, Wide numerator, Wide denominator) {
@@ -64,13 +80,13 @@ std::int64_t poisson(SecretStream& stream, double mean) {
     return count;
   }
   const double root = std::sqrt(mean), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
-  const double inverse = 1.1239 + 1.1328 / (b - 3.4), sure = 0.9277 - 3.6224 / (b - 2), log_mean = std::log(mean);
+  const double inverse = 1.1239 + 1.1328 / (b - 3.4), sure = 0.9277 - 3.6224 / (b - 2);
   for (;;) {
     const double u = stream.uniform() - 0.5, v = stream.uniform(), us = 0.5 - std::abs(u);
     const double k = std::floor((2 * a / us + b) * u + mean + 0.43);
     if (us >= 0.07 && v <= sure) return static_cast<std::int64_t>(k);
     if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + std::log(inverse) - std::log(a / (us * us) + b) <= k * log_mean - mean - std::lgamma(k + 1)) {
+    if (std::log(v) + std::log(inverse) - std::log(a / (us * us) + b) <= log_poisson(k, mean)) {
       return static_cast<std::int64_t>(k);
     }
   }

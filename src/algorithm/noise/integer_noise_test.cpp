@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <vector>
 
 namespace chorus::inline noise {
 namespace {
+
+/// CHORUS_LONG_TESTS draws ten times as many.
+int draws_of_a_test() { return std::getenv("CHORUS_LONG_TESTS") != nullptr ? 10'000'000 : 1'000'000; }
 
 /// Draws, and compares with a probability function: chi-square over all values that are expected at least ten times
 /// (the rest is one class), variance, and both tails. A correct sampler fails with probability below 1e-6.
@@ -108,7 +112,7 @@ TEST(IntegerNoise, DiscreteLaplace) {
   SecretStream stream;
   for (const std::uint64_t scale : {1, 10}) {
     expect_distribution(
-        1'000'000, [&] { return discrete_laplace(stream, scale); },
+        draws_of_a_test(), [&] { return discrete_laplace(stream, scale); },
         [&](int x) { return -std::abs(x) / static_cast<double>(scale); });
   }
 }
@@ -118,26 +122,43 @@ TEST(IntegerNoise, DiscreteGaussian) {
   for (const std::uint64_t sigma : {1, 3, 40}) {
     const auto s = static_cast<double>(sigma);
     expect_distribution(
-        1'000'000, [&] { return discrete_gaussian(stream, sigma); },
+        draws_of_a_test(), [&] { return discrete_gaussian(stream, sigma); },
         [&](int x) { return -x * static_cast<double>(x) / (2 * s * s); });
   }
 }
 
-TEST(IntegerNoise, WideDiscreteGaussianIsNormal) {
-  SecretStream stream;
-  const double sigma = 1 << 24;
-  constexpr int kDraws = 400'000;
-  std::vector<int> counts(40, 0);
-  double squares = 0;
-  for (int i = 0; i < kDraws; ++i) {
-    const double z = static_cast<double>(discrete_gaussian(stream, 1 << 24)) / sigma;
+/// For deviations so large that the integers look continuous: chi-square over 40 quantiles, variance, tails.
+template <typename Draw>
+void expect_normal(int draws, double sigma, const Draw& draw) {
+  std::vector<double> counts(40, 0);
+  double squares = 0, above = 0, below = 0;
+  for (int i = 0; i < draws; ++i) {
+    const double z = static_cast<double>(draw()) / sigma;
     squares += z * z;
+    above += z > 3 ? 1 : 0;
+    below += z < -3 ? 1 : 0;
     ++counts[static_cast<std::size_t>(std::clamp(0.5 * std::erfc(-z / std::sqrt(2.0)) * 40, 0.0, 39.0))];
   }
-  EXPECT_NEAR(squares / kDraws, 1, 5 * std::sqrt(2.0 / kDraws));
+  EXPECT_NEAR(squares / draws, 1, 5 * std::sqrt(2.0 / draws));
+  const double tail = draws * 0.00134989803163;
+  EXPECT_NEAR(above, tail, 5 * std::sqrt(tail));
+  EXPECT_NEAR(below, tail, 5 * std::sqrt(tail));
   double chi = 0;
-  for (const int count : counts) chi += std::pow(count - kDraws / 40.0, 2) / (kDraws / 40.0);
+  for (const double count : counts) chi += std::pow(count - draws / 40.0, 2) / (draws / 40.0);
   EXPECT_NEAR(chi, 39, 5 * std::sqrt(2 * 39.0));
+}
+
+TEST(IntegerNoise, WideDiscreteGaussianIsNormal) {
+  SecretStream stream;
+  expect_normal(draws_of_a_test() / 4, 1 << 24, [&] { return discrete_gaussian(stream, 1 << 24); });
+}
+
+// The shares of noise of secure sums: probabilities must not drown in the rounding of huge numbers.
+TEST(IntegerNoise, WideSkellamIsNormal) {
+  SecretStream stream;
+  for (const double sigma : {3e3, 2e5, 3e7}) {
+    expect_normal(draws_of_a_test() / 4, sigma, [&] { return skellam(stream, sigma * sigma); });
+  }
 }
 
 TEST(IntegerNoise, Skellam) {
@@ -158,7 +179,7 @@ TEST(IntegerNoise, Skellam) {
       return known[std::abs(k)] = std::log(std::max(sum, 1e-17));
     };
     expect_distribution(
-        1'000'000, [&] { return skellam(stream, variance); }, log_weight);
+        draws_of_a_test(), [&] { return skellam(stream, variance); }, log_weight);
   }
 }
 

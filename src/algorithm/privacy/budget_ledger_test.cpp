@@ -83,7 +83,7 @@ TEST_F(Ledger, SurvivesACrashAtEveryByte) {
   }
 }
 
-TEST_F(Ledger, SurvivesAKilledProcess) {
+TEST_F(Ledger, Case20SurvivesAKilledProcess) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();

@@ -319,6 +319,9 @@ ComposedLoss composed_loss(const Mechanism& m, Adjacency adjacency) {
       return {randomized_response(m.noise, m.buckets), steps};
     case MechanismKind::kSkellam:
       throw ConfigError("the PLD accountant does not cover skellam noise on vectors; use the RDP accountant");
+    case MechanismKind::kConcentrated:
+      throw ConfigError(
+          "the PLD accountant does not cover zcdp, of which only divergences are known; use the RDP accountant");
   }
   throw InternalError("an unknown mechanism");
 }

@@ -12,13 +12,14 @@
 namespace chorus::inline privacy {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, MechanismKind>, 6> kKinds{{
+constexpr std::array<std::pair<std::string_view, MechanismKind>, 7> kKinds{{
     {"gaussian", MechanismKind::kGaussian},
     {"laplace", MechanismKind::kLaplace},
     {"discrete_gaussian", MechanismKind::kDiscreteGaussian},
     {"discrete_laplace", MechanismKind::kDiscreteLaplace},
     {"skellam", MechanismKind::kSkellam},
     {"randomized_response", MechanismKind::kRandomizedResponse},
+    {"zcdp", MechanismKind::kConcentrated},
 }};
 
 constexpr std::array<std::pair<std::string_view, Adjacency>, 2> kAdjacencies{{
@@ -94,6 +95,8 @@ void validate(const Mechanism& m, Adjacency adjacency) {
                         m.l1_sensitivity, m.sensitivity));
     require(m.sampling_rate >= 1, "skellam with sampling has no proven accountant here; use a sampling rate of 1");
   }
+  require(m.kind != MechanismKind::kConcentrated || m.sampling_rate >= 1,
+          "zcdp with sampling has no proven accountant here; use a sampling rate of 1");
   require(
       adjacency == Adjacency::kAddRemove || m.sampling_rate >= 1 || m.kind == MechanismKind::kGaussian,
       fmt::format("{} with sampling is proven for adjacency add_remove only; use it, or a sampling rate of 1", name));

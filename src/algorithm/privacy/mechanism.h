@@ -20,6 +20,7 @@ enum class MechanismKind {
   kDiscreteLaplace,     ///< noise on the integers, sensitivity 1: scale
   kSkellam,             ///< noise: standard deviation / L2 sensitivity, in units of the integer grid (`sensitivity`)
   kRandomizedResponse,  ///< noise: the probability that the answer is uniform over `buckets`
+  kConcentrated,        ///< whatever is proven to be 1 / (2 noise^2)-zCDP (Bun and Steinke 2016)
 };
 
 /// A mechanism that is run `steps` times on the same records. `noise` is relative to what one record can change.

@@ -89,8 +89,10 @@ double randomized_response_rdp(double p, double buckets, double a) {
   return std::max(sum / (a - 1), 0.0);
 }
 
-// Agarwal, Kairouz and Liu 2021, theorem 3.5, with variance mu = sigma^2.
-double skellam_rdp(const Mechanism& m, double scale, double a) {
+// Agarwal, Kairouz and Liu 2021, theorem 3.5, with variance mu = sigma^2. It is proven for whole orders; divergences
+// grow with the order, so the next whole one bounds those in between.
+double skellam_rdp(const Mechanism& m, double scale, double order) {
+  const double a = std::ceil(order);
   const double l2 = m.sensitivity * scale, l1 = m.l1_sensitivity * scale;
   const double mu = m.noise * m.noise * m.sensitivity * m.sensitivity;
   const double extra = std::min(((2 * a - 1) * l2 * l2 + 6 * l1) / (4 * mu * mu), 3 * l1 / (2 * mu));
@@ -142,6 +144,8 @@ double step_rdp(const Mechanism& m, Adjacency adjacency, double order) {
       return skellam_rdp(m, scale, order);
     case MechanismKind::kRandomizedResponse:
       return randomized_response_rdp(m.noise, static_cast<double>(m.buckets), order);
+    case MechanismKind::kConcentrated:
+      return order * scale * scale / (2 * m.noise * m.noise);
   }
   throw InternalError("an unknown mechanism");
 }

@@ -58,6 +58,15 @@ InputCodec::InputCodec(const SumPlan& plan)
     values_ = static_cast<std::size_t>(std::max(1.0, std::ceil(plan.keep * static_cast<double>(plan.size))));
     positions_ = drawn_positions(plan, static_cast<std::int64_t>(values_));
   }
+  if (plan.noise.on()) {
+    noisy_.emplace(plan.noise, NoisyScale::Shape{.ring_bits = ring_bits_,
+                                                 .capacity = capacity_,
+                                                 .values = values_,
+                                                 .checksum = plan.protocol != SumProtocol::kLightSecAgg,
+                                                 .seed = plan.seed,
+                                                 .round = plan.round});
+    return;
+  }
   for (const AggregatedTensor& tensor : plan.tensors) {
     equal_.push_back(tensor.equal);
     scales_.emplace_back(settings_of(plan, tensor.equal), ring_bits_, values_, plan.seed);
@@ -65,6 +74,7 @@ InputCodec::InputCodec(const SumPlan& plan)
 }
 
 std::size_t InputCodec::length() const {
+  if (noisy_) return noisy_->length();
   std::size_t length = kFacts;
   for (const CommonScale& scale : scales_) length += scale.length();
   return length;
@@ -80,6 +90,11 @@ double InputCodec::loss_levels() const {
 
 Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, const WorkFacts& facts,
                                       ClientId client) const {
+  if (noisy_) {
+    const at::Tensor values = tensors.at(0).to(at::kCPU, at::kFloat).contiguous();
+    check(values.numel() == size_, "a tensor of another size");
+    return noisy_->encode({values.data_ptr<float>(), values_});
+  }
   check(tensors.size() == scales_.size(), "one tensor for each of the plan");
   const auto weight =
       static_cast<std::uint64_t>(std::clamp(std::round(facts.weight), 1.0, static_cast<double>(most_weight_)));
@@ -117,6 +132,15 @@ Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, co
 Result<InputCodec::Sums> InputCodec::decode(const RingVector& sum, std::size_t clients) const {
   check(sum.size() == length(), "a sum of another plan");
   Sums sums;
+  if (noisy_) {
+    auto mean = noisy_->decode(sum, clients);
+    if (!mean) return mean.failure();
+    sums.means.push_back(at::empty({size_}, at::kFloat));
+    std::memcpy(sums.means[0].data_ptr<float>(), mean.value().data(), values_ * sizeof(float));
+    sums.facts.weight = static_cast<double>(clients);
+    sums.facts.loss = std::nan("");  // clients keep it to themselves
+    return sums;
+  }
   std::size_t begin = 0;
   double weight = static_cast<double>(clients);
   for (std::size_t i = 0; i < scales_.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "algorithm/secure_mean/sum_plan.h"
@@ -19,6 +20,8 @@ struct WorkFacts {
 ///
 ///     [ w q(x_1), w, checksum ]  for each tensor (weight 1 for those that count equally), CommonScale
 ///     [ examples, steps, milliseconds, elements cut off, w loss ]
+///
+/// With SumPlan::noise the tensor is a NoisyScale's, and the facts are 0: noise would have to protect them, too.
 ///
 ///     const InputCodec codec(plan);
 ///     RingVector input = codec.encode({update}, facts, client).value();
@@ -54,6 +57,7 @@ class InputCodec {
   double clip_;
   std::vector<bool> equal_;
   std::vector<CommonScale> scales_;  // one per tensor
+  std::optional<NoisyScale> noisy_;  // instead of them
 };
 
 /// The facts in what a training procedure replies. DataError when they are impossible.

@@ -50,6 +50,7 @@ struct SecureMeanSettings {
   SecureMeanConfig common = {};
   double corrupt = 0.1, dropout = 0.2;
   Trust server = Trust::kSemiHonest;
+  NoiseShare noise = {};  ///< of every client; its bits and clients are those of the sum
 };
 
 }  // namespace chorus::inline secure_mean

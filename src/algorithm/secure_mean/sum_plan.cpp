@@ -40,6 +40,23 @@ double real_number(const Message& body, const char* name, double least, double m
   return value;
 }
 
+// The least cohort is what a client insists on, so it bounds how many shares of noise a sum has.
+NoiseShare noise_in(const Message& body, const SumPlan& plan) {
+  NoiseShare noise;
+  noise.kind = static_cast<NoiseKind>(whole_number(body, "noise_kind", 1, 2));
+  noise.noise = real_number(body, "noise", 1e-3, 1e5);
+  noise.clip = real_number(body, "noise_clip", 1e-30, 1e30);
+  noise.honest = static_cast<std::size_t>(whole_number(body, "noise_honest", 1, 1e6));
+  noise.bits = plan.scale.bits;
+  noise.clients = plan.scale.clients;
+  const double colluding = std::ceil(plan.corrupt * static_cast<double>(plan.scale.clients) - 1e-9);
+  if (static_cast<double>(noise.honest) + colluding > static_cast<double>(plan.least) || plan.tensors.size() != 1 ||
+      plan.keep < 1 || plan.rare > 0 || plan.weighting != Weighting::kEqual) {
+    throw DataError("the noise of this secure sum is less than what it is said to be");
+  }
+  return noise;
+}
+
 }  // namespace
 
 const char* name_of(SumProtocol protocol) {
@@ -71,6 +88,12 @@ void SumPlan::write(Message& body) const {
   put("seed", static_cast<double>(seed));
   put("keep", keep);
   put("rare", static_cast<double>(rare));
+  if (noise.on()) {
+    put("noise_kind", static_cast<double>(noise.kind));
+    put("noise", noise.noise);
+    put("noise_clip", noise.clip);
+    put("noise_honest", static_cast<double>(noise.honest));
+  }
   put("tensors", static_cast<double>(tensors.size()));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     body.texts[secure_field("tensor.") + std::to_string(i)] = tensors[i].name;
@@ -104,10 +127,16 @@ SumPlan SumPlan::read(const Request& request) {
                             body.number(secure_field("equal.") + std::to_string(i)) != 0});
   }
   plan.scale.checksum = plan.protocol != SumProtocol::kLightSecAgg;
+  if (body.numbers.contains(secure_field("noise_kind"))) plan.noise = noise_in(body, plan);
   return plan;
 }
 
 unsigned SumPlan::ring_bits() const {
+  if (noise.on()) {
+    const bool field = protocol == SumProtocol::kLightSecAgg;
+    const double bits = NoisyScale::bits_needed(noise, static_cast<std::size_t>(size));
+    return bits < (field ? capacity_of_field(32) : 32) ? 32 : 64;
+  }
   if (protocol != SumProtocol::kLightSecAgg) return CommonScale::ring_bits_for(scale);
   for (const unsigned bits : {32U, 64U}) {
     if (CommonScale::bits_needed(scale) < capacity_of_field(bits)) return bits;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/noise_shares/noisy_scale.h"
 #include "algorithm/secure/common_scale.h"
 #include "algorithm/secure/session.h"
 #include "algorithm/secure/sum_party.h"
@@ -34,6 +35,7 @@ struct SumPlan {
   double keep = 1;          ///< share of elements that is summed, at positions drawn from seed and round: random-k
   std::size_t rare = 0;     ///< rows of word tables that fewer clients changed are left out; 0: none are
   std::uint64_t round = 0;  ///< of the request
+  NoiseShare noise = {};    ///< that clients add before they mask (distributed_dp); then `scale` has no say but bits
 
   void write(Message& body) const;
   static SumPlan read(const Request& request);

@@ -87,6 +87,7 @@ class LocalTraining {
     std::int64_t last_batch = 0;  // of this call
   };
   at::Tensor run_pass(Reading reading, const Pass& pass);
+  at::Tensor teacher_loss(const Output& output, const TaskBatch& batch) const;
   void finish_step(const ValueStore::Step& step);
   std::vector<double> next_rates(std::int64_t clients, Record& record);
   at::Tensor factors(std::int64_t clients, std::int64_t number);

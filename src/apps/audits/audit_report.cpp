@@ -33,7 +33,12 @@ std::string line_of(const Membership& m) {
 
 }  // namespace
 
-bool AuditReport::contradicts() const { return canaries && privacy && canaries->bound.epsilon > privacy->epsilon; }
+bool AuditReport::contradicts() const {
+  if (!canaries || !privacy || !canaries->not_comparable.empty()) return false;
+  // The Gaussian bound is exact only without sampling.
+  const bool gaussian = privacy->sampling_rate >= 1 && canaries->gaussian_bound.epsilon > privacy->epsilon;
+  return gaussian || canaries->bound.epsilon > privacy->epsilon;
+}
 
 AuditReport audit_run(const AuditedRun& run, std::span<const std::unique_ptr<AuditedRun>> shadows,
                       const AuditOptions& options) {
@@ -55,6 +60,8 @@ AuditReport audit_run(const AuditedRun& run, std::span<const std::unique_ptr<Aud
   attempt("extraction", [&] { report.extraction = audit_extraction(run); });
   attempt("leakage", [&] { report.leakage = audit_leakage(run, updates, {.texts = options.texts}); });
   attempt("attribute", [&] { report.attribute = audit_attribute(run, updates, options.clients); });
+  if (options.only.empty() && !run.config().algorithm.traits().splits) return report;
+  attempt("activations", [&] { report.activations = audit_activations(run, options.texts); });
   return report;
 }
 
@@ -73,9 +80,11 @@ ordered_json to_json(const AuditReport& report) {
            {"exposure_bits", c->bits},
            {"membership", json_of(c->by_loss)},
            {"epsilon_lower_bound", c->bound.epsilon},
+           {"epsilon_lower_bound_gaussian", c->gaussian_bound.epsilon},
            {"confidence", c->confidence},
            {"guesses", c->bound.guesses.made},
            {"right_guesses", c->bound.guesses.right},
+           {"comparable", c->not_comparable.empty()},
            {"contradicts_accounting", report.contradicts()}};
     if (c->shadow_runs > 0) {
       out["shadow_runs"] = c->shadow_runs;
@@ -107,6 +116,10 @@ ordered_json to_json(const AuditReport& report) {
     result["attribute"] = {
         {"clients", a->clients}, {"without_protection", a->plain}, {"as_protected", a->seen}, {"chance", a->chance}};
   }
+  if (const auto& a = report.activations) {
+    result["activations"] = {{"tokens", a->tokens},       {"layers", a->layers},     {"noise", a->noise},
+                             {"without_noise", a->plain}, {"as_protected", a->seen}, {"chance", a->chance}};
+  }
   result["skipped"] = report.skipped;
   return result;
 }
@@ -130,6 +143,13 @@ std::string to_text(const AuditReport& report) {
         fmt::format("                  epsilon is at least {:.3f} with confidence {:g} ({} of {} guesses right){}\n",
                     c->bound.epsilon, c->confidence, c->bound.guesses.right, c->bound.guesses.made,
                     report.contradicts() ? ": ABOVE the accounted one" : "");
+    if (report.privacy) {
+      text += fmt::format("                  at least {:.3f} if its noise is Gaussian ({} of {} guesses right)\n",
+                          c->gaussian_bound.epsilon, c->gaussian_bound.guesses.right, c->gaussian_bound.guesses.made);
+      if (!c->not_comparable.empty()) {
+        text += fmt::format("                  not the accounted epsilon: {}\n", c->not_comparable);
+      }
+    }
   }
   if (const auto& m = report.membership) {
     text += fmt::format("  membership      by loss: {}\n", line_of(m->by_loss));
@@ -158,6 +178,13 @@ std::string to_text(const AuditReport& report) {
                         100 * a->plain);
     if (!report.protection.empty()) text += fmt::format(", {:.0f} % with it", 100 * a->seen);
     text += fmt::format(" ({:.0f} % by chance)\n", 100 * a->chance);
+  }
+  if (const auto& a = report.activations) {
+    text +=
+        fmt::format("  activations     words of {} tokens guessed from what {} layers compute: {:.1f} % without noise",
+                    a->tokens, a->layers, 100 * a->plain);
+    if (a->noise > 0) text += fmt::format(", {:.1f} % with noise {:g}", 100 * a->seen, a->noise);
+    text += fmt::format(" ({:.1f} % by chance)\n", 100 * a->chance);
   }
   for (const std::string& reason : report.skipped) text += fmt::format("  left out        {}\n", reason);
   return text;

@@ -35,6 +35,19 @@ void check_shadow(const AuditedRun& run, const AuditedRun& shadow) {
   }
 }
 
+// A bound can be compared with the accounted epsilon where planting a canary adds exactly one protected record.
+std::string difference(const AuditedRun& run) {
+  const CanariesConfig& canaries = *run.config().audit;
+  const bool examples = run.config().trainer.privacy.has_value();
+  const bool users = run.config().aggregation.traits().noisy_sum;
+  if (examples && !users) {
+    return canaries.repeats == 1 ? "" : "a canary is planted several times, and epsilon protects single examples";
+  }
+  return users && canaries.alone
+             ? ""
+             : "a canary changes what a client has, and epsilon is about a client more or less (use audit.alone)";
+}
+
 }  // namespace
 
 CanaryReport audit_canaries(const AuditedRun& run, std::span<const std::unique_ptr<AuditedRun>> shadows,
@@ -88,6 +101,8 @@ CanaryReport audit_canaries(const AuditedRun& run, std::span<const std::unique_p
   }
   const double delta = run.privacy() ? run.privacy()->delta : 0;
   report.bound = one_run_bound(scores, {included.get(), canaries.size()}, delta, confidence);
+  report.gaussian_bound = gaussian_one_run_bound(scores, {included.get(), canaries.size()}, delta, confidence);
+  report.not_comparable = difference(run);
   return report;
 }
 

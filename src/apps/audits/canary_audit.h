@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "algorithm/audit/membership.h"
@@ -21,7 +22,9 @@ struct CanaryReport {
   Membership by_loss = {};         ///< planted against not planted
   Membership by_shadow_runs = {};  ///< by LiRA; only with shadow runs
   std::size_t shadow_runs = 0;
-  OneRunBound bound = {};  ///< on epsilon
+  OneRunBound bound = {};           ///< on epsilon
+  OneRunBound gaussian_bound = {};  ///< the same for Gaussian noise, tighter
+  std::string not_comparable = {};  ///< why the bounds are not about what the run's epsilon protects; "": they are
   double confidence = 0.95;
 };
 

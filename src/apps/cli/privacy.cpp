@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +19,9 @@ namespace chorus::inline cli {
 namespace {
 
 struct PrivacyOptions {
-  std::string mechanism = "gaussian", accountant = "pld", adjacency, sampling = "poisson", run;
-  double noise = 0, sampling_rate = 1, steps = 1, delta = 1e-5, group = 1, buckets = 2;
+  std::string mechanism = "gaussian", accountant, adjacency, sampling = "poisson", run;
+  std::optional<double> noise = {};
+  double sampling_rate = 1, steps = 1, delta = 1e-5, group = 1, buckets = 2;
   double l2 = 1, l1 = 0, epsilon = 0, participations = 1, separation = 1, bands = 1, users = 1;
   std::vector<std::string> also;
   bool json = false;
@@ -103,7 +106,7 @@ Releases releases_of(const PrivacyOptions& options) {
   check_sampling(options);
   const bool matrix = is_matrix(options.mechanism);
   Mechanism first{.kind = matrix ? MechanismKind::kGaussian : mechanism_named(options.mechanism),
-                  .noise = options.noise,
+                  .noise = options.noise.value_or(0),
                   .sampling_rate = options.sampling_rate,
                   .steps = matrix ? 1 : whole("--steps", options.steps),
                   .buckets = whole("--buckets", options.buckets),
@@ -119,10 +122,19 @@ Releases releases_of(const PrivacyOptions& options) {
   return releases;
 }
 
-nlohmann::ordered_json to_json(const Releases& releases, const PrivacyOptions& options, const Spent& spent) {
+/// PLD by default; RDP where only divergences are known.
+AccountantKind kind_for(const Releases& releases, const PrivacyOptions& options) {
+  if (!options.accountant.empty()) return accountant_named(options.accountant);
+  const bool divergences = std::any_of(releases.mechanisms.begin(), releases.mechanisms.end(), [](const Mechanism& m) {
+    return m.kind == MechanismKind::kSkellam || m.kind == MechanismKind::kConcentrated;
+  });
+  return divergences ? AccountantKind::kRdp : AccountantKind::kPld;
+}
+
+nlohmann::ordered_json to_json(const Releases& releases, AccountantKind kind, const Spent& spent) {
   nlohmann::ordered_json result = {{"epsilon", spent.epsilon},
                                    {"delta", releases.delta},
-                                   {"accountant", options.accountant},
+                                   {"accountant", name_of(kind)},
                                    {"adjacency", name_of(releases.adjacency)}};
   if (spent.rdp) result["epsilon_rdp"] = *spent.rdp;
   if (spent.pld) result["epsilon_pld"] = *spent.pld;
@@ -139,32 +151,37 @@ void account_command(const PrivacyOptions& options) {
     }
     return;
   }
+  if (!options.noise) throw ConfigError("give --noise (see chorus privacy account --help)");
   const Releases releases = releases_of(options);
-  const Spent spent = account(releases, accountant_named(options.accountant));
+  const AccountantKind kind = kind_for(releases, options);
+  const Spent spent = account(releases, kind);
   if (options.json) {
-    fmt::print("{}\n", to_json(releases, options, spent).dump(2));
+    fmt::print("{}\n", to_json(releases, kind, spent).dump(2));
   } else {
-    fmt::print("epsilon {:.6f} at delta {:g} ({}, {})\n", spent.epsilon, releases.delta, options.accountant,
+    fmt::print("epsilon {:.6f} at delta {:g} ({}, {})\n", spent.epsilon, releases.delta, name_of(kind),
                name_of(releases.adjacency));
   }
 }
 
 void calibrate_command(const PrivacyOptions& options) {
+  if (options.mechanism == "shuffle") {
+    throw ConfigError("--mechanism shuffle has no noise to calibrate; try local epsilons with chorus privacy account");
+  }
   PrivacyOptions unit = options;
   unit.noise = 1;
   Releases releases = releases_of(unit);
-  const AccountantKind kind = accountant_named(options.accountant);
+  const AccountantKind kind = kind_for(releases, options);
   const double scale = is_matrix(options.mechanism) ? matrix_sensitivity(options) : 1;
   const double noise = calibrate(releases, options.epsilon, kind);
   releases.mechanisms.front().noise = noise;
   const Spent spent = account(releases, kind);
   if (options.json) {
     nlohmann::ordered_json result = {{"noise", noise * scale}};
-    result.update(to_json(releases, options, spent));
+    result.update(to_json(releases, kind, spent));
     fmt::print("{}\n", result.dump(2));
   } else {
     fmt::print("noise {:.6f} for epsilon {:.6f} at delta {:g} ({}, {})\n", noise * scale, spent.epsilon, releases.delta,
-               options.accountant, name_of(releases.adjacency));
+               name_of(kind), name_of(releases.adjacency));
   }
 }
 
@@ -191,16 +208,17 @@ void explain_run(const std::string& folder) {
 
 void explain_command(const PrivacyOptions& options) {
   if (!options.run.empty()) return explain_run(options.run);
-  if (options.noise <= 0) throw ConfigError("give a run folder, or --noise and what else was done");
+  if (!options.noise) throw ConfigError("give a run folder, or --noise and what else was done");
   const Releases releases = releases_of(options);
-  fmt::print("{}", explain(releases, account(releases, accountant_named(options.accountant))));
+  fmt::print("{}", explain(releases, account(releases, kind_for(releases, options))));
 }
 
 CLI::App* add_common(CLI::App& privacy, const char* name, const char* help, PrivacyOptions& options) {
   CLI::App* command = privacy.add_subcommand(name, help);
   command
       ->add_option("--mechanism", options.mechanism,
-                   "gaussian, laplace, discrete_gaussian, discrete_laplace, skellam, randomized_response, tree, banded")
+                   "gaussian, laplace, discrete_gaussian, discrete_laplace, skellam, randomized_response, zcdp, tree, "
+                   "banded; account: shuffle")
       ->capture_default_str();
   command->add_option("--sampling-rate", options.sampling_rate, "Probability that a record takes part in a step")
       ->capture_default_str();
@@ -208,7 +226,8 @@ CLI::App* add_common(CLI::App& privacy, const char* name, const char* help, Priv
       ->capture_default_str();
   command->add_option("--steps", options.steps, "How often it is released")->capture_default_str();
   command->add_option("--delta", options.delta, "Probability that the promise fails")->capture_default_str();
-  command->add_option("--accountant", options.accountant, "pld (tight) or rdp")->capture_default_str();
+  command->add_option("--accountant", options.accountant,
+                      "pld (tight) or rdp; default: pld, and rdp for skellam and zcdp");
   command->add_option("--adjacency", options.adjacency, "add_remove or replace; default: the mechanism's own");
   command->add_option("--group", options.group, "Records that are protected together")->capture_default_str();
   command->add_option("--buckets", options.buckets, "Answers of a randomized response")->capture_default_str();

@@ -8,16 +8,15 @@
 #include <string>
 
 #include "application/data/dataset_builder.h"
+#include "application/data/record_of.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
 namespace chorus::inline experiment {
 namespace {
 
-constexpr std::size_t kAlphabet = 32;
-
 // The most frequent words of four letters or more, ties by the alphabet.
-std::vector<std::string> frequent_words(const Dataset& data) {
+std::vector<std::string> frequent_words(const Dataset& data, std::size_t alphabet) {
   std::map<std::string, std::size_t> counts;
   const auto train = data.split(Split::kTrain);
   for (const std::uint32_t i : train.first(std::min<std::size_t>(train.size(), 20'000))) {
@@ -39,30 +38,16 @@ std::vector<std::string> frequent_words(const Dataset& data) {
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> words;
   for (const auto& entry : sorted) {
-    if (words.size() == kAlphabet) break;
+    if (words.size() == alphabet) break;
     words.push_back(entry.first);
   }
-  if (words.size() < kAlphabet) {
+  if (words.size() < alphabet) {
     throw ConfigError(
         fmt::format("audit: canaries are made of {} words of the data, which has only {} of four letters "
-                    "or more; use data with more words",
-                    kAlphabet, words.size()));
+                    "or more; use data with more words, or a smaller audit.alphabet",
+                    alphabet, words.size()));
   }
   return words;
-}
-
-Record copy_of(const Dataset& data, std::uint32_t index) {
-  const Example example = data.at(index);
-  Record record;
-  record.id = example.id;
-  record.text = example.text;
-  record.second = example.second;
-  if (example.label >= 0) record.label = data.labels().at(example.label);
-  if (example.client >= 0) record.client = data.clients().at(example.client);
-  if (example.source >= 0) record.source = data.sources().at(example.source);
-  record.time = example.time;
-  record.split = example.split;
-  return record;
 }
 
 }  // namespace
@@ -73,6 +58,12 @@ void CanariesConfig::describe(ConfigVisitor& v) {
       .at_least(1)
       .at_most(10'000'000);
   v.field("length", length, "words of a canary").at_least(2).at_most(200);
+  v.field("alphabet", alphabet, "different words that canaries are made of: the most frequent ones of the data")
+      .at_least(2)
+      .at_most(1'000'000);
+  v.field(
+      "alone", alone,
+      "a canary is all that its client has, or would have: planting it adds a client, as user-level privacy counts");
   v.field("repeats", repeats, "copies of each planted canary, all with one client").at_least(1).at_most(10'000);
   v.field("seed", seed, "of which canaries are planted, and where; other seeds make shadow runs").at_least(0);
   v.field("every", every, "rounds between measurements of exposure during the run; 0: none").at_least(0);
@@ -86,14 +77,11 @@ PlantedData plant_canaries(const Dataset& data, const ClientLists& train, const 
     throw ConfigError(
         fmt::format("audit: canaries are for language models and classification, not for {}", name_of(kind)));
   }
-  const std::vector<std::string> words = frequent_words(data);
-  std::vector<std::string> labels;
-  for (std::size_t i = 0; i < data.labels().size(); ++i) {
-    labels.emplace_back(data.labels().at(static_cast<std::int32_t>(i)));
-  }
+  const std::vector<std::string> words = frequent_words(data, static_cast<std::size_t>(config.alphabet));
+  const std::vector<std::string> labels = label_names(data);
   DatasetBuilder builder({.formulation = kind, .label_vocabulary = labels, .empty = EmptyText::kKeep});
   for (std::uint32_t i = 0; i < data.size(); ++i) {
-    const Record record = copy_of(data, i);
+    const Record record = record_of(data, i);
     builder.add(record, *record.split);
   }
   auto next = static_cast<std::uint32_t>(data.size());
@@ -121,14 +109,24 @@ PlantedData plant_canaries(const Dataset& data, const ClientLists& train, const 
   for (std::size_t c = 0; c < train.clients(); ++c) {
     if (train.size_of(c) > 0) hosts.push_back(static_cast<ClientId>(c));
   }
+  if (config.alone) {
+    if (static_cast<std::size_t>(config.count) > hosts.size()) {
+      throw ConfigError(fmt::format("audit.alone: {} canaries need as many clients, and only {} have data",
+                                    config.count, hosts.size()));
+    }
+    RandomStream order({.seed = seeds.coins, .purpose = "canary hosts"});
+    order.shuffle(std::span(hosts));
+  }
   std::vector<std::vector<ExampleId>> planted(train.clients());
+  std::vector<bool> emptied(train.clients(), false);
   PlantedData result;
   for (std::int64_t i = 0; i < config.count; ++i) {
     const auto number = static_cast<std::uint64_t>(i);
     RandomStream coin({.seed = seeds.coins, .purpose = "canary coin", .client = number});
     Canary canary;
     canary.planted = coin.uniform() < 0.5;
-    canary.client = hosts[coin.below(hosts.size())];
+    canary.client = config.alone ? hosts[number] : hosts[coin.below(hosts.size())];
+    if (config.alone) emptied[canary.client] = true;
     canary.examples = add(number, "canary", canary.planted ? config.repeats : 1);
     if (canary.planted) {
       auto& list = planted[canary.client];
@@ -140,7 +138,8 @@ PlantedData plant_canaries(const Dataset& data, const ClientLists& train, const 
     result.references.push_back(add(static_cast<std::uint64_t>(i), "canary reference", 1).front());
   }
   for (std::size_t c = 0; c < train.clients(); ++c) {
-    std::vector<ExampleId> list(train[c].begin(), train[c].end());
+    std::vector<ExampleId> list;
+    if (!emptied[c]) list.assign(train[c].begin(), train[c].end());
     list.insert(list.end(), planted[c].begin(), planted[c].end());
     result.train.append(list);
   }

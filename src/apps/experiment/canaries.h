@@ -17,6 +17,8 @@ struct CanariesConfig {
   std::int64_t count = 64;                ///< of which each is planted with probability 1/2
   std::int64_t references = 4095;         ///< made alike and never planted; exposure can reach log2(references + 1)
   std::int64_t length = 8;                ///< words of each
+  std::int64_t alphabet = 32;             ///< different words that they are made of
+  bool alone = false;                     ///< its client has nothing else, and nothing where it is not planted
   std::int64_t repeats = 1;               ///< copies of each planted one, all with one client
   std::optional<std::int64_t> seed = {};  ///< of who is planted, and where; the experiment's by default
   std::int64_t every = 0;                 ///< rounds between measurements during the run; 0: none
@@ -44,8 +46,9 @@ struct CanarySeeds {
   std::uint64_t words = 0, coins = 0;
 };
 
-/// Canaries are `length` words, each drawn from 32 frequent words of the data, with a random label where examples have
-/// one. ConfigError for data that is neither language model nor classification, or has too few words.
+/// Canaries are `length` words, each drawn from the `alphabet` most frequent words of the data, with a random label
+/// where examples have one. ConfigError for data that is neither language model nor classification, or has too few
+/// words.
 PlantedData plant_canaries(const Dataset& data, const ClientLists& train, const CanariesConfig& config,
                            const CanarySeeds& seeds);
 

@@ -111,6 +111,29 @@ std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name
   return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
 }
 
+std::string split_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  if (!algorithm.splits) return "";
+  const TrainerConfig& trainer = config.trainer;
+  const auto refuse = [&](const char* key, const char* why) {
+    return fmt::format("{}: with algorithm: {} {}", key, config.algorithm.name(), why);
+  };
+  if (trainer.clip > 0) return refuse("trainer.clip", "no side knows the norm of the whole gradient; set it to 0");
+  if (trainer.accumulate > 1) return refuse("trainer.accumulate", "every batch makes a step; set it to 1");
+  if (trainer.precision == TrainerConfig::Precision::kBFloat16) {
+    return refuse("trainer.precision", "both sides compute in float32; leave bfloat16 out");
+  }
+  if (trainer.privacy) return refuse("trainer.privacy", "activations would leave without noise; leave it out");
+  if (trainer.cache.mode != ActivationCache::Mode::kOff) {
+    return refuse("trainer.cache", "no layers can be cached; leave it out");
+  }
+  if (config.attacks) return refuse("attacks", "there are no updates of the whole network; leave them out");
+  if (config.emulation && config.emulation->over_selection > 1) {
+    return refuse("emulation.over_selection", "a server waits for every client of a session; leave it out");
+  }
+  return "";
+}
+
 std::string distillation_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
   const std::string& name = config.algorithm.name();
@@ -175,11 +198,18 @@ std::string unprotected(const ExperimentConfig& config) {
           "separated, separation: {}}}",
           name, wanted, wanted);
     }
-  } else if (config.selection.name() != "poisson" || !is_secret(config.selection)) {
+  } else if (!config.aggregation.traits().masked &&
+             (config.selection.name() != "poisson" || !is_secret(config.selection))) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
         "secret: false)",
+        name);
+  }
+  if (config.aggregation.traits().masked && config.selection.name() == "poisson") {
+    return fmt::format(
+        "selection: aggregation: {} counts on the noise of a known number of clients, and gains nothing from sampling; "
+        "set selection: uniform",
         name);
   }
   if (!config.algorithm.traits().one_sum) {
@@ -244,21 +274,26 @@ std::string incompatibility(const ExperimentConfig& config) {
         "another algorithm, or aggregation: mean",
         name, config.aggregation.name());
   }
-  if (algorithm.own_mean && config.aggregation.name() != "mean") {
+  // The updates that an asynchronous algorithm buffers can be summed securely.
+  const bool buffered = algorithm.asynchronous && aggregation.masked;
+  if (algorithm.own_mean && config.aggregation.name() != "mean" && !buffered) {
     return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
                        name, config.aggregation.name());
   }
   if (const std::string mistake = distillation_mistake(config); !mistake.empty()) return mistake;
+  if (const std::string mistake = split_mistake(config); !mistake.empty()) return mistake;
   if ((algorithm.pooled || (algorithm.personal && !algorithm.distills)) && config.aggregation.name() != "mean") {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }
+  // Of how many updates a sum is made.
+  const std::int64_t together = buffered ? buffer_of(config.algorithm) : config.clients_per_round;
   if (const std::size_t least = config.aggregation.make()->least_updates();
-      least > static_cast<std::size_t>(config.clients_per_round)) {
+      least > static_cast<std::size_t>(together)) {
     return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or let "
-        "the aggregation need fewer",
-        config.aggregation.name(), least, config.clients_per_round);
+        "aggregation: {} with these settings needs {} updates per round, but {} is {}; raise it, or let the "
+        "aggregation need fewer",
+        config.aggregation.name(), least, buffered ? "algorithm.buffer" : "clients_per_round", together);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
     return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
@@ -298,10 +333,9 @@ std::string incompatibility(const ExperimentConfig& config) {
         name, config.clients_per_round, buffer_of(config.algorithm));
   }
   if (const std::string refusal =
-          config.aggregation.make()->refusal(static_cast<std::size_t>(config.clients_per_round), config.weighting);
+          config.aggregation.make()->refusal(static_cast<std::size_t>(together), config.weighting);
       !refusal.empty()) {
-    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(),
-                       config.clients_per_round, refusal);
+    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(), together, refusal);
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;

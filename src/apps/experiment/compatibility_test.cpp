@@ -43,7 +43,7 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   using testing::HasSubstr;
   EXPECT_EQ(mistake_in(""), "");
   EXPECT_EQ(mistake_in("aggregation: test_hidden_sum\nalgorithm: fedprox"), "");
-  for (const char* name : {"fednova", "signsgd", "fedbuff"}) {
+  for (const char* name : {"fednova", "signsgd", "q_fedavg"}) {
     EXPECT_THAT(mistake_in(std::string("aggregation: test_hidden_sum\nalgorithm: ") + name),
                 HasSubstr("looks at each client's update"));
   }
@@ -74,6 +74,11 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in(dp + equal + poisson + "algorithm: fednova"), HasSubstr("looks at each client's update"));
   EXPECT_THAT(mistake_in(dp + equal + poisson + "emulation: {over_selection: 2}"), HasSubstr("push another one out"));
   EXPECT_THAT(mistake_in("aggregation: private_mean\n" + equal + poisson), HasSubstr("without noise"));
+  const std::string shares = "aggregation: {name: private_sum, noise: 1}\n";
+  EXPECT_EQ(mistake_in(shares + equal), "");
+  EXPECT_THAT(mistake_in(shares + equal + poisson), HasSubstr("known number of clients"));
+  EXPECT_THAT(mistake_in(shares), HasSubstr("weighting: equal"));
+  EXPECT_THAT(mistake_in(shares + equal + "compression: {up: [qsgd]}"), HasSubstr("compression.up"));
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
   EXPECT_THAT(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 4"),
               HasSubstr("fedbuff has 4 candidates in a round and waits for 4 updates"));
@@ -95,13 +100,22 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
     }
     EXPECT_THAT(mistake_in(secure + "algorithm: fednova"), HasSubstr("looks at each client's update"));
     EXPECT_THAT(mistake_in(secure + "algorithm: fedid\npublic: {}"), HasSubstr("looks at each client's update"));
-    EXPECT_THAT(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), HasSubstr("update"));
+    EXPECT_EQ(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), "");
+    EXPECT_THAT(mistake_in(secure + "algorithm: {name: fedbuff, buffer: 2}"), HasSubstr("algorithm.buffer is 2"));
     EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
     EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));
     EXPECT_THAT(mistake_in(secure + "evaluation: {per_client: true}"), HasSubstr("per_client"));
     EXPECT_THAT(mistake_in(secure + "attacks: {share: 0.2}"), HasSubstr("mode: cost"));
     EXPECT_EQ(mistake_in("aggregation: {name: " + name + ", mode: cost}\nattacks: {share: 0.2}"), "");
     EXPECT_THAT(mistake_in(secure + "clients_per_round: 2"), HasSubstr("needs 3 updates"));
+  }
+  for (const char* looks : {"q_fedavg", "ifca", "fedlora", "heterofl", "fedmd"}) {
+    EXPECT_NE(mistake_in(std::string("aggregation: secagg\nalgorithm: ") + looks), "") << looks;
+  }
+  for (const char* rule :
+       {"median", "{name: krum, attackers: 1}", "{name: bulyan, attackers: 0}", "geometric_median"}) {
+    EXPECT_THAT(mistake_in(std::string("algorithm: fedbuff\nclients_per_round: 20\naggregation: ") + rule),
+                HasSubstr("averages in its own way"));
   }
   // 4c, case 14: a sum that could overflow is refused when the file is read.
   EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),

@@ -15,6 +15,7 @@
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "core/console/log.h"
 
 namespace chorus::inline experiment {
@@ -70,6 +71,28 @@ std::vector<std::uint32_t> public_words(const PublicSet& set) {
   return begins;
 }
 
+// What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
+// anew for each segment.
+void add_replay(std::vector<ClientLists>& segments, std::int64_t most, std::uint64_t seed) {
+  if (most == 0) return;
+  const std::vector<ClientLists> fresh = segments;
+  for (std::size_t s = 1; s < segments.size(); ++s) {
+    ClientLists lists;
+    for (std::size_t client = 0; client < fresh[s].clients(); ++client) {
+      std::vector<ExampleId> mine(fresh[s][client].begin(), fresh[s][client].end()), old;
+      for (std::size_t earlier = 0; earlier < s; ++earlier) {
+        old.insert(old.end(), fresh[earlier][client].begin(), fresh[earlier][client].end());
+      }
+      RandomStream stream({.seed = seed, .purpose = "replay", .client = client, .step = s});
+      stream.shuffle(std::span(old));
+      old.resize(std::min(old.size(), static_cast<std::size_t>(most)));
+      if (!mine.empty()) mine.insert(mine.end(), old.begin(), old.end());  // one without new examples does not train
+      lists.append(mine);
+    }
+    segments[s] = std::move(lists);
+  }
+}
+
 }  // namespace
 
 Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
@@ -90,6 +113,8 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
+  for (const std::vector<std::uint32_t>& examples : segment_examples_)
+    segment_tests_.push_back({data_, train_, examples});
   choose_test();
   make_networks();
   poison();
@@ -228,6 +253,19 @@ void Experiment::make_partition() {
 
 void Experiment::make_segments() {
   TimeSegments segments = time_segments(partition_, data_.times(), config_.continual->segments);
+  const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
+  for (std::size_t s = 0; config_.continual->segment_test > 0 && s < segments.train.size(); ++s) {
+    Partition segment;
+    segment.train = segments.train[s];
+    hold_out(segment, config_.continual->segment_test, {}, mix(seed, s));
+    if (segment.test.total() == 0) {
+      throw ConfigError(
+          fmt::format("continual.segment_test: {} of each client's examples of segment {} is less than one; raise it",
+                      config_.continual->segment_test, s + 1));
+    }
+    segments.train[s] = segment.train;
+    segment_examples_.emplace_back(segment.test.ids().begin(), segment.test.ids().end());
+  }
   partition_.train = segments.united();
   partition_.test = segments.test;
   if (config_.continual->one_shot) {
@@ -235,6 +273,7 @@ void Experiment::make_segments() {
     phases_.push_back({"all segments at once", partition_.train, count * config_.rounds});
     return;
   }
+  add_replay(segments.train, config_.continual->replay, seed);
   for (std::size_t i = 0; i < segments.train.size(); ++i) {
     const auto [first, behind] = segments.bounds[i];
     phases_.push_back(

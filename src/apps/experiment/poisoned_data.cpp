@@ -6,19 +6,12 @@
 #include <string>
 
 #include "application/data/dataset_builder.h"
+#include "application/data/record_of.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
 namespace chorus::inline experiment {
 namespace {
-
-std::vector<std::string> label_names(const Dataset& data) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < data.labels().size(); ++i) {
-    names.emplace_back(data.labels().at(static_cast<std::int32_t>(i)));
-  }
-  return names;
-}
 
 /// The id of a label; -1 for an empty name.
 std::int32_t label_named(const std::vector<std::string>& labels, const std::string& name) {
@@ -27,20 +20,6 @@ std::int32_t label_named(const std::vector<std::string>& labels, const std::stri
     if (labels[i] == name) return static_cast<std::int32_t>(i);
   }
   throw ConfigError(fmt::format("attacks: the data has no label \"{}\"; it has {}", name, fmt::join(labels, ", ")));
-}
-
-Record record_of(const Dataset& data, std::uint32_t index) {
-  const Example example = data.at(index);
-  Record record;
-  record.id = example.id;
-  record.text = example.text;
-  record.second = example.second;
-  if (example.label >= 0) record.label = data.labels().at(example.label);
-  if (example.client >= 0) record.client = data.clients().at(example.client);
-  if (example.source >= 0) record.source = data.sources().at(example.source);
-  record.time = example.time;
-  record.split = example.split;
-  return record;
 }
 
 }  // namespace
