@@ -6,7 +6,7 @@
 Each of --clients BERT-sized classifiers trains on its own data, then --steps public batches are exchanged: every client
 predicts (train mode), the server makes a step on the weighted pseudo-labels and measures its loss on a query batch before and
 after it, and every client makes a step on distillation and feedback; optimizers are new for every batch, as in the published
-code. Random tokens of a fixed length. --write FOLDER writes texts of that length instead, for the same work with Chorus:
+code. Random tokens of a fixed length, a vocabulary of 8,192 as that of models/chorus-mini. --write FOLDER writes texts of that length instead, for the same work with Chorus:
 
     python3 bench/peers/torch_fedid.py --write build/fedid_speed
     build/chorus run configs/distillation/fedid_speed.yaml device=cuda
@@ -40,7 +40,7 @@ def write_texts(options):
 
 def network(options):
     from transformers import BertConfig, BertForSequenceClassification
-    config = BertConfig(hidden_size=options.hidden, num_hidden_layers=options.layers, num_attention_heads=options.heads,
+    config = BertConfig(vocab_size=8192, hidden_size=options.hidden, num_hidden_layers=options.layers, num_attention_heads=options.heads,
                         intermediate_size=4 * options.hidden, num_labels=options.classes)
     return BertForSequenceClassification(config).to(options.device).train()
 
@@ -74,7 +74,7 @@ def main():
         return torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0, **fused)
 
     def tokens():
-        return torch.randint(1000, 30000, (options.batch, options.length), device=options.device)
+        return torch.randint(1000, 8000, (options.batch, options.length), device=options.device)
 
     def labels():
         return torch.randint(options.classes, (options.batch,), device=options.device)

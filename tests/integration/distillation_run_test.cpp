@@ -41,6 +41,10 @@ class DistillationRun : public RunTest {
     EXPECT_FALSE(fs::exists(folder_ / "refused" / "summary.json"));
     return output_;
   }
+  std::string file(const char* name, const std::string& lines) const {
+    std::ofstream(folder_ / name) << lines;
+    return (folder_ / name).string();
+  }
 };
 
 // Chance is 0.5. The network is new: clients must learn something before the first exchange.
@@ -72,7 +76,15 @@ TEST_F(DistillationRun, PredictionsCanBeSummedSecurelyAndNoised) {
 }
 
 TEST_F(DistillationRun, MistakesAreExplained) {
+  const std::string single = file("single.jsonl", "{\"text\": \"a boat\"}\n");
+  const std::string other = file("other.jsonl", "{\"text\": \"a boat\", \"label\": \"no such topic\"}\n");
   EXPECT_THAT(refused({"public={query_share: 0.001, share: 0.4}"}), HasSubstr("is none"));
+  EXPECT_THAT(refused({"public={unlabelled: [" + single + "], query: [" + other + "]}"}, 3),
+              HasSubstr("no such topic"));
+  EXPECT_THAT(refused({"data.train=['formulation=pair_classification,examples=200,test_examples=20,seed=1']",
+                       "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
+                      3),
+              HasSubstr("single.jsonl"));
   EXPECT_THAT(refused({"data.train=['formulation=language_model,examples=60,test_examples=20,seed=5']",
                        "task={name: masked_lm, max_length: 16}"}),
               HasSubstr("no predictions that clients could exchange"));
