@@ -189,10 +189,12 @@ def main():
                 continue
             last = json.loads((folder / "summary.json").read_text())["last"]
             for name in scores:
-                scores[name].append(100 * last[name])
+                if last.get(name) is not None:
+                    scores[name].append(100 * last[name])
         if options.list:
             continue
         row = {"table": table, "task": task, "alpha": alpha, "method": method}
+        scores = {name: values for name, values in scores.items() if values}
         for name, values in scores.items():
             row[name] = [statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0]
         results.append(row)

@@ -6,22 +6,41 @@
 Each of --clients BERT-sized classifiers trains on its own data, then --steps public batches are exchanged: every client
 predicts (train mode), the server makes a step on the weighted pseudo-labels and measures its loss on a query batch before and
 after it, and every client makes a step on distillation and feedback; optimizers are new for every batch, as in the published
-code. Random tokens of a fixed length; the same work for Chorus:
+code. Random tokens of a fixed length, a vocabulary of 8,192 as that of models/chorus-mini. --write FOLDER writes texts of that length instead, for the same work with Chorus:
 
+    python3 bench/peers/torch_fedid.py --write build/fedid_speed
     build/chorus run configs/distillation/fedid_speed.yaml device=cuda
 
-Prints the seconds per round: the mean of --rounds rounds after a warm-up round. Needs torch and transformers.
+Prints the seconds per round: the mean of --rounds rounds after a warm-up round. Needs torch and transformers, except for
+--write.
 """
 import argparse
+import json
+import pathlib
+import random
 import time
 
-import torch
-from torch.nn.functional import cross_entropy
-from transformers import BertConfig, BertForSequenceClassification
+
+def write_texts(options):
+    """Texts of --length tokens of models/chorus-mini, [CLS] and [SEP] included: every word is one token."""
+    vocabulary = pathlib.Path(__file__).resolve().parents[2] / "models/chorus-mini/vocab.txt"
+    words = [w for w in vocabulary.read_text(encoding="utf-8").split("\n") if w.isascii() and w.isalpha() and len(w) > 2]
+    # Per client its local batches; then the public batches, and a tenth of the public texts for queries.
+    train = options.clients * options.local_steps * options.batch
+    public = options.steps * options.batch * 10 // 9
+    draw = random.Random(1)
+    options.write.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", train + public), ("test", 32)):
+        with open(options.write / f"{name}.jsonl", "w", encoding="utf-8") as out:
+            for i in range(count):
+                text = " ".join(draw.choice(words) for _ in range(options.length - 2))
+                out.write(json.dumps({"text": text, "label": f"class {i % options.classes}"}) + "\n")
+    print(f"{train + public} texts; public.share={public / (train + public):.6f}")
 
 
 def network(options):
-    config = BertConfig(hidden_size=options.hidden, num_hidden_layers=options.layers, num_attention_heads=options.heads,
+    from transformers import BertConfig, BertForSequenceClassification
+    config = BertConfig(vocab_size=8192, hidden_size=options.hidden, num_hidden_layers=options.layers, num_attention_heads=options.heads,
                         intermediate_size=4 * options.hidden, num_labels=options.classes)
     return BertForSequenceClassification(config).to(options.device).train()
 
@@ -40,7 +59,13 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--precision", default="bfloat16", choices=["float32", "tf32", "bfloat16"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", type=pathlib.Path, help="write texts for Chorus to this folder, and do nothing else")
     options = parser.parse_args()
+    if options.write:
+        return write_texts(options)
+    import torch
+    from torch.nn.functional import cross_entropy
+
     torch.backends.cuda.matmul.allow_tf32 = options.precision != "float32"
     half = torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bfloat16")
     fused = {"fused": True} if options.device == "cuda" else {}
@@ -49,7 +74,7 @@ def main():
         return torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0, **fused)
 
     def tokens():
-        return torch.randint(1000, 30000, (options.batch, options.length), device=options.device)
+        return torch.randint(1000, 8000, (options.batch, options.length), device=options.device)
 
     def labels():
         return torch.randint(options.classes, (options.batch,), device=options.device)

@@ -1,0 +1,94 @@
+// Federated distillation as a user types it: it learns, its bytes are those of the paper, and mistakes are explained.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/run_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kDistillation = R"(
+kind: experiment
+name: distillation
+seed: 3
+data:
+  format: synthetic
+  train: ["formulation=text_classification,examples=900,test_examples=200,labels=2,overlap=0,label_noise=0,skew=0,seed=7"]
+encoding: {cache: none}
+task: {name: text_classification, max_length: 24}
+model:
+  fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32,
+          max_position_embeddings: 40}
+  tokenizer: models/chorus-mini
+clients: {count: 3, partition: {name: label_dirichlet, alpha: 100}}
+public: {share: 0.4, query_share: 0.2}
+algorithm: {name: fedid, epochs: 2, batch_size: 16, rate: 0.1, server_rate: 1}
+rounds: 3
+clients_per_round: 3
+trainer: {batch_size: 8, epochs: 6, learning_rate: 5e-3, clip: 0}
+federation: {workers: 1}
+)";
+
+class DistillationRun : public RunTest {
+ protected:
+  DistillationRun() : RunTest(kDistillation) {}
+  double accuracy(const std::string& name) const { return summary(name).at("last").at("accuracy").get<double>(); }
+  /// The message of a refused run.
+  std::string refused(const std::vector<std::string>& overrides, int status = 2) {
+    EXPECT_EQ(run("refused", overrides), status) << output_;
+    EXPECT_FALSE(fs::exists(folder_ / "refused" / "summary.json"));
+    return output_;
+  }
+  std::string file(const char* name, const std::string& lines) const {
+    std::ofstream(folder_ / name) << lines;
+    return (folder_ / name).string();
+  }
+};
+
+// Chance is 0.5. The network is new: clients must learn something before the first exchange.
+TEST_F(DistillationRun, FedIdLearnsAnEasyTask) {
+  ASSERT_EQ(run("published"), 0) << output_;
+  EXPECT_GT(accuracy("published"), 0.85);
+  ASSERT_EQ(run("written", {"algorithm={name: fedid, preset: as_written, epochs: 2, batch_size: 16}"}), 0) << output_;
+  EXPECT_GT(accuracy("written"), 0.85);
+}
+
+TEST_F(DistillationRun, PredictionsCanBeSummedSecurelyAndNoised) {
+  const std::vector<std::string> mhat{"algorithm={name: mhat, epochs: 1, batch_size: 16}", "rounds=1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), mhat.begin(), mhat.end());
+    return more;
+  };
+  ASSERT_EQ(run("plain", with({"weighting=equal"})), 0) << output_;
+  ASSERT_EQ(run("secure", with({"weighting=equal", "aggregation={name: secagg, clip: 1, bits: 24}"})), 0) << output_;
+  EXPECT_LT(largest_difference("plain", "secure"), 1e-3);
+  ASSERT_EQ(run("local", with({"compression={up: [{name: local_gaussian, clip: 20, noise: 3}]}"})), 0) << output_;
+  EXPECT_THAT(read(folder_ / "local" / "summary.json"), HasSubstr("differentially private"));
+  // PATE: votes of Gaussian noise.
+  ASSERT_EQ(
+      run("pate", {"algorithm={name: ds_fl, send: votes, epochs: 1, batch_size: 16}", "rounds=1", "weighting=equal",
+                   "selection=poisson", "aggregation={name: private_mean, noise: 2, clip: 17, copy: none}"}),
+      0)
+      << output_;
+  EXPECT_THAT(read(folder_ / "pate" / "summary.json"), HasSubstr("epsilon"));
+}
+
+TEST_F(DistillationRun, MistakesAreExplained) {
+  const std::string single = file("single.jsonl", "{\"text\": \"a boat\"}\n");
+  const std::string other = file("other.jsonl", "{\"text\": \"a boat\", \"label\": \"no such topic\"}\n");
+  EXPECT_THAT(refused({"public={query_share: 0.001, share: 0.4}"}), HasSubstr("is none"));
+  EXPECT_THAT(refused({"public={unlabelled: [" + single + "], query: [" + other + "]}"}, 3),
+              HasSubstr("no such topic"));
+  EXPECT_THAT(refused({"data.train=['formulation=pair_classification,examples=200,test_examples=20,seed=1']",
+                       "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
+                      3),
+              HasSubstr("single.jsonl"));
+  EXPECT_THAT(refused({"data.train=['formulation=language_model,examples=60,test_examples=20,seed=5']",
+                       "task={name: masked_lm, max_length: 16}"}),
+              HasSubstr("no predictions that clients could exchange"));
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
