@@ -84,7 +84,7 @@ def check_page(browser, path):
            "the arrow keys read values out")
     browser.press("0", 48)
     Browser.wait(lambda: drawn() != zoomed)
-    expect("seeds" in browser.js("document.querySelector('#curves .legend').innerText"), "seeds are one band")
+    expect("and 1 more seed" in browser.js("document.querySelector('#curves .legend').innerText"), "seeds are one band")
 
     heading = "[...document.querySelectorAll('#runs th button')].find(b => b.textContent.startsWith('best'))"
     rows = "[...document.querySelectorAll('#runs tbody tr')].map(r => r.innerText)"

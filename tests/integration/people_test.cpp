@@ -122,6 +122,8 @@ TEST_F(People, DoctorLooksAtTheMachine) {
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.output,
               AllOf(HasSubstr("cores"), HasSubstr("instruction sets"), HasSubstr("GPU"), HasSubstr("disk here")));
+  EXPECT_THAT(run_program("OMP_NUM_THREADS=1 " CHORUS_PROGRAM, "doctor 2>&1").output,
+              testing::AnyOf(HasSubstr("unset OMP_NUM_THREADS"), HasSubstr("1 (")));
   const json list = json::parse(chorus("doctor --json").output);
   EXPECT_EQ(list.at(0).at("what"), "Chorus");
   EXPECT_THAT(list.at(0).at("value").get<std::string>(), testing::StartsWith(chorus("--version").output.substr(0, 5)));

@@ -78,6 +78,7 @@ export class Curves {
   private readonly chart: LineChart;
   private readonly controls = h("div", { class: "controls" });
   private readonly legend = h("div", { class: "legend" });
+  private readonly hint = h("p", { class: "soft screen" }, "Drag to zoom, double-click to see everything. With the keyboard: arrows, + and -, 0.");
   private readonly note = h("p", { class: "soft" });
   private x = "round";
   private y = "";
@@ -90,7 +91,7 @@ export class Curves {
 
   constructor(private readonly hidden: Set<string>) {
     this.chart = new LineChart(this.chartOptions());
-    this.element = h("div", {}, this.controls, this.chart.element, this.legend, this.note);
+    this.element = h("div", {}, this.controls, this.chart.element, this.legend, this.hint, this.note);
   }
 
   update(runs: Run[]): void {
@@ -189,7 +190,7 @@ export class Curves {
     for (const s of series.slice(0, 100)) {
       this.legend.append(h("span", {}, swatch(s), plain(s.name, 70)));
     }
-    const notes = ["Drag to zoom, double-click to see everything. With the keyboard: arrows, + and -, 0."];
+    const notes: string[] = [];
     if (series.some((s) => s.low)) notes.push("A band is the mean over seeds and one standard deviation.");
     if (thinned) notes.push("Long runs are thinned: each step keeps its lowest and highest value.");
     this.note.textContent = series.length ? notes.join(" ") : "Nothing was evaluated yet.";

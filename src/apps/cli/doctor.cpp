@@ -113,11 +113,18 @@ Finding gpu() {
 }
 
 Finding threads() {
-  std::string set;
+  std::string set, todo;
+  const auto cores = static_cast<long>(std::thread::hardware_concurrency());
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
-    if (const char* value = std::getenv(name)) set += fmt::format("{}{}={}", set.empty() ? "" : " ", name, value);
+    const char* value = std::getenv(name);
+    if (value == nullptr) continue;
+    set += fmt::format("{}{}={}", set.empty() ? "" : " ", name, value);
+    const long threads = std::strtol(value, nullptr, 10);
+    if (todo.empty() && threads > 0 && threads < cores) {
+      todo = fmt::format("training is slow on {} of {} cores: unset {}", threads, cores, name);
+    }
   }
-  return {"thread settings", set.empty() ? "none, which is right" : set, ""};
+  return {"thread settings", set.empty() ? "none, which is right" : set, todo};
 }
 
 Finding missing_parts() {

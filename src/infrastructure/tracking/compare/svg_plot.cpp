@@ -113,7 +113,7 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     const double y = y_of(*options.target);
     svg += fmt::format("<path d=\"M{} {:.1f}H{}\" stroke=\"#555\" stroke-dasharray=\"5 4\"/>\n", kLeft, y,
                        kWidth - kRightMargin);
-    svg += label(kWidth - kRightMargin - 4, y - 5, "text-anchor=\"end\"", fmt::format("target {:g}", *options.target));
+    svg += label(kLeft + 6, y - 5, "", fmt::format("target {:g}", *options.target));
   }
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string path;
