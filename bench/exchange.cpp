@@ -2,9 +2,11 @@
 // trains.
 //
 //     build/exchange [--parameters 110e6] [--clients 3] [--rounds 3] [--asked 0] [--threads-per-process 1]
+//                    [--aggregation mean]
 //
 // Every client replies to a request with random numbers of the model's size, and the server adds them up as they
-// arrive. Prints one JSON object: seconds of each round, and the most memory that the server held.
+// arrive. Prints one JSON object: seconds of each round, and the most memory that the server held. With
+// --aggregation '{name: secagg_plus, vanish: 0.1}' the sum is secure, and a tenth of the clients vanish meanwhile.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -21,8 +23,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/config/config.h"
 #include "core/files/files.h"
 #include "core/ports/aggregation.h"
+#include "core/ports/procedure.h"
 #include "infrastructure/certificates/certificate.h"
 #include "infrastructure/fleet/fleet_folder.h"
 #include "infrastructure/remote/client_service.h"
@@ -38,32 +42,83 @@ struct ExchangeOptions {
   double parameters = 110e6;
   int clients = 3, rounds = 3, asked = 0, threads = 1;
   int first = -1;  // of a child: its first client
-  std::string folder, address;
+  std::string folder, address, aggregation = "mean";
 };
 
-/// A client that has trained already.
-class RandomClient : public Federation {
+/// One client that has trained already.
+class TrainedBench : public Workbench {
  public:
-  RandomClient(ClientId id, std::int64_t size)
-      : roster_({{.id = id, .examples = 1}}),
-        update_(torch::randn({size}, torch::make_generator<torch::CPUGeneratorImpl>(id + 1))) {}
+  TrainedBench(ClientId id, std::int64_t size)
+      : ids_{id}, update_(torch::randn({1, size}, torch::make_generator<torch::CPUGeneratorImpl>(id + 1)) * 0.01) {}
+
+  std::span<const ClientId> clients() const override { return ids_; }
+  std::int64_t parameters() const override { return update_.size(1); }
+  const Layout& layout() const override { throw InternalError("no layout"); }
+  double examples(std::size_t) const override { return 1; }
+  at::Tensor beginning() const override { return torch::zeros({parameters()}); }
+  ClientState& state(std::size_t) override { return state_; }
+  std::function<void()> state_to_keep(std::size_t) override { return {}; }
+  using Workbench::train;
+  TrainResult train(const at::Tensor&, const TrainWish&) override {
+    return {.values = update_,
+            .finite = {true},
+            .examples = {1},
+            .batches = {1},
+            .steps = {1},
+            .rate_sum = {1},
+            .normalizer = {1},
+            .loss = {0},
+            .failures = {""}};
+  }
+  std::unique_ptr<Learner> learner(const at::Tensor&, const LearnerWish&) override { return nullptr; }
+  std::size_t public_rows() const override { return 0; }
+  at::Tensor predict(const at::Tensor&, std::span<const std::uint32_t>) override { return {}; }
+  GradientResult gradient(const at::Tensor&, bool) override { return {}; }
+  std::vector<Message> evaluate(const at::Tensor&, TestOn) override { return {}; }
+
+ private:
+  void retain_clients(std::span<const std::size_t>) override {}
+
+  std::vector<ClientId> ids_;
+  at::Tensor update_;
+  ClientState state_;
+};
+
+/// Runs what it is asked for on that bench.
+class TrainedClient : public Federation {
+ public:
+  TrainedClient(ClientId id, std::int64_t size) : roster_({{.id = id, .examples = 1}}), bench_(id, size) {}
   const Roster& roster() const override { return roster_; }
-  Replies ask(std::span<const ClientId> cohort, Request) override {
-    return Replies([this, id = cohort.front(), done = false]() mutable -> std::optional<Reply> {
-      if (std::exchange(done, true)) return std::nullopt;
-      Reply reply{id, 0};
-      reply.body.tensors["update"] = update_;
-      reply.body.numbers = {{"examples", 1}, {"batches", 1}, {"steps", 1}, {"loss", 0}};
-      return reply;
-    });
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    return Replies(
+        [this, id = cohort.front(), request = std::move(request), done = false]() mutable -> std::optional<Reply> {
+          if (std::exchange(done, true)) return std::nullopt;
+          Reply reply{id, 0};
+          try {
+            Answer answer = std::move(Procedures::make(request.procedure)->run(request, bench_).front());
+            reply.body = std::move(answer.body);
+            reply.failure = std::move(answer.failure);
+          } catch (const DataError& error) {
+            reply.failure = error.what();
+          }
+          return reply;
+        });
   }
   void end_session(std::uint64_t) override {}
   Traffic traffic() const override { return {}; }
 
  private:
   Roster roster_;
-  at::Tensor update_;
+  TrainedBench bench_;
 };
+
+Choice<Aggregations> aggregation_of(const std::string& text) {
+  struct Holder {
+    Choice<Aggregations> aggregation{"mean"};
+    void describe(ConfigVisitor& visitor) { visitor.field("aggregation", aggregation, ""); }
+  };
+  return ConfigDocument::parse("aggregation: " + text, "--aggregation").load<Holder>().aggregation;
+}
 
 std::string client_name(int id) { return fmt::format("client-{:05}", id); }
 
@@ -96,7 +151,7 @@ void be_clients(const ExchangeOptions& options) {
   const int last = std::min(options.first + options.threads, options.clients);
   for (int id = options.first; id < last; ++id) {
     threads.emplace_back([&options, id] {
-      RandomClient client(static_cast<ClientId>(id), static_cast<std::int64_t>(options.parameters));
+      TrainedClient client(static_cast<ClientId>(id), static_cast<std::int64_t>(options.parameters));
       GrpcTransport transport(grpc_config(options, "client", fs::path(options.folder) / client_name(id)));
       const auto end = transport.connect();
       ClientService(*end, client).run();
@@ -151,7 +206,7 @@ void be_server(const ExchangeOptions& options, char** argv) {
     report["connected_bytes"] = peak_bytes();
     const auto size = static_cast<std::int64_t>(options.parameters);
     at::Tensor model = torch::randn({size});
-    const auto mean = Aggregations::make("mean");
+    const auto aggregation = aggregation_of(options.aggregation).make();
     const int asked = options.asked > 0 ? options.asked : options.clients;
     for (int round = 1; round <= options.rounds; ++round) {
       const auto begin = std::chrono::steady_clock::now();
@@ -163,8 +218,15 @@ void be_server(const ExchangeOptions& options, char** argv) {
       request.body.tensors["model"] = model;
       AggregationInput input{.federation = federation, .cohort = cohort, .request = std::move(request)};
       input.size = size;
-      const Aggregated result = mean->aggregate(std::move(input));
-      for (const ClientReport& client : result.clients) check(client.failure.empty(), client.failure);
+      input.weighting = Weighting::kEqual;
+      const Aggregated result = aggregation->aggregate(std::move(input));
+      std::size_t used = 0;
+      for (const ClientReport& client : result.clients) {
+        check(client.failure.empty() || client.left_out, client.failure);
+        used += client.failure.empty() ? 1 : 0;
+      }
+      check(result.means.front().defined(), "the sum was abandoned");
+      report["summed"].push_back(used);
       model.add_(result.means.front());
       report["seconds"].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
@@ -184,6 +246,7 @@ int exchange(int argc, char** argv) {
   app.add_option("--rounds", options.rounds)->capture_default_str();
   app.add_option("--asked", options.asked, "Clients of a round; 0: all");
   app.add_option("--threads-per-process", options.threads, "Clients of a process")->capture_default_str();
+  app.add_option("--aggregation", options.aggregation, "As in a configuration")->capture_default_str();
   app.add_option("--first", options.first);
   app.add_option("--folder", options.folder);
   app.add_option("--address", options.address);

@@ -3,18 +3,20 @@
 
     bench/glue_distillation.py --tables 1 --tasks RTE MRPC --seeds 3                 # on a GPU
     bench/glue_distillation.py --tables 4 --tasks RTE --model models/chorus-mini --device cpu --limit 600 --list
+    bench/glue_distillation.py --tables 1 --tasks RTE MRPC SST-2 --limit 3000 --rounds 5 --jobs 4   # a smaller table
 
 Every cell is one run of configs/distillation/glue.yaml with other settings, in OUT/TABLE/TASK/ALPHA/METHOD/SEED; a run
 that exists already is not repeated. At the end a table of means and standard deviations over the seeds (the score after
 the last round, x100) is printed and written to OUT/results.json.
 
-  table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid; alpha 100 and 1; one network
-  table 2   fedkd, ds_fl, mhat, fedid; alpha 100 and 1; clients with the networks of --networks
+  table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; one network
+  table 2   fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; clients with the networks of --networks
   table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS
   table 4   fedid without feedback, and without distillation
   studies   public: the public share; query: the query share; clients: 5, 10, 20 clients
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import statistics
@@ -37,6 +39,7 @@ DISTILLING = {
     "ds_fl": ["algorithm=ds_fl"],
     "mhat": ["algorithm=mhat"],
     "fedid": [],
+    "calibrated": ["algorithm=calibrated"],
 }
 HOMOGENEOUS = {
     "centralized": ["algorithm=centralized", "rounds=1"],
@@ -62,14 +65,15 @@ def cells(options):
         models = ", ".join(f"{{name: network{i}, share: {share:g}, model: {{from: {folder}}}}}"
                            for i, folder in enumerate(options.networks))
         networks = [f"clients.models=[{models}]"]
+    alphas = options.alphas
     for table in options.tables:
         for task in options.tasks:
             if table == "1":
-                for alpha in (100, 1):
+                for alpha in alphas:
                     for method, how in HOMOGENEOUS.items():
                         yield table, task, alpha, method, how
             elif table == "2":
-                for alpha in (100, 1):
+                for alpha in alphas:
                     for method, how in DISTILLING.items():
                         yield table, task, alpha, method, [*how, *networks]
             elif table == "3" and task in ELSEWHERE:
@@ -115,13 +119,35 @@ def settings(options, task, alpha, seed):
 def run(options, folder, overrides):
     if (folder / "summary.json").exists():
         return
-    command = [str(ROOT / "build/chorus"), "run", str(ROOT / "configs/distillation/glue.yaml"), "--run-folder", str(folder)]
+    command = [str(options.chorus), "run", str(ROOT / "configs/distillation/glue.yaml"), "--run-folder", str(folder)]
     command += [*overrides, *options.set]
     if options.list:
         print(" ".join(f"'{word}'" if " " in word else word for word in command))
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(command, check=True, cwd=ROOT)
+    with open(folder.parent / f"{folder.name}.log", "w") as log:
+        status = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT).returncode
+    if status != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {status}; see {log.name}")
+
+
+def seeds(options):
+    return range(42, 42 + options.seeds)
+
+
+def folder_of(options, cell, seed):
+    table, task, alpha, method, _ = cell
+    return options.out / table / task / f"alpha{alpha:g}" / method.replace(" ", "_") / str(seed)
+
+
+def overrides_of(options, cell, seed):
+    _, task, alpha, _, how = cell
+    epochs = []
+    if options.epochs:
+        epochs.append(f"trainer.epochs={options.epochs}")
+        if not {"algorithm=centralized", "algorithm=fedavg"} & set(how):
+            epochs.append(f"algorithm.epochs={options.epochs}")
+    return settings(options, task, alpha, seed) + how + epochs
 
 
 def main():
@@ -139,16 +165,27 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.add_argument("--set", nargs="*", default=[], help="more settings for every run")
+    parser.add_argument("--alphas", nargs="+", type=float, default=[100, 1], help="of tables 1 and 2")
+    parser.add_argument("--methods", nargs="+", default=[], help="only these rows of the tables")
+    parser.add_argument("--epochs", type=int, default=0, help="of local training and of distillation")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--chorus", type=pathlib.Path, default=ROOT / "build/chorus", help="the program")
     options = parser.parse_args()
     results = []
-    for table, task, alpha, method, how in cells(options):
+    chosen = [cell for cell in cells(options) if not options.methods or cell[3] in options.methods]
+    if not options.list:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            waiting = [pool.submit(run, options, folder_of(options, cell, seed), overrides_of(options, cell, seed))
+                       for cell in chosen for seed in seeds(options)]
+            for one in waiting:
+                one.result()
+    for table, task, alpha, method, how in chosen:
         scores = {name: [] for name in TASKS[task][3]}
-        for seed in range(42, 42 + options.seeds):
-            folder = options.out / table / task / f"alpha{alpha}" / method.replace(" ", "_") / str(seed)
-            overrides = settings(options, task, alpha, seed) + how
-            # An algorithm without its own settings removes those of FedID.
-            run(options, folder, overrides)
+        for seed in seeds(options):
+            cell = (table, task, alpha, method, how)
+            folder = folder_of(options, cell, seed)
             if options.list:
+                run(options, folder, overrides_of(options, cell, seed))
                 continue
             last = json.loads((folder / "summary.json").read_text())["last"]
             for name in scores:
@@ -161,7 +198,7 @@ def main():
         results.append(row)
         text = "  ".join(f"{name} {mean:.1f} +- {deviation:.1f}" for name, (mean, deviation) in
                          ((n, row[n]) for n in scores))
-        print(f"table {table}  {task:6} alpha {alpha:<4} {method:22} {text}", flush=True)
+        print(f"table {table}  {task:6} alpha {alpha:<4g} {method:22} {text}", flush=True)
     if not options.list:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "results.json").write_text(json.dumps(results, indent=1))

@@ -19,7 +19,7 @@ import workloads
 TITLE = "whole run, 20 Newsgroups"
 PARTS = ("setup", "train", "evaluation", "checkpoint", "save")
 # max_length 256 and batches of 8 as in FedNLP; a CPU gets shorter texts, fewer rounds and a part of the test set.
-SIZES = {"cuda": {"rounds": 10, "clients_per_round": 10, "max_length": 256, "test_examples": 0},
+SIZES = {"cuda": {"rounds": 30, "clients_per_round": 10, "max_length": 256, "test_examples": 0},
          "cpu": {"rounds": 2, "clients_per_round": 10, "max_length": 128, "test_examples": 1000},
          "quick": {"rounds": 2, "clients_per_round": 2, "max_length": 64, "test_examples": 100}}
 

@@ -97,6 +97,14 @@ if(GRPCPP_LIBRARY AND GRPC_LIBRARY AND GPR_LIBRARY AND ABSL_SYNCHRONIZATION_LIBR
                                                       ${ABSL_SYNCHRONIZATION_LIBRARY} OpenSSL::SSL OpenSSL::Crypto)
   target_include_directories(chorus_grpc_library SYSTEM INTERFACE ${GRPC_INCLUDE})
 endif()
+find_library(PAHO_LIBRARY paho-mqtt3as)  # asynchronous, with TLS
+find_path(PAHO_INCLUDE MQTTAsync.h)
+if(PAHO_LIBRARY AND PAHO_INCLUDE)
+  add_library(chorus_mqtt_library INTERFACE)
+  target_link_libraries(chorus_mqtt_library INTERFACE ${PAHO_LIBRARY})
+  target_include_directories(chorus_mqtt_library SYSTEM INTERFACE ${PAHO_INCLUDE})
+endif()
+
 # By path: only the C interface is used, and CMake's package wants a C compiler or the C++ bindings.
 find_library(MPI_LIBRARY mpi)
 find_path(MPI_INCLUDE mpi.h PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi PATH_SUFFIXES include mpi openmpi)

@@ -92,6 +92,7 @@ class SumWorld {
   }
 
   SumClient& client(ClientId id) { return *clients_.at(id); }
+  void forget(ClientId id) { clients_.erase(id); }
   ClientId id(std::size_t i) const { return session.cohort.at(i); }
   std::size_t phases() const { return session.parameters.trust == Trust::kActive ? 5 : 4; }
 

@@ -16,6 +16,7 @@ from chorus.plots import Picture
 from chorus.program import ChorusError, _reason, call, find_program, settings
 
 _NOT_SCORES = {"kind", "split"}
+_COSTS = {"round", "time", "seconds", "examples", "emulated_seconds", "emulated_joules", "client_joules", "client_bytes"}
 
 
 class Run:
@@ -234,6 +235,7 @@ def _tell(tail, show, on_event):
         if on_event:
             on_event(event)
         if show and event["kind"] == "evaluation" and event.get("split") == "test":
-            scores = {k: v for k, v in event.items() if isinstance(v, float) and k not in ("time", "seconds")}
+            # A score of 1 is a whole number in JSON.
+            scores = {k: v for k, v in event.items() if type(v) in (int, float) and k not in _COSTS}
             text = "  ".join(f"{name} {value:.4f}" for name, value in list(scores.items())[:4])
             print(f"round {event['round']}: {text}", file=sys.stdout, flush=True)

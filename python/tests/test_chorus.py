@@ -57,6 +57,15 @@ def test_a_run_streams_events_and_becomes_a_frame(tiny):
     assert run.config.startswith("kind: experiment") or "algorithm" in run.config
 
 
+def test_a_perfect_score_is_shown(capsys):
+    class Tail:
+        def events(self):
+            yield {"kind": "evaluation", "round": 3, "time": 1.5, "split": "test", "accuracy": 1, "eval_loss": 0.25, "examples": 30}
+
+    chorus.runs._tell(Tail(), True, None)
+    assert capsys.readouterr().out == "round 3: accuracy 1.0000  eval_loss 0.2500\n"
+
+
 def test_clients_say_what_they_hold(tiny):
     run, _ = tiny
     clients = run.clients
@@ -139,3 +148,26 @@ def test_a_sweep_has_a_table(tmp_path, monkeypatch):
     assert sweep.table["best"].notna().all()
     assert len(sweep.results) == 2 and set(sweep.results["status"]) == {"finished"}
     assert len(sweep.runs) == 2
+
+
+def test_the_cells_of_the_notebook_run(tmp_path, monkeypatch):
+    """docs/notebook.ipynb with one round, one seed and little data."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("configs", "models"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    run, sweep = chorus.run, chorus.sweep
+    little = {"rounds": 1, "data.train": TINY["data.train"], "federation.workers": 1}
+
+    def short_run(config, **changes):
+        changes.update({k: v for k, v in little.items() if k != "data.train" or "data" not in changes})
+        return run(config, show=False, **changes)
+
+    monkeypatch.setattr(chorus, "run", short_run)
+    monkeypatch.setattr(chorus, "sweep", lambda config, grid, **changes: sweep(config, grid, **{**changes, **little, "seeds": 1}))
+    notebook = json.loads((ROOT / "docs/notebook.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) >= 8 and sum(bool(cell["outputs"]) for cell in cells) >= 7, "it was executed"
+    names = {}
+    for cell in cells:
+        exec("".join(cell["source"]), names)  # noqa: S102
+    assert set(names["sweep"].table["algorithm"]) == {"fedavg", "fedopt"}

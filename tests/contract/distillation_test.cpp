@@ -62,6 +62,7 @@ struct Lesson3 {
   std::function<void(Reply&)> change = {};
   int asks = 0;
   double floats_down = 0, floats_up = 0;
+  Traffic traffic = {};
 
   Lesson3(const std::string& name, std::vector<linear::Client> clients, const std::string& options = "{}")
       : world{.clients = std::move(clients)}, algorithm(make(name, options)), model(world.beginning()) {}
@@ -94,6 +95,7 @@ struct Lesson3 {
     asks = federation.asks;
     floats_down = federation.floats_down;
     floats_up = federation.floats_up;
+    traffic = federation.traffic();
     return result;
   }
   at::Tensor own(ClientId id) const {
@@ -129,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Local, DistillationContract, testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(Linked, DistillationContract, testing::Values(true));
 
 TEST_P(DistillationContract, SameBitsInAnyOrderOfClientsAndWithAnyNumberOfWorkers) {
-  EXPECT_THAT(distilling(),
-              testing::ElementsAre("cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat"));
+  EXPECT_THAT(distilling(), testing::ElementsAre("calibrated", "cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd",
+                                                 "fedmd", "mhat"));
   for (const std::string& name : distilling()) {
     std::vector<linear::Client> clients;
     for (int k = 0; k < 7; ++k) clients.push_back({.examples = 4 + k % 4, .steps = 1 + k % 3});
@@ -209,6 +211,8 @@ TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
   const std::map<std::string, std::pair<std::string, std::string>> cases{
       {"ds_fl hard", {"ds_fl", "{epochs: 2}"}},
       {"ds_fl soft", {"ds_fl", "{epochs: 2, labels: soft, temperature: 0.5}"}},
+      {"ds_fl votes", {"ds_fl", "{epochs: 2, send: votes}"}},
+      {"calibrated", {"calibrated", "{epochs: 2, prior: 0.5, confidence: 2}"}},
       {"mhat hard", {"mhat", "{epochs: 2}"}},
       {"mhat soft", {"mhat", "{epochs: 2, labels: soft}"}},
       {"fedkd", {"fedkd", "{epochs: 2}"}},
@@ -280,6 +284,36 @@ TEST(Distillation, TrafficIsThatOfTable5) {
               Eq(std::tuple{public_numbers * clients, public_numbers, 4}));
   EXPECT_THAT(traffic("fedid", "{epochs: 2, batch_size: 3}"),
               Eq(std::tuple{2 * public_numbers * clients, 2 * public_numbers, 7}));
+}
+
+// To the byte: without filters, all bytes but those of names and numbers are predictions and weights.
+TEST_P(DistillationContract, BytesAreTable5PlusFraming) {
+  for (const std::string& name : distilling()) {
+    std::map<std::int64_t, std::pair<double, double>> framing;  // by public rows: total, messages
+    for (const std::int64_t rows : {8, 200}) {
+      Lesson3 run(name, three_learners(), "{epochs: 1, batch_size: 8}");
+      run.world.public_rows = rows;
+      const RoundResult result = run.step();
+      const double sent = result.numbers.at("payload_bytes"), clients = 3,
+                   predictions = 4.0 * 3 * static_cast<double>(rows);
+      const double theta = 4 * 9, once = result.numbers.at("table5_bytes");
+      const double expected = name == "feddf"   ? theta * (clients + 1) + predictions * clients
+                              : name == "feded" ? theta + predictions * clients
+                              : name == "fedkd" ? predictions * clients
+                                                : predictions * (clients + 1);
+      EXPECT_EQ(once, expected) << name;
+      EXPECT_EQ(sent, name == "feddf" ? 4 * 9 * 2 * clients : once + (once - predictions * clients) * (clients - 1))
+          << name;
+      const double total = static_cast<double>(run.traffic.up + run.traffic.down), messages = 2 * clients * run.asks;
+      framing[rows] = {total - sent, messages};
+      EXPECT_GT(total - sent, 0) << name;
+      EXPECT_LT(total - sent, messages * (GetParam() ? 400 : 250)) << name << ": framing of a message";
+    }
+    // Each message has the same framing, whatever it carries; frames of a transport also count their bytes.
+    const double one = framing[8].first / framing[8].second, other = framing[200].first / framing[200].second;
+    if (name == "fedid") continue;  // its first and last messages differ from those between
+    EXPECT_NEAR(one, other, GetParam() ? 8 : 0) << name;
+  }
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct PersonalTrial {
   World world;
   std::unique_ptr<Algorithm> algorithm;
   at::Tensor model = torch::linspace(-1, 1, 4, at::kFloat);
-  std::uint64_t round = 0;
+  std::uint64_t round = 0, phase = 0;
   Traffic traffic;
 
   PersonalTrial(const std::string& name, std::vector<quadratic::Client> clients, const std::string& options = "{}",
@@ -46,7 +46,9 @@ struct PersonalTrial {
     for (const ClientId id : some) cohort.push_back({id, 1});
     LocalFederation local(quadratic::federation_input(world));
     const auto mean = Aggregations::make("mean");
-    const RoundResult result = algorithm->round({local, *mean, cohort, model, ++round, 10});
+    RoundInput input{local, *mean, cohort, model, ++round, 10};
+    input.phase = phase;
+    const RoundResult result = algorithm->round(input);
     traffic = local.traffic();
     return result;
   }
@@ -87,7 +89,16 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
       {"apfl", {"apfl", "{alpha: 0.25, local_steps: 4}"}},
       {"q_fedavg", {"q_fedavg", "{q: 2}"}},
       {"afl", {"afl", "{rate: 0.1}"}}};
-  ASSERT_EQ(golden.size(), cases.size());
+  ASSERT_EQ(golden.size(), cases.size() + 1);  // and EWC, below
+  PersonalTrial segments("ewc", three_unequal(), "{lambda: 0.1, decay: 0.5}");
+  for (const auto& expected : golden.at("ewc").at("model")) {
+    if (segments.round > 0 && segments.round % 2 == 0) {
+      ++segments.phase;
+      for (quadratic::Client& client : segments.world.clients) client.target += 1;
+    }
+    segments.step();
+    EXPECT_TRUE(about_equal(segments.model, vector_of(expected), 1e-5)) << segments.model << vector_of(expected);
+  }
   for (const auto& [name, how] : cases) {
     PersonalTrial run(how.first, three_unequal(), how.second);
     for (const auto& expected : golden.at(name).at("model")) {

@@ -6,10 +6,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "core/config/config.h"
+#include "tests/broker.h"
+#include "tests/support.h"
 
 namespace chorus::inline contract {
 namespace {
@@ -67,8 +72,35 @@ class TransportContract : public testing::TestWithParam<std::string> {
     return false;
   }
 
-  std::unique_ptr<Transport> transport_ = Transports::make(GetParam());
-  std::unique_ptr<ServerTransport> server_ = transport_->listen();
+  void SetUp() override {
+    if (GetParam() != "mqtt") {
+      transport_ = Transports::make(GetParam());
+    } else if (!make_broker()) {
+      GTEST_SKIP() << "there is no mosquitto";
+    }
+    server_ = transport_->listen();
+  }
+
+  // Of MQTT: a broker for the tests of this process.
+  bool make_broker() {
+    if (Broker::program().empty()) return false;
+    const int port = 30'000 + ::getpid() % 9'000;
+    static TemporaryFolder* folder = new TemporaryFolder;
+    const auto config = *folder / "mosquitto.conf";
+    std::ofstream(config) << "listener " << port << " 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"
+                          << "max_inflight_messages 0\npersistence false\n";
+    static Broker broker(config, port);
+    EXPECT_TRUE(broker.ready());
+    const auto settings = RegistryIndex::global().get(Transport::kKind, "mqtt").make_config();
+    ConfigVisitor visitor;
+    settings->describe(visitor);
+    visitor.find("address")->set({{"", ConfigScalar("127.0.0.1:" + std::to_string(port))}});
+    transport_ = Transports::make_with("mqtt", *settings);
+    return true;
+  }
+
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<ServerTransport> server_;
 };
 
 TEST_P(TransportContract, FramesArriveInOrderInBothDirections) {

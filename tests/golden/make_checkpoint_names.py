@@ -9,14 +9,18 @@ layer. The differences of older versions are applied afterwards: LayerNorm.gamma
 tied copies, bodies without their prefix, and config.json without "architectures" or "model_type".
 
 "missing" and "unexpected" are what transformers' from_pretrained reports when it loads the folder with the head in
-"head"."""
+"head".
+
+    tests/golden/make_checkpoint_names.py --table   # the table of docs/reference/checkpoints.md, without transformers"""
 import json
 import pathlib
 import re
+import sys
 import tempfile
 
-import torch
-import transformers
+if "--table" not in sys.argv:
+    import torch
+    import transformers
 
 OUT = pathlib.Path(__file__).parents[1] / "fixtures" / "checkpoints" / "names.json"
 
@@ -171,5 +175,28 @@ def main():
     print(f"{len(checkpoints)} checkpoints, {OUT.stat().st_size} bytes")
 
 
+def short(names):
+    """Tensor names by the module they belong to."""
+    names = [re.sub(r"(layer|layers|h|block)\.0\.", r"\1.N.", n) for n in names]
+    return ", ".join(f"`{m}`" for m in sorted({re.sub(r"\.(weight|bias|gamma|beta)$", "", n) for n in names})) or "-"
+
+
+def table():
+    print("| checkpoint | family | head | what its files have of their own | fresh | unused |\n|---|---|---|---|---|---|")
+    words = {"gamma": "`LayerNorm.gamma` and `beta`", "ids": "`position_ids`", "no type": "no `model_type`",
+             "no architecture": "no `architectures`", "no prefix": "no prefix before the body", "tied": "tied copies",
+             "body": "", "mask": "attention masks as buffers", "version": "`version` buffers", "pooler": "a pooler",
+             "cross bias": "a position bias that T5 does not use", "gated": "gated layers", "untied": "untied output"}
+    for checkpoint in json.loads(OUT.read_text())["checkpoints"]:
+        family, ending, edits = CHECKPOINTS[checkpoint["name"]]
+        edits = [e.strip() for e in edits.split(",") if e.strip()]
+        notes = [words.get(e, "") for e in edits]
+        notes += [f"{e.split()[1]} labels" for e in edits if e.startswith("labels ") and e != "labels 2"]
+        if ending == "ForPreTraining":
+            notes.insert(0, "both pretraining heads")
+        print(f"| {checkpoint['name']} | {family} | {checkpoint['head']} | {', '.join(filter(None, notes)) or '-'} | "
+              f"{short(checkpoint['missing'])} | {short(checkpoint['unexpected'])} |")
+
+
 if __name__ == "__main__":
-    main()
+    table() if "--table" in sys.argv else main()

@@ -98,6 +98,30 @@ def mhat(server, own, soft):
     return server, [times(lambda v: cross(v, X0, target), w) for w in own]
 
 
+def pate(server, own):
+    """DS-FL with votes: the label with most weight."""
+    own = [local(k, w) for k, w in enumerate(own)]
+    target = hard(mean([hard(X0 @ w.T) for w in own]))
+    learn = lambda w: times(lambda v: cross(v, X0, target), w)
+    return learn(server), [learn(w) for w in own]
+
+
+def calibrated(server, own, tau, beta):
+    own = [local(k, w) for k, w in enumerate(own)]
+    p = [softmax(X0 @ w.T) for w in own]
+    prior = mean([one.mean(0) for one in p])
+    top = bottom = 0
+    for share, one in zip(SHARE, p):
+        q = one * (prior / one.mean(0)) ** tau
+        q /= q.sum(-1, keepdims=True)
+        sure = (1 + (q * np.log(q)).sum(-1, keepdims=True) / np.log(K)) ** beta
+        top, bottom = top + share * sure * q, bottom + share * sure
+    server = times(lambda v: cross(v, X0, top / bottom), server)
+    server = cross(server, XQ, onehot(YQ))  # one local step on the query set
+    target = softmax(X0 @ server.T)
+    return server, [times(lambda v: cross(v, X0, target), w) for w in own]
+
+
 def fedkd(server, own):
     own = [local(k, w) for k, w in enumerate(own)]
     z = mean([X0 @ w.T for w in own])
@@ -182,6 +206,7 @@ print(
         {
             "ds_fl hard": run(ds_fl, soft=False, heat=0.1),
             "ds_fl soft": run(ds_fl, soft=True, heat=0.5),
+            "ds_fl votes": run(pate),
             "mhat hard": run(mhat, soft=False),
             "mhat soft": run(mhat, soft=True),
             "fedkd": run(fedkd),
@@ -189,6 +214,7 @@ print(
             "feddf": run(feddf, heat=1.0),
             "fedmd": run(fedmd),
             "cronus": run(cronus),
+            "calibrated": run(calibrated, tau=0.5, beta=2.0),
             "fedid as_published": run(fedid_published, feedback=True, distillation=True, batch=3),
             "fedid no feedback": run(fedid_published, feedback=False, distillation=True, batch=3),
             "fedid no distillation": run(fedid_published, feedback=True, distillation=False, batch=3),

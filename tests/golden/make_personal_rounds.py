@@ -6,7 +6,8 @@
 Client k has F_k(w) = a/2 |w - b|^2 (b = target + coordinate / 10). "model" is the server's after each of three rounds,
 "own" the clients' models after the third. Step by step as the papers write it: Li et al. 2021 (Ditto), T Dinh et al.
 2020 (pFedMe), Fallah et al. 2020 (Per-FedAvg; the Hessian of a quadratic is a), Arivazhagan et al. 2019 (FedPer),
-Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri et al. 2019 (AFL). Needs numpy.
+Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri et al. 2019 (AFL), Kirkpatrick et al.
+2017 (EWC, online). Needs numpy.
 """
 import json
 
@@ -197,6 +198,29 @@ def afl(rate=0.1):
     return rounds(step, lambda k, w: w)
 
 
+def ewc(lam=0.1, decay=0.5):
+    """Three segments of two rounds; the targets move by 1 with each."""
+    important, anchor, now, end = [np.zeros(4)] * 3, [W0] * 3, [None] * 3, [None] * 3
+    w, out = W0.copy(), []
+    for segment in range(3):
+        if segment > 0:
+            for k in range(3):
+                important[k], anchor[k] = decay * important[k] + now[k], end[k]
+        for _ in range(2):
+            new = []
+            for k in range(3):
+                x, squares = w.copy(), np.zeros(4)
+                for _ in range(STEPS[k]):
+                    g = A[k] * (x - B[k] - segment)
+                    squares += g**2
+                    x = x - LR * (g + lam * important[k] * (x - anchor[k]))
+                now[k], end[k] = squares / STEPS[k], x
+                new.append(x)
+            w = sum(SHARE[k] * new[k] for k in range(3))
+            out.append(w.tolist())
+    return {"model": out, "own": []}
+
+
 print(
     json.dumps(
         {
@@ -210,6 +234,7 @@ print(
             "apfl": apfl(),
             "q_fedavg": q_fedavg(),
             "afl": afl(),
+            "ewc": ewc(),
         },
         indent=1,
     )

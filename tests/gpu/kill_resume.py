@@ -58,7 +58,7 @@ CASES = {
                for kind in ("adam", "yogi", "adagrad")] +
               [["algorithm={name: fedopt, momentum: 0.9}", "trainer.learning_rate=0.05"]],
     # Distillation learns from predictions on a public set.
-    **{name: [["public={}"]] for name in ("cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat")},
+    **{name: [["public={}"]] for name in ("calibrated", "cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat")},
 }
 
 

@@ -90,6 +90,9 @@ TEST_F(CliTest, NumbersOutOfRange) {
     EXPECT_LT(outcome.output.size(), 200U) << outcome.output;
   }
   EXPECT_THAT(chorus("sweep x.yaml --first-seed -1").output, HasSubstr("-1 is"));
+  EXPECT_THAT(chorus("data make -f seq2seq -o x -n 1e3").output,
+              HasSubstr("--examples: '1e3' is not a number that it can have"));
+  EXPECT_THAT(chorus("dashboard --port 99999").output, HasSubstr("99999 not in range 0 to 65535"));
   EXPECT_THAT(chorus("tokenizer train --type unigram --out x x.txt").output,
               HasSubstr("unigram is none of wordpiece, bpe"));
 }
@@ -105,6 +108,8 @@ TEST_F(CliTest, ValidateFindsWhatDoesNotExist) {
     EXPECT_THAT(outcome.output, HasSubstr(part));
   };
   refused("data.train=[none.jsonl]", "data.train: none.jsonl does not exist");
+  refused("data={format: synthetic, train: [none.jsonl]}", "none.jsonl");
+  refused("data.format=synthetic", "README.md is a file, but data.format is synthetic");
   refused("clients.file=none.h5", "clients.file: none.h5 does not exist");
   refused("model.from=" + root + "/models/none", "models/none");
   refused("evaluation.metric=acuracy", "this task has no score \"acuracy\"; it has eval_loss, accuracy");

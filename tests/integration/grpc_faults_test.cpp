@@ -65,7 +65,7 @@ class RawPeer {
     if (!say(to_buffer(packet))) return false;
     grpc::ByteBuffer answer;
     stream_->Read(&answer, this);
-    return wait() && from_buffer(answer).ok() && from_buffer(answer).value().kind == Packet::Kind::kOpened;
+    return wait() && from_buffer(answer).ok() && from_buffer(answer).value().packet.kind == Packet::Kind::kOpened;
   }
   /// A chunk with an arbitrary header.
   bool chunk(const ChunkHeader& header, const std::string& data) {

@@ -139,7 +139,7 @@ TEST_F(ModelFolder, LoraMergesIntoTheBaseThatItNames) {
   const Outcome run = train("text_classification", "task.name=text_classification task.max_length=8 tuning=lora");
   ASSERT_EQ(run.status, 0) << run.output;
   const Outcome merge =
-      run_chorus("model merge models/chorus-mini " + path("merged") + " --adapter " + model() + "/adapter 2>&1");
+      run_chorus("model merge models/chorus-mini " + path("merged") + " --adapter " + model() + " 2>&1");
   ASSERT_EQ(merge.status, 0) << merge.output;
   const auto same = [&](const char* name) {
     return text_of(fs::path(model()) / name) == text_of(folder_ / "merged" / name);

@@ -91,8 +91,9 @@ TEST_F(People, InitWritesAConfigurationThatIsValid) {
   ASSERT_EQ(done.status, 0) << done.output;
   EXPECT_THAT(done.output, HasSubstr("each file is one client"));
   EXPECT_THAT(text_of("shops.yaml"),
-              AllOf(HasSubstr("client_files: true"), HasSubstr("name: text_classification"), HasSubstr("# labels: "),
-                    HasSubstr("partition: natural"), HasSubstr("learning_rate: 5e-4")));
+              AllOf(HasSubstr("# chorus run " + path("shops.yaml") + "\n"), HasSubstr("client_files: true"),
+                    HasSubstr("name: text_classification"), HasSubstr("# labels: "), HasSubstr("partition: natural"),
+                    HasSubstr("learning_rate: 5e-4")));
   const Outcome valid = chorus("validate " + path("shops.yaml"));
   EXPECT_EQ(valid.status, 0) << valid.output;
   EXPECT_THAT(chorus("init " + path("shops") + " --no-plan -o " + path("shops.yaml")).output,

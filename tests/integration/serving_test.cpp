@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
+#include "core/base/rng.h"
 #include "tests/integration/serving_fixture.h"
 
 namespace chorus::inline integration {
@@ -42,6 +45,49 @@ TEST_F(ServingTest, KillsOfServerAndClientsChangeNoBit) {
   for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+// CHORUS_KILLS=50 kills the server and clients 50 times each (some minutes).
+TEST_F(ServingTest, KillsAtRandomMomentsChangeNoBit) {
+  const char* wanted = std::getenv("CHORUS_KILLS");
+  const int kills = wanted == nullptr ? 2 : std::atoi(wanted);
+  const std::string config =
+      std::regex_replace(kScaffold, std::regex("rounds: 60"), "rounds: " + std::to_string(40 * kills));
+  write_config("run.yaml", config, false);
+  write_config("served.yaml", config, true);
+  ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
+  make_fleet({"a", "b", "c", "d"});
+  const std::string names = "abcd";
+  auto server = serve("served");
+  std::map<char, std::unique_ptr<Child>> clients;
+  for (const char name : names) clients[name] = join({name});
+  for (const char name : names) {
+    for (int i = 0; i < 2000 && !fs::exists(folder_ / (std::string("identity_") + name) / "fleet.json"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  const auto seed = static_cast<std::uint64_t>(::getpid());
+  RandomStream stream({.seed = seed, .purpose = "kills"});
+  int servers = 0, others = 0;
+  while ((servers < kills || others < kills) && !fs::exists(folder_ / "served" / "summary.json")) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(1.5 * stream.uniform()));
+    if (servers < kills && (others >= kills || stream.below(2) == 0)) {
+      server->send(SIGKILL);
+      (void)server->wait();
+      server = serve("served");
+      ++servers;
+    } else {
+      const char name = names[stream.below(names.size())];
+      clients[name]->send(SIGKILL);
+      (void)clients[name]->wait();
+      clients[name] = join({name});
+      ++others;
+    }
+  }
+  EXPECT_EQ(servers + others, 2 * kills) << "the run was over before; seed " << seed;
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  EXPECT_FALSE(weights("pooled").empty());
+  EXPECT_TRUE(weights("served") == weights("pooled")) << "seed " << seed << server->output();
 }
 
 TEST_F(ServingTest, AClientThatDiesIsLeftOutAndANewOneTakesPart) {

@@ -63,7 +63,7 @@ function css(name: string): string {
 }
 
 /** The first index whose x is at least `value`. */
-function lower(x: number[], value: number): number {
+export function lower(x: number[], value: number): number {
   let low = 0;
   let high = x.length;
   while (low < high) {
@@ -223,7 +223,7 @@ export class LineChart {
     this.drawAxes(context, width, height);
     context.save();
     context.beginPath();
-    context.rect(this.box.left, this.box.top, this.box.width, this.box.height);
+    context.rect(this.box.left - 4, this.box.top - 4, this.box.width + 8, this.box.height + 8);  // whole dots
     context.clip();
     for (const s of this.series) this.drawBand(context, s);
     for (const s of this.series) this.drawLine(context, s);
@@ -295,8 +295,9 @@ export class LineChart {
     context.strokeStyle = s.colour;
     context.fillStyle = s.colour;
     context.globalAlpha = s.faint ? 0.35 : 1;
-    context.lineWidth = s.faint ? 1 : 2;
-    context.lineJoin = "round";
+    const many = this.series.length > 24;  // thin lines tell apart, and are quick to draw
+    context.lineWidth = s.faint || many ? 1 : 2;
+    context.lineJoin = many ? "bevel" : "round";
     context.setLineDash(s.dash);
     context.beginPath();
     if (end - begin > this.box.width * 3) {
@@ -320,7 +321,7 @@ export class LineChart {
     }
     context.stroke();
     context.setLineDash([]);
-    if (!s.faint && end - begin <= 40) {
+    if (!s.faint && !many && end - begin <= 40) {
       for (let i = begin; i < end; i++) {
         context.beginPath();
         context.arc(this.px(s.x[i]), this.py(s.y[i]), 3, 0, 2 * Math.PI);

@@ -88,7 +88,8 @@ function mix(clients: Client[], labels: string[]): HTMLElement {
     });
     context.fillStyle = css("--soft");
     context.textAlign = "left";
-    context.fillText(`client 1 to ${clients.length}, a stronger colour means a larger share`, left, row * labels.length + 12);
+    const note = width < 500 ? "strong: a large share" : "a stronger colour means a larger share";
+    context.fillText(`client 1 to ${clients.length}` + (width < 300 ? "" : ", " + note), left, row * labels.length + 12);
   });
 }
 

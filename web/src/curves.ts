@@ -1,4 +1,4 @@
-import { ChartOptions, LineChart, Series, styleOf, swatch, zoomButtons } from "./chart";
+import { ChartOptions, LineChart, lower, Series, styleOf, swatch, zoomButtons } from "./chart";
 import { Columns, Run, seedGroups } from "./data";
 import { checkbox, clear, duration, h, plain, select, short } from "./dom";
 
@@ -46,8 +46,7 @@ function smoothed(y: number[], amount: number): number[] {
 }
 
 function at(c: { x: number[]; y: number[] }, x: number): number {
-  let high = c.x.findIndex((v) => v >= x);
-  if (high < 0) high = c.x.length - 1;
+  const high = Math.min(lower(c.x, x), c.x.length - 1);
   if (high === 0 || c.x[high] === x) return c.y[high];
   const share = (x - c.x[high - 1]) / (c.x[high] - c.x[high - 1]);
   return c.y[high - 1] + share * (c.y[high] - c.y[high - 1]);
@@ -177,7 +176,7 @@ export class Curves {
       if (this.bands && group.length > 1 && full.length > 1) {
         const mean = band(full);
         if (mean.x.length > 0) {
-          series.push({ name: `${group[0].label} and ${full.length - 1} more seeds`, ...mean, ...styleOf(g, 0) });
+          series.push({ name: `${group[0].label} and ${full.length - 1} more seed${full.length > 2 ? "s" : ""}`, ...mean, ...styleOf(g, 0) });
           return;
         }
       }

@@ -1,8 +1,16 @@
 // What `chorus report` and `chorus dashboard` put into the page (src/infrastructure/tracking/report/page_data.h).
 // Everything here comes from run folders, which may be anybody's: nothing is trusted to have its type.
 
-/** Columns of equal length; a value that is not finite is null. */
+/** Columns of equal length; a value that is not finite is null. A long column is decoded when it is first used. */
 export type Columns = Record<string, (number | null)[]>;
+
+/** A client of a server: joined, working, late, gone or refuses (src/apps/serving/client_board.h). */
+export interface Peer {
+  name: string;
+  state: string;
+  seconds: number;
+  why: string;
+}
 
 export interface Client {
   name: string;
@@ -53,7 +61,7 @@ export interface Run {
   ledger: { what: string; mechanism: string; noise: number; sampling_rate: number; steps: number }[];
   card: string;
   progress: { done: number; total: number; what: string } | null;
-  peers: { name: string; state: string; since: number }[];
+  server: { state: string; waiting_for: string; rounds: number; repeated: number; clients: Peer[] } | null;
   controllable: boolean;
   paused: boolean;
 }
@@ -79,13 +87,54 @@ function number(value: unknown): number {
   return typeof value === "number" && Number.isFinite(value) ? value : 0;
 }
 
+/** A list, 32-bit numbers in base 64, or one value and how often it comes (run_view_json.cpp). */
+function column(value: unknown): (number | null)[] {
+  if (typeof value === "string") {
+    try {
+      const bytes = Uint8Array.from(atob(value), (c) => c.charCodeAt(0));
+      const view = new DataView(bytes.buffer);
+      const result: (number | null)[] = [];
+      for (let i = 0; i + 4 <= bytes.length; i += 4) {
+        const number = view.getFloat32(i, true);
+        result.push(Number.isFinite(number) ? number : null);
+      }
+      return result;
+    } catch {
+      return [];
+    }
+  }
+  if (typeof value === "object" && value !== null && "same" in value) {
+    const { same, count } = value as { same: unknown; count: unknown };
+    return new Array<number | null>(Math.min(number(count), 1e6)).fill(typeof same === "number" ? same : null);
+  }
+  return list(value).map((v) => (typeof v === "number" ? v : null));
+}
+
 function columns(value: unknown): Columns {
   const result: Columns = Object.create(null) as Columns;
   if (typeof value !== "object" || value === null) return result;
-  for (const [name, column] of Object.entries(value)) {
-    result[name] = list(column).map((v) => (typeof v === "number" ? v : null));
+  for (const [name, packed] of Object.entries(value)) {
+    Object.defineProperty(result, name, {
+      configurable: true,
+      enumerable: true,
+      get: () => {
+        const decoded = column(packed);
+        Object.defineProperty(result, name, { value: decoded, enumerable: true });
+        return decoded;
+      },
+    });
   }
   return result;
+}
+
+function server(value: unknown): Run["server"] {
+  if (typeof value !== "object" || value === null) return null;
+  const raw = value as Record<string, unknown>;
+  const clients = list(raw.clients).slice(0, 5000).map((entry) => {
+    const peer = (typeof entry === "object" && entry !== null ? entry : {}) as Record<string, unknown>;
+    return { name: text(peer.name), state: text(peer.state), seconds: number(peer.seconds), why: text(peer.why) };
+  });
+  return { state: text(raw.state), waiting_for: text(raw.waiting_for), rounds: number(raw.rounds), repeated: number(raw.repeated_rounds), clients };
 }
 
 /** A run with every field there, whatever was read. */
@@ -118,7 +167,7 @@ export function checkedRun(value: unknown): Run {
     targets: list(raw.targets) as Run["targets"],
     totals: (raw.totals ?? {}) as Run["totals"],
     ledger: list(raw.ledger) as Run["ledger"],
-    peers: list(raw.peers) as Run["peers"],
+    server: server(raw.server),
     partition: (raw.partition ?? null) as Run["partition"],
     scores: (raw.scores ?? null) as Run["scores"],
     privacy: (raw.privacy ?? null) as Run["privacy"],
@@ -163,12 +212,19 @@ export function flatConfig(yaml: string): Map<string, string> {
   return result;
 }
 
+const groupKeys = new WeakMap<Run, string>();
+
 /** Runs that differ only in their seed and name have the same key. */
 export function seedGroup(run: Run): string {
-  const keys = flatConfig(run.config);
-  keys.delete("seed");
-  keys.delete("name");
-  return JSON.stringify([...keys]);
+  let key = groupKeys.get(run);
+  if (key === undefined) {
+    key = run.config
+      .split("\n")
+      .filter((line) => !/^(seed|name):/.test(line))
+      .join("\n");
+    groupKeys.set(run, key);
+  }
+  return key;
 }
 
 /** Runs that differ only in their seed, together. */

@@ -23,8 +23,8 @@ function total(run: Run, name: string): number | null {
 }
 
 export function badge(status: string): HTMLElement {
-  const good = status === "finished" || status === "target_reached";
-  const bad = status === "stopped" || status === "interrupted";
+  const good = ["finished", "target_reached", "working"].includes(status);
+  const bad = ["stopped", "interrupted", "late", "gone", "refuses"].includes(status);
   return h("span", { class: "badge" + (good ? " good" : bad ? " bad" : "") }, plain(status.replace(/_/g, " "), 20));
 }
 

@@ -4,16 +4,25 @@
 
 namespace chorus::inline attacks {
 
+namespace {
+
+std::vector<at::Tensor> scaled(const AttackInput& input, double factor) {
+  std::vector<at::Tensor> sent;
+  for (const at::Tensor& update : input.own) sent.push_back(factor == 1 ? update : update * factor);
+  return sent;
+}
+
+}  // namespace
+
 void LabelFlipConfig::describe(ConfigVisitor& visitor) {
   visitor.field("from", from, "only examples of this label; empty: all, and label y becomes L - 1 - y");
   visitor.field("to", to, "their new label");
+  visitor.field("factor", factor, "sends this times the update").above(0);
   visitor.check(
       [this]() -> std::string { return from.empty() == to.empty() ? "" : "give both `from` and `to`, or neither"; });
 }
 
-std::vector<at::Tensor> LabelFlip::corrupt(const AttackInput& input) const {
-  return {input.own.begin(), input.own.end()};
-}
+std::vector<at::Tensor> LabelFlip::corrupt(const AttackInput& input) const { return scaled(input, config_.factor); }
 
 std::optional<Poison> LabelFlip::poison() const { return Poison{.target = config_.to, .from = config_.from}; }
 
@@ -24,11 +33,7 @@ void BackdoorConfig::describe(ConfigVisitor& visitor) {
   visitor.field("factor", factor, "sends this times the update").above(0);
 }
 
-std::vector<at::Tensor> Backdoor::corrupt(const AttackInput& input) const {
-  std::vector<at::Tensor> sent;
-  for (const at::Tensor& update : input.own) sent.push_back(config_.factor == 1 ? update : update * config_.factor);
-  return sent;
-}
+std::vector<at::Tensor> Backdoor::corrupt(const AttackInput& input) const { return scaled(input, config_.factor); }
 
 std::optional<Poison> Backdoor::poison() const {
   return Poison{.trigger = config_.trigger, .target = config_.target, .from = {}, .share = config_.share};

@@ -6,12 +6,13 @@ namespace chorus::inline attacks {
 
 struct LabelFlipConfig {
   std::string from = {}, to = {};
+  double factor = 1;
 
   void describe(ConfigVisitor& visitor);
 };
 
 /// Trains honestly on wrong labels: y becomes L - 1 - y (Fang et al. 2020), or `from` becomes `to` (Tolpegin et al.
-/// 2020).
+/// 2020). A factor above 1 scales the update up so that it survives the mean.
 class LabelFlip : public Attack {
  public:
   explicit LabelFlip(const LabelFlipConfig& config) : config_(config) {}

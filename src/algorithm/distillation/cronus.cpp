@@ -17,8 +17,9 @@ at::Tensor as_logits(const at::Tensor& robust) {
 RoundResult Cronus::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
   Request request = predict_request(input, order, true);
-  request.body.numbers["probabilities"] = 1;
+  request.body.texts["answers"] = name_of(Sent::kProbabilities);
   Ensemble ensemble = gather(input, std::move(request));
+  note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   const at::Tensor answers = as_logits(ensemble.mean);
   ask_to_learn(input,
@@ -33,7 +34,7 @@ const Registration<Algorithms, CronusConfig> kRegisteredCronus{
     "cronus",
     "clients learn a robust mean of predictions, Cronus (Chang et al. 2019)",
     [](const CronusConfig& config) { return std::make_unique<Cronus>(config); },
-    {.personal = true, .own_models = true, .distills = true, .any_network = true}};
+    {.personal = true, .own_models = true, .distills = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -9,16 +9,23 @@ void DsFlConfig::describe(ConfigVisitor& visitor) {
   visitor.field("temperature", temperature, "of the entropy reduction; below 1 it sharpens the mean").above(0);
   visitor.field("labels", lesson, {{"hard", Lesson::kHard}, {"soft", Lesson::kSoft}},
                 "hard: the most probable class of the mean; soft: its probabilities");
+  visitor.field("send", sent,
+                {{"logits", Sent::kLogits}, {"probabilities", Sent::kProbabilities}, {"votes", Sent::kVotes}},
+                "what clients send: logits, probabilities, or one vote per prediction (PATE)");
 }
 
 RoundResult DsFl::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Ensemble ensemble = gather(input, predict_request(input, order, true));
+  Request request = predict_request(input, order, true);
+  request.body.texts["answers"] = name_of(config_.sent);
+  Ensemble ensemble = gather(input, std::move(request));
+  note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   // A regression score has no entropy.
   const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;
-  const Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate};
+  Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate_of_server()};
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
+  lessons.rate = config_.teaching.rate;
   ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }
@@ -29,7 +36,7 @@ const Registration<Algorithms, DsFlConfig> kRegisteredDsFl{
     "ds_fl",
     "distillation from sharpened mean predictions, DS-FL (Itahara et al. 2021)",
     [](const DsFlConfig& config) { return std::make_unique<DsFl>(config); },
-    {.own_models = true, .distills = true, .any_network = true}};
+    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -8,6 +8,7 @@ struct DsFlConfig {
   TeachingConfig teaching = {};
   double temperature = 0.1;       ///< T of the entropy reduction; below 1 it sharpens
   Lesson lesson = Lesson::kHard;  ///< hard: as in the code of Ma et al. 2023
+  Sent sent = Sent::kLogits;  ///< logits: as in the code of Ma et al. 2023; probabilities: as in Itahara et al. 2021
 
   void describe(ConfigVisitor& visitor);
 };
@@ -18,6 +19,10 @@ struct DsFlConfig {
 ///     server:        zbar = sum_k w_k z_k;  y = softmax(zbar / T)
 ///                    its model learns y;  y goes to the clients
 ///     every client:  its model learns y
+/// `send` replaces z_k by its probabilities or by votes. Votes with hard labels and the aggregation private_mean, whose
+/// clip is the votes' norm sqrt(|D_0|), are PATE with Gaussian noise (Papernot et al. 2018): the clients are the
+/// teachers, and labels are the classes with most noisy votes.
+///
 /// "Learns" is cross-entropy with the argmax of y (hard: T has no effect) or with y itself (soft). Traffic is
 /// |D_0| (K + 1) predictions per round where the broadcast counts once (Ma et al. 2023, table 5).
 class DsFl : public OwnModelAlgorithm {

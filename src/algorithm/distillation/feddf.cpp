@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "algorithm/distillation/table5.h"
+
 namespace chorus::inline distillation {
 
 void FedDfConfig::describe(ConfigVisitor& visitor) {
@@ -21,6 +23,9 @@ RoundResult FedDf::round(const RoundInput& input) {
     predictions[reply.client] = {weight, server_logits(input, input.model + update.to(input.model.device()))};
   };
   Collected collected = collect(input, request_with_model(input, "train"), plan);
+  const double parameters = static_cast<double>(input.model.numel());
+  const double counted = static_cast<double>(order.answers() * answer_size(input));
+  note_traffic(input, {parameters, parameters, counted}, collected.result);
   if (!collected.means[0].defined()) return std::move(collected.result);
   double weights = 0;
   at::Tensor mean;
@@ -31,7 +36,8 @@ RoundResult FedDf::round(const RoundInput& input) {
   input.model.add_(collected.means[0]);
   const at::Tensor answers = mean / weights;
   collected.result.numbers["server_loss"] = teach_server(
-      input, {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
+      input,
+      {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate_of_server()});
   return std::move(collected.result);
 }
 

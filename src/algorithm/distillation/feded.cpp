@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithm/distillation/table5.h"
+
 namespace chorus::inline distillation {
 
 void FedEdConfig::describe(ConfigVisitor& visitor) {
@@ -14,10 +16,12 @@ RoundResult FedEd::round(const RoundInput& input) {
   Request request = predict_request(input, order, true);
   request.body.tensors["model"] = input.model.clone();
   Ensemble ensemble = gather(input, std::move(request));
+  const double predictions = static_cast<double>(order.answers() * answer_size(input));
+  note_traffic(input, {predictions, static_cast<double>(input.model.numel())}, ensemble.result);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] = teach_server(
-      input,
-      {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate});
+  ensemble.result.numbers["server_loss"] =
+      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature,
+                           config_.teaching.rate_of_server()});
   return std::move(ensemble.result);
 }
 
@@ -27,7 +31,7 @@ const Registration<Algorithms, FedEdConfig> kRegisteredFedEd{
     "feded",
     "ensemble distillation: predictions up, weights down, FedED (Sui et al. 2020)",
     [](const FedEdConfig& config) { return std::make_unique<FedEd>(config); },
-    {.distills = true}};
+    {.distills = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

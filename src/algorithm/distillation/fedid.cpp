@@ -8,6 +8,7 @@
 
 #include "algorithm/distillation/fedid_client.h"
 #include "algorithm/distillation/mhat.h"
+#include "algorithm/distillation/table5.h"
 #include "algorithm/federated/read_updates.h"
 #include "core/base/error.h"
 
@@ -54,7 +55,7 @@ class Interaction {
     steps_ = static_cast<std::uint64_t>(config.teaching.epochs) * order_.batches();
     LearnerWish wish;
     wish.steps = config.renews() ? 1 : static_cast<std::int64_t>(steps_);
-    wish.rate = config.teaching.rate;
+    wish.rate = config.teaching.rate_of_server();
     server_ = input.server->learner(input.model, wish);
     size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
     if (size_ == 1 && config.how_feedback() != Feedback::kNone) {
@@ -85,6 +86,10 @@ class Interaction {
       result_.numbers["feedback"] = feedback_ / static_cast<double>(taught_);
       result_.numbers["query_loss"] = query_loss_ / static_cast<double>(taught_);
     }
+    const double sent = static_cast<double>(order_.answers() * size_ * config_.teaching.epochs);
+    const double ensembles = config_.distillation ? sent : 0,
+                 slopes = config_.how_feedback() == Feedback::kGradient ? sent : 0;
+    note_traffic(input_, {.up = sent, .down = ensembles + slopes}, result_);
     result_.loss = weights_ > 0 ? result_.loss / weights_ : std::nan("");
     return std::move(result_);
   }

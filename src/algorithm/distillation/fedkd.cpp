@@ -7,9 +7,10 @@ namespace chorus::inline distillation {
 RoundResult FedKd::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
   Ensemble ensemble = gather(input, predict_request(input, order, true));
+  note_predictions(input, order, ensemble.result, false);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] =
-      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate});
+  ensemble.result.numbers["server_loss"] = teach_server(
+      input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate_of_server()});
   return std::move(ensemble.result);
 }
 
@@ -19,7 +20,7 @@ const Registration<Algorithms, FedKdConfig> kRegisteredFedKd{
     "fedkd",
     "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
     [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); },
-    {.own_models = true, .distills = true, .any_network = true}};
+    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -18,6 +18,7 @@ RoundResult FedMd::round(const RoundInput& input) {
   Request request = predict_request(input, order, first);
   if (first) request.body.numbers["transfer"] = static_cast<double>(config_.transfer_epochs);
   Ensemble ensemble = gather(input, std::move(request));
+  note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   Request learn =
       learn_request(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate});
@@ -32,7 +33,7 @@ const Registration<Algorithms, FedMdConfig> kRegisteredFedMd{
     "fedmd",
     "clients agree on scores of the public set, FedMD (Li and Wang 2019)",
     [](const FedMdConfig& config) { return std::make_unique<FedMd>(config); },
-    {.personal = true, .own_models = true, .distills = true, .any_network = true}};
+    {.personal = true, .own_models = true, .distills = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

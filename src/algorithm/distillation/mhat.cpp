@@ -13,9 +13,7 @@ void MhatConfig::describe(ConfigVisitor& visitor) {
 }
 
 at::Tensor votes_of(const at::Tensor& logits, Lesson lesson) {
-  if (logits.size(-1) == 1) return logits;
-  if (lesson == Lesson::kSoft) return at::softmax(logits, -1);
-  return at::one_hot(logits.argmax(-1), logits.size(-1)).to(at::kFloat);
+  return to_send(logits, lesson == Lesson::kSoft ? Sent::kProbabilities : Sent::kVotes);
 }
 
 double teach_votes(const RoundInput& input, const at::Tensor& votes, const PublicOrder& order,
@@ -23,7 +21,7 @@ double teach_votes(const RoundInput& input, const at::Tensor& votes, const Publi
   const std::int64_t steps = teaching.epochs * static_cast<std::int64_t>(order.batches());
   LearnerWish wish;
   wish.steps = steps;
-  wish.rate = teaching.rate;
+  wish.rate = teaching.rate_of_server();
   const auto learner = input.server->learner(input.model, wish);
   double loss = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -40,8 +38,10 @@ double teach_votes(const RoundInput& input, const at::Tensor& votes, const Publi
 
 RoundResult Mhat::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  const auto vote = [this](const at::Tensor& predictions) { return votes_of(predictions, config_.lesson); };
-  Ensemble ensemble = gather(input, predict_request(input, order, true), {.each = vote});
+  Request request = predict_request(input, order, true);
+  request.body.texts["answers"] = name_of(config_.lesson == Lesson::kSoft ? Sent::kProbabilities : Sent::kVotes);
+  Ensemble ensemble = gather(input, std::move(request));
+  note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching);
   const at::Tensor answers = server_logits(input, input.model);
@@ -57,7 +57,7 @@ const Registration<Algorithms, MhatConfig> kRegisteredMhat{
     "mhat",
     "the server learns from every client's predictions, MHAT (Hu et al. 2021)",
     [](const MhatConfig& config) { return std::make_unique<Mhat>(config); },
-    {.individual_updates = true, .own_models = true, .distills = true, .any_network = true}};
+    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -16,8 +16,8 @@ struct MhatConfig {
 ///     server:        minimises sum_k w_k CE(y_k, f(D_0)),  y_k = onehot(argmax z_k), or softmax(z_k) with soft labels;
 ///                    its own predictions f(D_0) go to the clients
 ///     every client:  its model learns them (CE with the argmax, or with the probabilities)
-/// CE is linear in y, so the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is sufficient, and the
-/// round's aggregation computes it.
+/// CE is linear in y, so the server's loss is CE(sum_k w_k y_k, f): the mean of the votes is sufficient. Clients send
+/// y_k, and the round's aggregation computes the mean; with a secure sum the server sees no client's predictions.
 class Mhat : public OwnModelAlgorithm {
  public:
   explicit Mhat(const MhatConfig& config) : config_(config) {}

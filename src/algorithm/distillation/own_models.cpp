@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "algorithm/distillation/table5.h"
 #include "algorithm/federated/own_models.h"
 #include "core/base/error.h"
 
@@ -25,6 +26,13 @@ double rate_in(const Message& body) {
   const double rate = body.number("rate");
   if (!(rate > 0 && rate <= 1e6)) throw DataError(fmt::format("the request's number \"rate\" is {}", rate));
   return rate;
+}
+
+Sent sent_named(const std::string& name) {
+  for (const Sent sent : {Sent::kLogits, Sent::kProbabilities, Sent::kVotes}) {
+    if (name_of(sent) == name) return sent;
+  }
+  throw DataError(fmt::format("\"{}\" is nothing that a client could send of its predictions", name));
 }
 
 /// What a procedure's clients did so far.
@@ -71,6 +79,7 @@ class Predict : public Procedure {
     const Message& body = request.body;
     const PublicOrder order = read_order(request, bench);
     const bool own = !body.has_tensor("model");
+    const Sent sent = body.texts.contains("answers") ? sent_named(body.text("answers")) : Sent::kLogits;
     at::Tensor values = own ? own_models(bench) : body.vector("model", bench.parameters());
     Done done(bench.clients().size());
     if (const double epochs = epochs_in(body, "transfer"); epochs > 0) {
@@ -90,8 +99,7 @@ class Predict : public Procedure {
       for (auto& mine : done.numbers) mine["loss"] = 0;
     }
     if (own) keep_models(bench, values);
-    at::Tensor logits = bench.predict(values, order.all()).to(at::kFloat);
-    if (body.number("probabilities", 0) != 0 && logits.size(-1) > 1) logits = at::softmax(logits, -1);
+    const at::Tensor logits = to_send(bench.predict(values, order.all()).to(at::kFloat), sent);
     std::vector<Answer> answers = done.answers();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       answers[i].body.numbers["batches"] += static_cast<double>(order.batches()) / 3;
@@ -145,6 +153,16 @@ const ProcedureRegistration<OwnEvaluate> kOwnEvaluate{"distill/evaluate", "score
 
 }  // namespace
 
+std::string name_of(Sent sent) {
+  return sent == Sent::kLogits ? "logits" : sent == Sent::kProbabilities ? "probabilities" : "votes";
+}
+
+at::Tensor to_send(const at::Tensor& logits, Sent sent) {
+  if (logits.size(-1) == 1 || sent == Sent::kLogits) return logits;
+  if (sent == Sent::kProbabilities) return at::softmax(logits, -1);
+  return at::one_hot(logits.argmax(-1), logits.size(-1)).to(at::kFloat);
+}
+
 at::Tensor own_models(Workbench& bench) { return kept_rows(bench, kOwnModel, bench.beginning()).values; }
 
 Request OwnModelAlgorithm::ask_own_models(const at::Tensor&, std::uint64_t round, std::span<const ClientId>) const {
@@ -184,16 +202,16 @@ Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& pl
   const at::Tensor like = at::empty({rows * size}, input.model.options());
   CollectPlan how;
   how.tensors = {{.name = "predictions"}};
-  if (plan.each) {
-    how.look = [&](Reply& reply, double) {
-      const at::Tensor& predictions = reply.body.vector("predictions", rows * size);
-      reply.body.tensors["predictions"] = plan.each(predictions.view({rows, size})).flatten().contiguous();
-    };
-  }
+  if (plan.look) how.look = [&](Reply& reply, double weight) { plan.look(reply, weight); };
   Collected collected = collect(part_of(input, input.cohort, like), std::move(request), how);
   Ensemble ensemble{std::move(collected.result), {}};
   if (collected.means[0].defined()) ensemble.mean = collected.means[0].view({rows, size});
   return ensemble;
+}
+
+void note_predictions(const RoundInput& input, const PublicOrder& order, RoundResult& result, bool back) {
+  const auto predictions = static_cast<double>(order.answers() * answer_size(input));
+  note_traffic(input, {.up = predictions, .down = back ? predictions : 0}, result);
 }
 
 void add_costs(RoundResult& result, const EmulatedTotals& more) {

@@ -18,13 +18,21 @@ namespace chorus::inline distillation {
 ///                     public set, [N K]. With the tensor "model" it starts from that and keeps nothing (FedED).
 ///       numbers   public_* (PublicOrder), train: epochs are those of the trainer; 0: it only predicts
 ///                 transfer: first this many epochs over the labels of the public set (FedMD)
-///                 probabilities: 1: predictions are softmax(logits)
+///       texts     answers: what it sends of the logits (Sent); missing: the logits
 ///   distill/learn     learns from "answers", logits [N K] of a teacher, and keeps the model
 ///       numbers   public_*, epochs, temperature, rate; train: 1: then trains on its own data (FedMD's revisit)
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
 /// A reply has the numbers examples, batches (a forward pass counts a third), steps, loss and seconds.
+
+/// What a client sends of its logits. A regression score is always sent as it is.
+///
+///     logits, probabilities (softmax), or votes: one-hot rows of the most probable class, so that the mean over
+///     clients counts votes (PATE, Papernot et al. 2017), and a client's tensor has the norm sqrt(N)
+enum class Sent { kLogits, kProbabilities, kVotes };
+std::string name_of(Sent sent);
+at::Tensor to_send(const at::Tensor& logits, Sent sent);
 
 /// Its name in the client's state.
 inline constexpr const char* kOwnModel = "distill.model";
@@ -52,10 +60,13 @@ struct Ensemble {
   at::Tensor mean;  ///< [N, K]; undefined when no predictions could be used
 };
 struct EnsemblePlan {
-  /// Receives, and may change, each client's predictions [N, K] before averaging.
-  std::function<at::Tensor(const at::Tensor& predictions)> each = {};
+  /// Sees each usable reply and its weight. Only for algorithms that declare individual_updates.
+  std::function<void(const Reply& reply, double weight)> look = {};
 };
 Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan = {});
+
+/// note_traffic for predictions of the whole public set, which come back to every client or not.
+void note_predictions(const RoundInput& input, const PublicOrder& order, RoundResult& result, bool back);
 
 /// Adds the cost of one more request of the round, which follows the earlier ones.
 void add_costs(RoundResult& result, const EmulatedTotals& more);

@@ -23,6 +23,7 @@ void TeachingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("epochs", epochs, "passes over the public set in each phase of distillation").at_least(1);
   visitor.field("batch_size", batch_size, "rows of the public set per step").at_least(1);
   visitor.field("rate", rate, "factor of trainer.learning_rate while learning from predictions").above(0);
+  visitor.field("server_rate", server_rate, "the same for the server's model; without it: rate").above(0);
 }
 
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "algorithm/distillation/public_order.h"
@@ -28,10 +29,12 @@ Lesson lesson_named(const std::string& name);
 
 /// Settings of every method: how long and in which batches a model learns from the public set.
 struct TeachingConfig {
-  std::int64_t epochs = 3;       ///< over the public set in each phase of distillation
-  std::int64_t batch_size = 32;  ///< rows of the public set per step
-  double rate = 1;               ///< factor of the trainer's learning rate while learning from predictions
+  std::int64_t epochs = 3;                 ///< over the public set in each phase of distillation
+  std::int64_t batch_size = 32;            ///< rows of the public set per step
+  double rate = 1;                         ///< factor of the trainer's learning rate while learning from predictions
+  std::optional<double> server_rate = {};  ///< the same for the server's model; default: rate
 
+  double rate_of_server() const { return server_rate.value_or(rate); }
   void describe(ConfigVisitor& visitor);
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithm/federated/mean.h"
 #include "algorithm/federated/weighted_mean.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -12,13 +13,21 @@
 namespace chorus::inline federated {
 namespace {
 
-constexpr std::int64_t kFlightNumbers = 17;
+constexpr std::int64_t kFlightNumbers = 18;
 
 at::Tensor doubles(const std::vector<double>& numbers) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(numbers.size())}, at::kDouble);
   std::copy(numbers.begin(), numbers.end(), tensor.data_ptr<double>());
   return tensor;
 }
+
+constexpr const char* kHold = "fedbuff/hold";
+constexpr const char* kRelease = "fedbuff/release";
+constexpr const char* kHeldUpdate = "fedbuff.update";
+constexpr const char* kHeldFacts = "fedbuff.facts";
+constexpr const char* kClients = "fedbuff.clients";  // of a step, and
+constexpr const char* kFactors = "fedbuff.factors";  // what their updates count for
+constexpr const char* kFactNames[] = {"examples", "batches", "steps", "seconds", "loss"};
 
 }  // namespace
 
@@ -57,11 +66,21 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   std::vector<ClientId> cohort;
   for (const std::size_t i : by_size) cohort.push_back(clients[i]);
 
+  // A secure sum shows no update, so clients hold theirs until they are summed.
+  const bool hold = dynamic_cast<const Mean*>(&input.aggregation) == nullptr;
   const std::vector<AggregatedTensor> tensors{{}};
-  Request request = request_with_model(input, "train");
+  Request request = request_with_model(input, hold ? kHold : "train");
   request.enough = 0;
   for (Reply& reply : input.federation.ask(cohort, std::move(request))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
+    flight.held = hold ? 1 : 0;
+    if (hold) {
+      flight.failure = reply.failure;
+      flight.cost = reply.cost;
+      flight.left_out = reply.left_out ? 1 : 0;
+      if (reply.ok()) reply.accept();
+      continue;
+    }
     try {
       flight.failure = reply.ok() ? fault_of(reply, tensors, input.model.size(0)) : reply.failure;
       if (flight.failure.empty()) flight.weight = weight_of(reply, input.weighting);
@@ -135,7 +154,19 @@ RoundResult FedBuff::round(const RoundInput& input) {
   result.numbers["in_flight"] = static_cast<double>(flights_.size());
   result.emulated.totals = cost_of_asking(costs);
   result.emulated.totals.seconds = now - clock_;
-  step(input, arrived);
+  if (std::any_of(arrived.begin(), arrived.end(), [](const Flight& flight) { return flight.held != 0; })) {
+    RoundResult summed = sum_held(input, arrived);
+    now += summed.emulated.totals.seconds;
+    result.examples = summed.examples;
+    result.steps = summed.steps;
+    result.seconds = summed.seconds;
+    result.loss = summed.loss;
+    result.failed.insert(result.failed.end(), summed.failed.begin(), summed.failed.end());
+    result.numbers.merge(summed.numbers);
+    result.emulated.totals.seconds = now - clock_;
+  } else {
+    step(input, arrived);
+  }
   clock_ = now;
   ++version_;
   return result;
@@ -158,17 +189,40 @@ void FedBuff::step(const RoundInput& input, const std::vector<Flight>& arrived) 
   if (weights > 0) input.model.add_(mean.result(), config_.learning_rate * (discounted / weights));
 }
 
+RoundResult FedBuff::sum_held(const RoundInput& input, const std::vector<Flight>& arrived) const {
+  std::vector<Member> members;
+  std::vector<double> factors;
+  for (const Flight& flight : arrived) {
+    if (!flight.failure.empty()) continue;
+    members.push_back({static_cast<ClientId>(flight.client), 1});
+    factors.push_back(std::pow(1 + version_ - flight.version, -config_.staleness));
+  }
+  if (members.empty()) return {};
+  RoundInput part = input;
+  part.cohort = members;
+  part.enough = 0;
+  Request request{.procedure = kRelease, .round = input.round};
+  at::Tensor clients = at::empty({static_cast<std::int64_t>(members.size())}, at::kLong);
+  for (std::size_t i = 0; i < members.size(); ++i) clients.data_ptr<std::int64_t>()[i] = members[i].client;
+  request.body.tensors[kClients] = clients;
+  request.body.tensors[kFactors] = doubles(factors);
+  Collected collected = collect(part, std::move(request));
+  if (collected.means[0].defined()) input.model.add_(collected.means[0], config_.learning_rate);
+  return std::move(collected.result);
+}
+
 std::vector<double> FedBuff::numbers_of(const Flight& flight) {
   const Cost& cost = flight.cost;
   return {flight.client, flight.version,  flight.order,   flight.arrival, flight.weight,        flight.examples,
           flight.steps,  flight.loss,     flight.seconds, cost.seconds,   cost.compute_seconds, cost.network_seconds,
-          cost.joules,   cost.bytes_down, cost.bytes_up,  cost.memory,    flight.left_out};
+          cost.joules,   cost.bytes_down, cost.bytes_up,  cost.memory,    flight.left_out,      flight.held};
 }
 
 FedBuff::Flight FedBuff::flight_of(const double* n) {
   Flight flight{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
   flight.cost = {n[9], n[10], n[11], n[12], n[13], n[14], n[15]};
   flight.left_out = n[16];
+  flight.held = n[17];
   return flight;
 }
 
@@ -217,7 +271,7 @@ void FedBuff::restore(const std::map<std::string, at::Tensor>& state) {
     if (end == std::string::npos) throw DataError("fedbuff's checkpoint is damaged");
     flight.failure = failures.substr(line, end - line);
     line = end + 1;
-    if (flight.failure.empty()) {
+    if (flight.failure.empty() && flight.held == 0) {
       if (updates == state.end() || update >= updates->second.size(0)) {
         throw DataError("fedbuff's checkpoint is damaged: an update is missing");
       }
@@ -230,11 +284,70 @@ void FedBuff::restore(const std::map<std::string, at::Tensor>& state) {
 
 namespace {
 
+/// Trains, and keeps the update to itself.
+class HoldProcedure : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const std::vector<Answer> trained = train_from_model(request, bench).answers;
+    std::vector<Answer> answers(trained.size());
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+      answers[i].failure = trained[i].failure;
+      if (!trained[i].failure.empty()) continue;
+      std::vector<double> facts;
+      for (const char* name : kFactNames) facts.push_back(trained[i].body.number(name, 0));
+      bench.state(i)[kHeldUpdate] = trained[i].body.tensor("update").clone();
+      bench.state(i)[kHeldFacts] = doubles(facts);
+    }
+    return answers;
+  }
+};
+
+/// What a client holds, times its factor.
+class ReleaseProcedure : public Procedure {
+ public:
+  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
+    const at::Tensor clients = request.body.tensor(kClients).to(at::kCPU, at::kLong).contiguous();
+    const at::Tensor factors = request.body.tensor(kFactors).to(at::kCPU, at::kDouble).contiguous();
+    if (clients.dim() != 1 || factors.sizes() != clients.sizes()) throw DataError("factors for other clients");
+    std::vector<Answer> answers;
+    for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+      answers.push_back(release(bench.clients()[i], bench.state(i), clients, factors));
+    }
+    return answers;
+  }
+
+ private:
+  static Answer release(ClientId client, ClientState& state, const at::Tensor& clients, const at::Tensor& factors) {
+    Answer answer;
+    const auto update = state.find(kHeldUpdate), facts = state.find(kHeldFacts);
+    const auto* const begin = clients.data_ptr<std::int64_t>();
+    const auto* const end = begin + clients.numel();
+    const auto* const found = std::find(begin, end, static_cast<std::int64_t>(client));
+    if (update == state.end() || facts == state.end() || found == end ||
+        facts->second.numel() != static_cast<std::int64_t>(std::size(kFactNames))) {
+      answer.failure = "it holds no update";
+      return answer;
+    }
+    const double factor = factors.data_ptr<double>()[found - begin];
+    if (!(factor > 0) || factor > 1) throw DataError("a factor of a held update is not above 0 and at most 1");
+    answer.body.tensors["update"] = update->second * factor;
+    const at::Tensor numbers = facts->second.to(at::kDouble).contiguous();
+    for (std::size_t n = 0; n < std::size(kFactNames); ++n) {
+      answer.body.numbers[kFactNames[n]] = numbers.data_ptr<double>()[n];
+    }
+    state.erase(kHeldUpdate);
+    state.erase(kHeldFacts);
+    return answer;
+  }
+};
+
+const ProcedureRegistration<HoldProcedure> kRegisteredHold{kHold, "train, and hold the update for a secure sum"};
+const ProcedureRegistration<ReleaseProcedure> kRegisteredRelease{kRelease, "the update that is held, for a secure sum"};
 const Registration<Algorithms, FedBuffConfig> kRegisteredFedBuff{
     "fedbuff",
     "asynchronous: a server step whenever K updates have arrived (Nguyen et al. 2022)",
     [](const FedBuffConfig& config) { return std::make_unique<FedBuff>(config); },
-    {.individual_updates = true, .own_mean = true, .asynchronous = true}};
+    {.own_mean = true, .asynchronous = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

@@ -28,6 +28,11 @@ struct FedBuffConfig {
 /// the same model, so they are asked together with the first, in one batched computation; only their start times
 /// differ. Replies under way are kept with their updates, so a resumed run gives the same bits.
 ///
+/// With a secure sum as aggregation (So et al. 2022, section 4.3, buffer LightSecAgg's masked updates) an update stays
+/// in the state of its client until it is one of the K: the client is asked to hold it ("fedbuff/hold"), and the K
+/// clients of a step sum what they hold ("fedbuff/release"), each times its s(tau). The server sees who finished when,
+/// and the sum.
+///
 /// A client that is training is not asked again. A round selects clients_per_round candidates: M + K of them always
 /// suffice to replace every client that finishes; with fewer, fewer train at a time. A client that fails counts as an
 /// arrival without an update. K = M = 1 is FedAvg.
@@ -46,7 +51,7 @@ class FedBuff : public Algorithm {
     double arrival = 0;                         // time on the clock; before the client starts, its duration
     double weight = 0, examples = 0, steps = 0, loss = 0, seconds = 0;
     Cost cost = {};
-    double left_out = 0;
+    double left_out = 0, held = 0;  // held: the update is in its client's state
     std::string failure = {};
     at::Tensor update = {};
   };
@@ -56,6 +61,7 @@ class FedBuff : public Algorithm {
 
   std::deque<Flight> ask(const RoundInput& input, std::size_t wanted);
   void step(const RoundInput& input, const std::vector<Flight>& arrived) const;
+  RoundResult sum_held(const RoundInput& input, const std::vector<Flight>& arrived) const;
 
   FedBuffConfig config_;
   double clock_ = 0;             // at the last server step

@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/files/file_memory.h"
 #include "core/tensor/flat_math.h"
 
 namespace chorus::inline federated {
@@ -12,7 +14,15 @@ namespace {
 
 bool all_finite_in(const at::Tensor& x) {
   if (x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
-    return all_finite(x.data_ptr<float>(), x.numel());
+    // In blocks: it may lie in a file.
+    constexpr std::int64_t kBlock = 1 << 20;
+    bool finite = true;
+    for (std::int64_t at = 0; finite && at < x.numel(); at += kBlock) {
+      const std::int64_t n = std::min(kBlock, x.numel() - at);
+      finite = all_finite(x.data_ptr<float>() + at, n);
+      forget_pages(x.data_ptr<float>() + at, static_cast<std::size_t>(n) * sizeof(float));
+    }
+    return finite;
   }
   return at::isfinite(x).all().item<bool>();
 }

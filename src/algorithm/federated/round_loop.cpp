@@ -123,7 +123,9 @@ class RoundLoop {
     if (!cohort.empty() || parts_.aggregation.answers_for_nobody()) {
       RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
       input.weighting = config_.weighting;
+      input.phase = config_.phase;
       input.variants = parts_.variants;
+      input.split = parts_.split;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
       input.judge = [&](const at::Tensor& model, const Variant& variant) { return main_score(model, variant); };
       const std::unique_ptr<Workbench> bench = parts_.server_bench ? parts_.server_bench(number) : nullptr;

@@ -25,6 +25,7 @@ struct EmulatedLoop {
 struct RoundLoopConfig {
   std::int64_t first_round = 1, last_round = 1;  ///< of this phase
   std::int64_t rounds = 1;                       ///< of the whole run, for schedules
+  std::uint64_t phase = 0;                       ///< from 0
   std::size_t clients_per_round = 1;
   Weighting weighting = Weighting::kExamples;
   std::uint64_t seed = 0;
@@ -69,6 +70,7 @@ struct RoundLoopParts {
   Tracker& tracker;
   DeviceCoverage& coverage;
   const Variants* variants = nullptr;
+  const SplitDesk* split = nullptr;  ///< RoundInput::split
   /// Opens the server's own workbench for a round (RoundInput::server); empty: it has none.
   std::function<std::unique_ptr<Workbench>(std::uint64_t round)> server_bench = {};
   /// After every round; `last`: of this loop, so that a checkpoint is due in any case.

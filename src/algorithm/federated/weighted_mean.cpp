@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/device/backend.h"
 #include "core/device/torch_runtime.h"
+#include "core/files/file_memory.h"
 #include "core/tensor/flat_math.h"
 
 namespace chorus::inline federated {
@@ -19,6 +20,20 @@ std::size_t groups_of(std::size_t slots) { return (slots + kMostTerms - 1) / kMo
 
 bool flat(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(); }
 bool plain(const at::Tensor& x) { return x.is_cpu() && flat(x); }
+// Vectors that lie in files (core/files/file_memory.h) are in memory a block at a time.
+void sum_in_blocks(float* out, std::vector<Term> terms, std::vector<const float*> sums, std::int64_t count) {
+  constexpr std::int64_t kBlock = 1 << 20;
+  for (std::int64_t at = 0; at < count; at += kBlock) {
+    const std::int64_t n = std::min(kBlock, count - at);
+    weighted_sum(out + at, terms, sums, n);
+    for (Term& term : terms) {
+      forget_pages(term.numbers, static_cast<std::size_t>(n) * sizeof(float));
+      term.numbers += n;
+    }
+    for (const float*& sum : sums) sum += n;
+  }
+}
+
 bool on_gpu(const at::Tensor& x) { return backend_for(x, {.gpu = flat(x)}) == Backend::kGpu; }
 
 }  // namespace
@@ -71,7 +86,7 @@ void WeightedMean::meet(std::size_t group) {
     if (all_plain) {
       std::vector<const float*> sums;
       for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());
-      weighted_sum(sum.data_ptr<float>(), terms, sums, sum.numel());
+      sum_in_blocks(sum.data_ptr<float>(), terms, sums, sum.numel());
     } else {
       weighted_sum_gpu(sum, terms, others.empty() ? at::Tensor() : sum);
       for (std::size_t i = 1; i < others.size(); ++i) at::Tensor(sum).add_(others[i]);

@@ -20,8 +20,17 @@ std::optional<Mechanism> release_of(std::span<const Choice<Filters>> filters) {
 
 LocalCharges::LocalCharges(const Input& input) : input_(input), ledger_(input.place, Adjacency::kReplace) {}
 
+namespace {
+
+// Clients reply to these without any tensor that depends on their training examples.
+bool releases_nothing(const std::string& procedure) {
+  return procedure.ends_with("evaluate") || procedure == "distill/learn";
+}
+
+}  // namespace
+
 Replies LocalCharges::ask(std::span<const ClientId> cohort, Request request) {
-  if (!request.procedure.ends_with("evaluate")) {
+  if (!releases_nothing(request.procedure)) {
     std::vector<BudgetLedger::Charge> charges;
     for (const ClientId client : cohort) {
       charges.push_back({input_.release, fmt::format("round {}", request.round), client});
@@ -48,10 +57,9 @@ PrivacyReport LocalCharges::report() const {
   }
   report.statement = fmt::format(
       "Every client is ({:.4g}, {:g})-differentially private towards the server and everybody else (local model, "
-      "adjacency replace: whatever data it has): its updates were clipped and got {} noise of {:.4g} times the bound "
-      "on "
-      "the client itself. The numbers are those of the client that sent most updates ({}). Not protected: how many "
-      "examples it has, its training loss, and scores on its own test examples.",
+      "adjacency replace: whatever data it has): its updates or predictions were clipped and got {} noise of {:.4g} "
+      "times the bound on the client itself. The numbers are those of the client that sent most of them ({}). Not "
+      "protected: how many examples it has, its training loss, and scores on its own test examples.",
       report.epsilon, report.delta, name_of(input_.release.kind), report.noise, most);
   return report;
 }

@@ -11,25 +11,6 @@
 #include "core/base/error.h"
 
 namespace chorus::inline secure {
-namespace {
-
-/// A message that was read and shows that the server, or who speaks for it, lies.
-class LightHostile : public std::runtime_error {
- public:
-  explicit LightHostile(const std::string& reason) : std::runtime_error(reason) {}
-};
-
-void insist(bool holds, const char* reason) {
-  if (!holds) throw LightHostile(reason);
-}
-
-void wipe_vector(RingVector& vector) {
-  vector.words([](auto words) { wipe(words.data(), words.size_bytes()); });
-  vector = RingVector(vector.bits(), 0);
-}
-
-}  // namespace
-
 std::string light_mistake(const SumParameters& parameters) {
   if (parameters.trust != Trust::kSemiHonest) return "LightSecAgg is for a semi-honest server";
   return parameters.mistake();
@@ -86,9 +67,7 @@ std::optional<std::vector<SealedShare>> read_coded(ByteView bytes, std::size_t w
 }
 
 LightClient::LightClient(SumSession session, ClientId self, RingVector input)
-    : session_(std::move(session)),
-      self_(self),
-      context_(light_context(session_)),
+    : PhasedClient(std::move(session), self, light_context),
       code_(code_of(session_.parameters)),
       input_(session_.parameters.ring_bits, session_.parameters.length + 1),
       pieces_(session_.parameters.ring_bits, 0) {
@@ -105,66 +84,24 @@ LightClient::LightClient(SumSession session, ClientId self, RingVector input)
   last_reply_ = write_advertisement({MessageType::kAdvertise, self_, context_}, {self_, sealing_.open, {}, {}, {}});
 }
 
-const Advertisement& LightClient::keys_of(ClientId client) const {
-  return *std::lower_bound(keys_.begin(), keys_.end(), client,
-                           [](const Advertisement& a, ClientId b) { return a.client < b; });
-}
-
 std::size_t LightClient::place_of(ClientId client) const {
   const auto& cohort = session_.cohort;
   return static_cast<std::size_t>(std::lower_bound(cohort.begin(), cohort.end(), client) - cohort.begin());
 }
 
-Result<Bytes> LightClient::receive(ByteView message) {
-  const auto refused = [](const char* why) { return Failure{Failure::Kind::kRefused, why}; };
-  if (state_ == State::kAborted) return refused("the session was aborted");
-  const std::optional<MessageHead> got = read_head(message);
-  if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
-  if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
-  const Fingerprints::Value fingerprint = fingerprints_.of(message);
-  if (state_ != State::kAdvertised && fingerprint == last_message_) return Bytes(last_reply_);
-  if (got->tag != (got->type == MessageType::kKeys ? context_ : id_)) return refused("a message of another session");
-  try {
-    Bytes reply;
-    if (state_ == State::kAdvertised && got->type == MessageType::kKeys) {
-      reply = share_mask(message);
-      state_ = State::kShared;
-    } else if (state_ == State::kShared && got->type == MessageType::kForwarded) {
-      reply = mask_input(message);
-      state_ = State::kMasked;
-    } else if (state_ == State::kMasked && got->type == MessageType::kSurvivors) {
-      reply = meet_survivors(message);
-      state_ = State::kDone;
-      wipe_secrets();
-    } else {
-      insist(got->type != MessageType::kSurvivors || state_ != State::kDone, "a second list of survivors");
-      return refused("a message out of order");
-    }
-    last_message_ = fingerprint;
-    last_reply_ = std::move(reply);
-    return Bytes(last_reply_);
-  } catch (const LightHostile& reason) {
-    abort_reason_ = reason.what();
-    state_ = State::kAborted;
-    wipe_secrets();
-    last_reply_.clear();
-    return refused("the session was aborted");
-  }
-}
-
-Bytes LightClient::share_mask(ByteView message) {
+Bytes LightClient::meet_keys(ByteView message) {
   auto keys = read_keys(message);
-  insist(keys.has_value(), "the list of keys could not be read");
+  demand(keys.has_value(), "the list of keys could not be read");
   keys_ = std::move(*keys);
   std::set<PublicKey> seen;
   bool own = false;
   for (const Advertisement& entry : keys_) {
-    insist(std::binary_search(session_.cohort.begin(), session_.cohort.end(), entry.client), "keys of a stranger");
-    insist(seen.insert(entry.sealing).second, "a public key occurs twice");
+    demand(std::binary_search(session_.cohort.begin(), session_.cohort.end(), entry.client), "keys of a stranger");
+    demand(seen.insert(entry.sealing).second, "a public key occurs twice");
     if (entry.client == self_) own = entry.sealing == sealing_.open;
   }
-  insist(own, "this client's own keys are missing or changed");
-  insist(keys_.size() >= std::max(session_.parameters.threshold, session_.parameters.least_cohort), "too few clients");
+  demand(own, "this client's own keys are missing or changed");
+  demand(keys_.size() >= std::max(session_.parameters.threshold, session_.parameters.least_cohort), "too few clients");
   id_ = session_id(context_, keys_);
   pieces_ = draw_mask(code_, session_.parameters.ring_bits);
   std::vector<RingVector> shares = code_shares(code_, pieces_);
@@ -176,11 +113,11 @@ Bytes LightClient::share_mask(ByteView message) {
       continue;
     }
     const std::optional<Key> shared = agree(sealing_.secret, entry.sealing);
-    insist(shared.has_value(), "an invalid public key");
+    demand(shared.has_value(), "an invalid public key");
     sealed.push_back({entry.client, seal(sealing_key(*shared, id_, self_, entry.client),
                                          sealing_bound(id_, self_, entry.client), share.bytes())});
   }
-  for (RingVector& share : shares) wipe_vector(share);
+  for (RingVector& share : shares) share.forget();
   return write_coded({MessageType::kShares, self_, id_}, sealed);
 }
 
@@ -188,11 +125,9 @@ Bytes LightClient::mask_input(ByteView message) {
   const unsigned bits = session_.parameters.ring_bits;
   const std::size_t bytes = code_.piece() * (bits / 8);
   const auto sealed = read_coded(message, bytes);
-  insist(sealed.has_value(), "the shares could not be read");
+  demand(sealed.has_value(), "the shares could not be read");
   for (const SealedShare& entry : *sealed) {
-    const bool known = std::binary_search(keys_.begin(), keys_.end(), Advertisement{entry.client, {}, {}, {}, {}},
-                                          [](const auto& a, const auto& b) { return a.client < b.client; });
-    insist(known && entry.client != self_, "shares of a stranger");
+    demand(entry_of(keys_, entry.client) != keys_.end() && entry.client != self_, "shares of a stranger");
     const std::optional<Key> shared = agree(sealing_.secret, keys_of(entry.client).sealing);
     const auto text =
         unseal(sealing_key(*shared, id_, entry.client, self_), sealing_bound(id_, entry.client, self_), entry.sealed);
@@ -201,11 +136,11 @@ Bytes LightClient::mask_input(ByteView message) {
     share.add(text->view());
     if (in_field(share)) held_.emplace(entry.client, std::move(share));
   }
-  insist(held_.size() >= session_.parameters.threshold, "fewer readable shares than must stay");
+  demand(held_.size() >= session_.parameters.threshold, "fewer readable shares than must stay");
   add_in_field(input_, pieces_.part(0, code_.length));
   Bytes reply = write_masked({MessageType::kMasked, self_, id_}, bits, input_.bytes());
   // A second input under the same mask would reveal the difference.
-  wipe_vector(pieces_);
+  pieces_.forget();
   sealing_.secret.clear();
   input_ = RingVector(bits, 0);
   return reply;
@@ -213,24 +148,24 @@ Bytes LightClient::mask_input(ByteView message) {
 
 Bytes LightClient::meet_survivors(ByteView message) {
   const auto survivors = read_survivors(message);
-  insist(survivors.has_value(), "the list of survivors could not be read");
+  demand(survivors.has_value(), "the list of survivors could not be read");
   const SumParameters& parameters = session_.parameters;
-  insist(survivors->size() >= std::max(parameters.threshold, parameters.least_cohort), "too few survivors");
-  insist(std::binary_search(survivors->begin(), survivors->end(), self_), "this client is said to have vanished");
+  demand(survivors->size() >= std::max(parameters.threshold, parameters.least_cohort), "too few survivors");
+  demand(std::binary_search(survivors->begin(), survivors->end(), self_), "this client is said to have vanished");
   RingVector sum(parameters.ring_bits, code_.piece());
   for (const ClientId client : *survivors) {
     const auto found = held_.find(client);
-    insist(found != held_.end(), "a survivor whose share is not here");
+    demand(found != held_.end(), "a survivor whose share is not here");
     add_in_field(sum, found->second);
   }
   return write_masked({MessageType::kUnmask, self_, id_}, parameters.ring_bits, sum.bytes());
 }
 
 void LightClient::wipe_secrets() {
-  for (auto& entry : held_) wipe_vector(entry.second);
+  for (auto& entry : held_) entry.second.forget();
   held_.clear();
-  wipe_vector(pieces_);
-  wipe_vector(input_);
+  pieces_.forget();
+  input_.forget();
   sealing_.secret.clear();
 }
 

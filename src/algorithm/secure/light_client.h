@@ -5,8 +5,7 @@
 
 #include "algorithm/secure/coded_mask.h"
 #include "algorithm/secure/pair_keys.h"
-#include "algorithm/secure/session.h"
-#include "algorithm/secure/sum_party.h"
+#include "algorithm/secure/phased_sum.h"
 
 namespace chorus::inline secure {
 
@@ -34,39 +33,25 @@ SumParameters light_parameters(std::size_t clients, double corrupt, double dropo
 ///   4  the sum of the shares of those who stayed
 /// It answers one list of survivors only, and only when it holds a share of each of them: two lists would give the mask
 /// of the difference.
-class LightClient : public SumParty {
+class LightClient : public PhasedClient {
  public:
-  enum class State { kAdvertised, kShared, kMasked, kDone, kAborted };
-
   /// `input`: two's complement integers, absolute values (also of the sum) below half the prime.
   LightClient(SumSession session, ClientId self, RingVector input);
-
-  const Bytes& advertise() const override { return last_reply_; }
-  Result<Bytes> receive(ByteView message) override;
-  State state() const { return state_; }
-  const std::string& abort_reason() const { return abort_reason_; }
+  ~LightClient() override { wipe_secrets(); }
+  LightClient(LightClient&&) = default;
+  LightClient& operator=(LightClient&&) = default;
 
  private:
-  Bytes share_mask(ByteView message);
-  Bytes mask_input(ByteView message);
-  Bytes meet_survivors(ByteView message);
-  void wipe_secrets();
-  const Advertisement& keys_of(ClientId client) const;
+  Bytes meet_keys(ByteView message) override;
+  Bytes mask_input(ByteView message) override;
+  Bytes meet_survivors(ByteView message) override;
+  void wipe_secrets() final;
   std::size_t place_of(ClientId client) const;
 
-  SumSession session_;
-  ClientId self_;
-  Digest context_, id_{};
   MaskCode code_;
   RingVector input_;  // in the field, checksum included; after mask_input empty
   RingVector pieces_;
-  State state_ = State::kAdvertised;
-  std::string abort_reason_;
-  Fingerprints fingerprints_;
-  Fingerprints::Value last_message_{};
-  Bytes last_reply_;
   AgreementKeys sealing_;
-  std::vector<Advertisement> keys_;
   std::map<ClientId, RingVector> held_;  // shares, the own one included
 };
 

@@ -105,6 +105,11 @@ void RingVector::add(ByteView bytes) {
   std::visit([&](auto& words) { add_words(words.data(), bytes.data(), words.size(), false); }, words_);
 }
 
+void RingVector::forget() {
+  words([](auto all) { wipe(all.data(), all.size_bytes()); });
+  *this = RingVector(bits(), 0);
+}
+
 void RingVector::add_mask(const Key& key, bool subtract) {
   std::visit(
       [&](auto& words) {

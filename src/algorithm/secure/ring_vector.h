@@ -43,6 +43,9 @@ class RingVector {
   /// in all of it. A key must be used for one mask only, so the nonce is 0.
   void add_mask(const Key& key, bool subtract);
 
+  /// Overwrites the words, and has none any more.
+  void forget();
+
   bool operator==(const RingVector&) const = default;
 
  private:

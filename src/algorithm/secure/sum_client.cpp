@@ -9,16 +9,6 @@
 namespace chorus::inline secure {
 namespace {
 
-/// A message which proves that the server, or whoever impersonates it, lies.
-class Hostile : public std::runtime_error {
- public:
-  explicit Hostile(const std::string& reason) : std::runtime_error(reason) {}
-};
-
-void demand(bool holds, const std::string& reason) {
-  if (!holds) throw Hostile(reason);
-}
-
 template <typename T>
 T demand_read(std::optional<T> value, const char* what) {
   demand(value.has_value(), fmt::format("{} could not be read", what));
@@ -28,10 +18,8 @@ T demand_read(std::optional<T> value, const char* what) {
 }  // namespace
 
 SumClient::SumClient(SumSession session, ClientId self, const Secret<64>* identity, RingVector input)
-    : session_(std::move(session)),
-      self_(self),
+    : PhasedClient(std::move(session), self, [](const SumSession& of) { return of.context(); }),
       identity_(identity),
-      context_(session_.context()),
       input_(std::move(input)) {
   const SumParameters& parameters = session_.parameters;
   if (const std::string mistake = parameters.mistake(); !mistake.empty()) {
@@ -54,44 +42,6 @@ MessageHead SumClient::head(MessageType type) const {
   return {type, self_, type == MessageType::kAdvertise ? context_ : id_};
 }
 
-Result<Bytes> SumClient::receive(ByteView message) {
-  const auto refused = [](const char* why) { return Failure{Failure::Kind::kRefused, why}; };
-  if (state_ == State::kAborted) return refused("the session was aborted");
-  const std::optional<MessageHead> got = read_head(message);
-  if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
-  if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
-  const Fingerprints::Value fingerprint = fingerprints_.of(message);
-  if (state_ != State::kAdvertised && fingerprint == last_message_) return Bytes(last_reply_);
-  if (got->tag != (got->type == MessageType::kKeys ? context_ : id_)) return refused("a message of another session");
-  try {
-    Bytes reply;
-    if (state_ == State::kAdvertised && got->type == MessageType::kKeys) {
-      reply = share_keys(message);
-      state_ = State::kShared;
-    } else if (state_ == State::kShared && got->type == MessageType::kForwarded) {
-      reply = mask_input(message);
-      state_ = State::kMasked;
-    } else if (state_ == State::kMasked && got->type == MessageType::kSurvivors) {
-      reply = meet_survivors(message);
-    } else if (state_ == State::kSigned && got->type == MessageType::kSignatures) {
-      reply = check_signatures(message);
-    } else {
-      // The one reordering that an attacker profits from: two different lists of survivors.
-      demand(got->type != MessageType::kSurvivors || state_ < State::kSigned, "a second list of survivors");
-      return refused("a message out of order");
-    }
-    last_message_ = fingerprint;
-    last_reply_ = std::move(reply);
-    return Bytes(last_reply_);
-  } catch (const Hostile& reason) {
-    abort_reason_ = reason.what();
-    state_ = State::kAborted;
-    wipe_secrets();
-    last_reply_.clear();
-    return refused("the session was aborted");
-  }
-}
-
 void SumClient::check_keys() const {
   std::set<PublicKey> seen;
   bool own = false;
@@ -107,12 +57,7 @@ void SumClient::check_keys() const {
   demand(keys_.size() >= session_.parameters.least_cohort, "too few clients");
 }
 
-const Advertisement& SumClient::keys_of(ClientId client) const {
-  return *std::lower_bound(keys_.begin(), keys_.end(), client,
-                           [](const Advertisement& a, ClientId b) { return a.client < b; });
-}
-
-Bytes SumClient::share_keys(ByteView message) {
+Bytes SumClient::meet_keys(ByteView message) {
   const SumParameters& parameters = session_.parameters;
   keys_ = demand_read(read_keys(message), "the list of keys");
   check_keys();
@@ -185,21 +130,14 @@ Bytes SumClient::meet_survivors(ByteView message) {
   demand(std::binary_search(survivors_.begin(), survivors_.end(), self_), "this client is said to have vanished");
   std::size_t near = 0;
   for (const ClientId client : survivors_) {
-    const auto known = std::lower_bound(keys_.begin(), keys_.end(), client,
-                                        [](const Advertisement& a, ClientId b) { return a.client < b; });
-    demand(known != keys_.end() && known->client == client, "a survivor without keys");
+    demand(entry_of(keys_, client) != keys_.end(), "a survivor without keys");
     if (!std::binary_search(neighbours_.begin(), neighbours_.end(), client)) continue;
     demand(sharing_.contains(client), "a survivor that had shared no keys");
     ++near;
   }
   demand(near >= parameters.threshold, "fewer neighbours survive than the threshold");
-  if (parameters.trust == Trust::kActive) {
-    state_ = State::kSigned;
-    return write_signature(head(MessageType::kConsistency), sign(*identity_, survivors_digest(id_, survivors_)));
-  }
-  Bytes reply = reveal();
-  become_done();
-  return reply;
+  if (parameters.trust == Trust::kSemiHonest) return reveal();
+  return write_signature(head(MessageType::kConsistency), sign(*identity_, survivors_digest(id_, survivors_)));
 }
 
 Bytes SumClient::check_signatures(ByteView message) {
@@ -214,9 +152,7 @@ Bytes SumClient::check_signatures(ByteView message) {
     ++valid;
   }
   demand(valid >= session_.parameters.threshold, "too few neighbours confirm the list of survivors");
-  Bytes reply = reveal();
-  become_done();
-  return reply;
+  return reveal();
 }
 
 Bytes SumClient::reveal() const {
@@ -232,18 +168,13 @@ Bytes SumClient::reveal() const {
   return write_revealed(head(MessageType::kUnmask), revealed);
 }
 
-void SumClient::become_done() {
-  state_ = State::kDone;
-  wipe_secrets();
-}
-
 void SumClient::wipe_secrets() {
   own_seed_.clear();
   masking_seed_.clear();
   masking_.secret.clear();
   sealing_.secret.clear();
   held_.clear();
-  input_ = RingVector(input_.bits(), 0);
+  input_.forget();
 }
 
 }  // namespace chorus::inline secure

@@ -10,84 +10,18 @@
 namespace chorus::inline secure {
 
 SumServer::SumServer(SumSession session, unsigned threads)
-    : session_(std::move(session)),
-      threads_(std::max(threads, 1U)),
-      context_(session_.context()),
-      sum_(session_.parameters.ring_bits, 0),
-      probe_(random_key()) {
+    : PhasedServer(std::move(session), [](const SumSession& of) { return of.context(); }),
+      threads_(std::max(threads, 1U)) {
   if (const std::string mistake = session_.parameters.mistake(); !mistake.empty()) {
     throw ConfigError("secure sum: " + mistake);
   }
-  check(std::is_sorted(session_.cohort.begin(), session_.cohort.end()), "the cohort of a secure sum is in order");
-  asked_.insert(session_.cohort.begin(), session_.cohort.end());
 }
 
-const RingVector& SumServer::sum() const {
-  check(phase_ == Phase::kDone, "a secure sum is known only when it is done");
-  return sum_;
+std::size_t SumServer::least_sharing() const {
+  return std::max(session_.parameters.least_cohort, session_.parameters.threshold + 1);
 }
 
-Failure SumServer::aborted(std::string reason) {
-  phase_ = Phase::kAborted;
-  sum_ = RingVector(sum_.bits(), 0);
-  revealed_.clear();
-  sealed_.clear();
-  return {Failure::Kind::kRefused, std::move(reason)};
-}
-
-std::optional<MessageType> SumServer::expected() const {
-  switch (phase_) {
-    case Phase::kAdvertise:
-      return MessageType::kAdvertise;
-    case Phase::kShare:
-      return MessageType::kShares;
-    case Phase::kMask:
-      return MessageType::kMasked;
-    case Phase::kConsistency:
-      return MessageType::kConsistency;
-    case Phase::kUnmask:
-      return MessageType::kUnmask;
-    case Phase::kDone:
-    case Phase::kAborted:
-      break;
-  }
-  return std::nullopt;
-}
-
-Result<SumServer::Accepted> SumServer::receive(ClientId from, ByteView message) {
-  const auto refused = [](std::string why) { return Failure{Failure::Kind::kRefused, std::move(why)}; };
-  const std::optional<MessageHead> head = read_head(message);
-  if (!head) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
-  if (head->client != from) return refused("a message in the name of another client");
-  if (head->type != expected()) return refused("a message out of order");
-  if (head->tag != (phase_ == Phase::kAdvertise ? context_ : id_)) return refused("a message of another session");
-  if (!asked_.contains(from)) return refused("a client that was not asked");
-  const Fingerprints::Value fingerprint = fingerprints_.of(message);
-  if (const auto before = received_.find(from); before != received_.end()) {
-    if (before->second == fingerprint) return Accepted::kAgain;
-    return refused("a second, different message");
-  }
-  std::string fault;
-  switch (phase_) {
-    case Phase::kAdvertise:
-      fault = accept_keys(from, message);
-      break;
-    case Phase::kShare:
-      fault = accept_shares(from, message);
-      break;
-    case Phase::kMask:
-      fault = accept_input(from, message);
-      break;
-    case Phase::kConsistency:
-      fault = accept_signature(from, message);
-      break;
-    default:
-      fault = accept_revealed(from, message);
-  }
-  if (!fault.empty()) return Failure{Failure::Kind::kMalformed, fault};
-  received_[from] = fingerprint;
-  return Accepted::kNew;
-}
+void SumServer::meet_keys() { graph_ = graph_of(id_, keys_.size(), session_.parameters.neighbours); }
 
 std::string SumServer::accept_keys(ClientId from, ByteView message) {
   const auto keys = read_advertisement(message);
@@ -149,7 +83,7 @@ std::string SumServer::accept_signature(ClientId from, ByteView message) {
   return "";
 }
 
-std::string SumServer::accept_revealed(ClientId from, ByteView message) {
+std::string SumServer::accept_unmasking(ClientId from, ByteView message) {
   auto revealed = read_revealed(message);
   if (!revealed) return "shares that cannot be read";
   for (const RevealedShare& entry : *revealed) {
@@ -164,9 +98,7 @@ std::string SumServer::accept_revealed(ClientId from, ByteView message) {
 }
 
 std::uint32_t SumServer::place_of(ClientId client) const {
-  const auto found = std::lower_bound(keys_.begin(), keys_.end(), client,
-                                      [](const Advertisement& a, ClientId b) { return a.client < b; });
-  return static_cast<std::uint32_t>(found - keys_.begin());
+  return static_cast<std::uint32_t>(entry_of(keys_, client) - keys_.begin());
 }
 
 std::vector<ClientId> SumServer::neighbours_of(ClientId client) const {
@@ -175,75 +107,7 @@ std::vector<ClientId> SumServer::neighbours_of(ClientId client) const {
   return result;
 }
 
-Result<SumServer::Outgoing> SumServer::close() {
-  received_.clear();
-  switch (phase_) {
-    case Phase::kAdvertise:
-      return send_keys();
-    case Phase::kShare:
-      return forward_shares();
-    case Phase::kMask:
-      return send_survivors();
-    case Phase::kConsistency:
-      return send_signatures();
-    case Phase::kUnmask:
-      return finish();
-    case Phase::kDone:
-    case Phase::kAborted:
-      break;
-  }
-  return Failure{Failure::Kind::kRefused, "the secure sum has ended"};
-}
-
-SumServer::Outgoing SumServer::to_asked(Bytes message) const {
-  const auto shared = std::make_shared<const Bytes>(std::move(message));
-  Outgoing out;
-  for (const ClientId client : asked_) out[client] = shared;
-  return out;
-}
-
-Result<SumServer::Outgoing> SumServer::send_keys() {
-  const SumParameters& parameters = session_.parameters;
-  if (advertised_.size() < std::max(parameters.least_cohort, parameters.threshold + 1)) {
-    return aborted(fmt::format("only {} clients sent keys", advertised_.size()));
-  }
-  for (const auto& entry : advertised_) keys_.push_back(entry.second);
-  id_ = session_id(context_, keys_);
-  graph_ = graph_of(id_, keys_.size(), parameters.neighbours);
-  asked_.clear();
-  for (const auto& entry : advertised_) asked_.insert(entry.first);
-  phase_ = Phase::kShare;
-  return to_asked(write_keys({MessageType::kKeys, kEverybody, context_}, keys_));
-}
-
-Result<SumServer::Outgoing> SumServer::forward_shares() {
-  const SumParameters& parameters = session_.parameters;
-  if (sharing_.size() < std::max(parameters.least_cohort, parameters.threshold + 1)) {
-    return aborted(fmt::format("only {} clients shared keys", sharing_.size()));
-  }
-  Outgoing out;
-  asked_ = sharing_;
-  for (const ClientId client : sharing_) {
-    std::vector<SealedShare>& sealed = sealed_[client];
-    std::sort(sealed.begin(), sealed.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
-    out[client] = std::make_shared<const Bytes>(write_shares({MessageType::kForwarded, client, id_}, sealed));
-  }
-  sealed_.clear();
-  phase_ = Phase::kMask;
-  return out;
-}
-
-Result<SumServer::Outgoing> SumServer::send_survivors() {
-  std::sort(survivors_.begin(), survivors_.end());
-  if (survivors_.size() < session_.parameters.least_cohort) {
-    return aborted(fmt::format("only {} inputs arrived", survivors_.size()));
-  }
-  asked_ = {survivors_.begin(), survivors_.end()};
-  phase_ = session_.parameters.trust == Trust::kActive ? Phase::kConsistency : Phase::kUnmask;
-  return to_asked(write_survivors({MessageType::kSurvivors, kEverybody, id_}, survivors_));
-}
-
-Result<SumServer::Outgoing> SumServer::send_signatures() {
+Result<SumHost::Outgoing> SumServer::send_signatures() {
   Outgoing out;
   asked_.clear();
   for (const auto& entry : signatures_) {
@@ -265,9 +129,8 @@ std::optional<Key> SumServer::join_seed(ClientId client, RevealedShare::Kind kin
   for (const ClientId from : neighbours_of(client)) {
     const auto revealed = revealed_.find(from);
     if (revealed == revealed_.end()) continue;
-    const auto entry = std::lower_bound(revealed->second.begin(), revealed->second.end(), client,
-                                        [](const RevealedShare& a, ClientId b) { return a.client < b; });
-    if (entry != revealed->second.end() && entry->client == client && entry->kind == kind) {
+    const auto entry = entry_of(revealed->second, client);
+    if (entry != revealed->second.end() && entry->kind == kind) {
       shares.push_back({place_of(from) + 1, &entry->share});
     }
   }
@@ -320,7 +183,7 @@ void SumServer::remove(const std::vector<MaskJob>& jobs) {
   for (const RingVector& part : parts) sum_.add(part);
 }
 
-Result<SumServer::Outgoing> SumServer::finish() {
+Result<SumHost::Outgoing> SumServer::finish() {
   auto jobs = masks_left();
   if (!jobs) return jobs.failure();
   remove(jobs.value());

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "algorithm/secure/pair_keys.h"
-#include "algorithm/secure/ring_vector.h"
-#include "algorithm/secure/session.h"
-#include "algorithm/secure/sum_party.h"
+#include "algorithm/secure/phased_sum.h"
 
 namespace chorus::inline secure {
 
@@ -24,36 +22,26 @@ namespace chorus::inline secure {
 /// second, different message of a phase is refused; the same bytes again change nothing. When fewer than t neighbours
 /// of somebody reply to the last request, or a reconstructed key is not the one that was committed to, the sum is
 /// abandoned: no part of it is ever returned.
-class SumServer : public SumHost {
+class SumServer : public PhasedServer {
  public:
-  enum class Phase { kAdvertise, kShare, kMask, kConsistency, kUnmask, kDone, kAborted };
-
   /// ConfigError for unsafe parameters. `threads`: of the last step.
   explicit SumServer(SumSession session, unsigned threads = 1);
 
-  Result<Accepted> receive(ClientId from, ByteView message) override;
-  Result<Outgoing> close() override;
-
-  Phase phase() const { return phase_; }
-  bool done() const override { return phase_ == Phase::kDone; }
-  const std::vector<ClientId>& survivors() const override { return survivors_; }
-  const RingVector& sum() const override;
-  const SumSession& session() const { return session_; }
-
  private:
-  std::string accept_keys(ClientId from, ByteView message);
-  std::string accept_shares(ClientId from, ByteView message);
-  std::string accept_input(ClientId from, ByteView message);
-  std::string accept_signature(ClientId from, ByteView message);
-  std::string accept_revealed(ClientId from, ByteView message);
-  Result<Outgoing> send_keys();
-  Result<Outgoing> forward_shares();
-  Result<Outgoing> send_survivors();
-  Result<Outgoing> send_signatures();
-  Result<Outgoing> finish();
-  Failure aborted(std::string reason);
-  std::optional<MessageType> expected() const;
-  Outgoing to_asked(Bytes message) const;
+  std::string accept_keys(ClientId from, ByteView message) override;
+  std::string accept_shares(ClientId from, ByteView message) override;
+  std::string accept_input(ClientId from, ByteView message) override;
+  std::string accept_signature(ClientId from, ByteView message) override;
+  std::string accept_unmasking(ClientId from, ByteView message) override;
+  std::size_t least_sharing() const override;
+  std::size_t least_inputs() const override { return session_.parameters.least_cohort; }
+  void meet_keys() override;
+  Bytes write_forwarded(const MessageHead& head, const std::vector<SealedShare>& sealed) const override {
+    return write_shares(head, sealed);
+  }
+  Result<Outgoing> send_signatures() override;
+  Result<Outgoing> finish() override;
+  void wipe_secrets() override { revealed_.clear(); }
   std::vector<ClientId> neighbours_of(ClientId client) const;
   std::uint32_t place_of(ClientId client) const;
 
@@ -66,23 +54,11 @@ class SumServer : public SumHost {
   Result<std::vector<MaskJob>> masks_left();
   void remove(const std::vector<MaskJob>& jobs);
 
-  SumSession session_;
   unsigned threads_;
-  Digest context_, id_{};
-  Phase phase_ = Phase::kAdvertise;
-  Fingerprints fingerprints_;
-  std::map<ClientId, Fingerprints::Value> received_;  // in this phase
-  std::map<ClientId, Advertisement> advertised_;
-  std::vector<Advertisement> keys_;      // of those who are in, ascending
-  std::optional<NeighbourGraph> graph_;  // over their places
-  std::map<ClientId, std::vector<SealedShare>> sealed_;
-  std::set<ClientId> sharing_, asked_;  // sent shares; were asked in this phase
-  RingVector sum_;
-  std::vector<ClientId> survivors_;
+  std::optional<NeighbourGraph> graph_;  // over the places in keys_
   std::map<ClientId, Signature> signatures_;
   std::map<ClientId, std::vector<RevealedShare>> revealed_;  // by who revealed
   SecretJoiner joiner_;
-  Key probe_;  // agrees with public keys to see whether they are valid
 };
 
 }  // namespace chorus::inline secure

@@ -7,7 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "algorithm/secure_mean/identity.h"
 #include "algorithm/secure_mean/input_codec.h"
 #include "algorithm/secure_mean/secure_procedures.h"
 #include "algorithm/secure_mean/sum_rounds.h"
@@ -137,11 +136,10 @@ Aggregated SecureMean::aggregate(AggregationInput input) {
   return settings_.server == Trust::kActive ? active_sum(input) : real_sum(input, {});
 }
 
-std::map<ClientId, PublicKey> SecureMean::identify(const AggregationInput& input,
-                                                   std::vector<ClientReport>& reports) const {
+PublicIdentities SecureMean::identify(const AggregationInput& input, std::vector<ClientReport>& reports) const {
   std::vector<ClientId> clients;
   for (const Member& member : input.cohort) clients.push_back(member.client);
-  std::map<ClientId, PublicKey> identities;
+  PublicIdentities identities;
   for (Reply& reply : input.federation.ask(clients, {.procedure = kIdentifyProcedure, .round = input.request.round})) {
     ClientReport& report = reports.at(reply.slot);
     report.cost = reply.cost;
@@ -149,11 +147,7 @@ std::map<ClientId, PublicKey> SecureMean::identify(const AggregationInput& input
     report.failure = reply.failure;
     if (!reply.ok()) continue;
     try {
-      const ByteView bytes = bytes_of(reply.body, kMessageField);
-      PublicKey key;
-      if (bytes.size() != key.size()) throw DataError("its identity has another length");
-      std::copy(bytes.begin(), bytes.end(), key.begin());
-      identities[reply.client] = key;
+      identities[reply.client] = read_identity(bytes_of(reply.body, kMessageField));
       reply.accept();  // an identity is for good, whatever becomes of this sum
     } catch (const DataError& error) {
       report.failure = error.what();
@@ -165,7 +159,7 @@ std::map<ClientId, PublicKey> SecureMean::identify(const AggregationInput& input
 Aggregated SecureMean::active_sum(AggregationInput& input) const {
   std::vector<ClientReport> reports(input.cohort.size());
   for (ClientReport& report : reports) report.failure = "it did not reply";
-  const std::map<ClientId, PublicKey> identities = identify(input, reports);
+  const PublicIdentities identities = identify(input, reports);
   std::vector<Member> known;
   std::vector<std::size_t> slots;
   for (std::size_t slot = 0; slot < input.cohort.size(); ++slot) {
@@ -198,8 +192,8 @@ struct SecureMean::Begun {
   std::unique_ptr<SumHost> host;
 };
 
-SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first,
-                                    const std::map<ClientId, PublicKey>& identities, std::size_t rows) const {
+SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first, const PublicIdentities& identities,
+                                    std::size_t rows) const {
   const SumPlan plan = plan_for(input);
   Begun begun{plan, InputCodec(plan), std::move(first), nullptr};
   Message& body = begun.first.body;
@@ -211,20 +205,20 @@ SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first
   at::Tensor ids = at::empty({static_cast<std::int64_t>(session.cohort.size())}, at::kLong);
   std::copy(session.cohort.begin(), session.cohort.end(), ids.data_ptr<std::int64_t>());
   body.tensors[kCohortField] = ids;
-  std::map<ClientId, PublicKey> keys;
+  PublicIdentities known;
   for (const ClientId client : session.cohort) {
-    if (const auto found = identities.find(client); found != identities.end()) keys.insert(*found);
+    if (const auto found = identities.find(client); found != identities.end()) known.insert(*found);
   }
-  if (!keys.empty()) body.tensors[kIdentitiesField] = keys_tensor(keys);
+  if (!known.empty()) body.tensors[kIdentitiesField] = identities_tensor(known);
   session.agreed = digest_of(begun.first);
   session.length = rows > 0 ? rows : begun.codec.length();
   SumSession agreed = session_of(plan, std::move(session));
-  agreed.identities = std::move(keys);
+  agreed.identities = keys_of(known);
   begun.host = make_host(plan, std::move(agreed), std::max(1U, std::thread::hardware_concurrency()));
   return begun;
 }
 
-Aggregated SecureMean::real_sum(AggregationInput& input, const std::map<ClientId, PublicKey>& identities) const {
+Aggregated SecureMean::real_sum(AggregationInput& input, const PublicIdentities& identities) const {
   Session session(input.federation);
   Request first = std::move(input.request);
   input.request.round = first.round;

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "algorithm/secure_mean/identity.h"
 #include "algorithm/secure_mean/rare_rows.h"
 #include "algorithm/secure_mean/secure_settings.h"
 #include "algorithm/secure_mean/sum_plan.h"
@@ -46,12 +47,11 @@ class SecureMean : public Aggregation {
   SumPlan plan_for(std::size_t clients, Weighting weighting) const;
   SumPlan plan_for(const AggregationInput& input) const;
   std::size_t steps() const { return settings_.server == Trust::kActive ? 5 : 4; }
-  std::map<ClientId, PublicKey> identify(const AggregationInput& input, std::vector<ClientReport>& reports) const;
+  PublicIdentities identify(const AggregationInput& input, std::vector<ClientReport>& reports) const;
   Aggregated active_sum(AggregationInput& input) const;
-  Aggregated real_sum(AggregationInput& input, const std::map<ClientId, PublicKey>& identities) const;
+  Aggregated real_sum(AggregationInput& input, const PublicIdentities& identities) const;
   struct Begun;  // a sum whose first request is ready
-  Begun begin(const AggregationInput& input, Request first, const std::map<ClientId, PublicKey>& identities,
-              std::size_t rows) const;
+  Begun begin(const AggregationInput& input, Request first, const PublicIdentities& identities, std::size_t rows) const;
   Aggregated modelled_sum(AggregationInput& input) const;
 
   SecureMeanSettings settings_;

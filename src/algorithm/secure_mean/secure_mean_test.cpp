@@ -167,15 +167,18 @@ TEST(SumCost, EqualsTheBytesOfTheMessages) {
 
 TEST(Identity, StaysAndIsRecognised) {
   ClientState mine, theirs;
-  const PublicKey me = identity_in(mine)->open, other = identity_in(theirs)->open;
-  EXPECT_EQ(identity_in(mine)->open, me);
-  EXPECT_NE(me, other);
+  const PublicIdentity me = public_identity_in(mine), other = public_identity_in(theirs);
+  EXPECT_EQ(identity_in(mine)->open, me.key);
+  EXPECT_NE(me.key, other.key);
   meet(mine, 1, {{1, me}, {2, other}});
   meet(mine, 1, {{1, me}, {2, other}, {3, other}});
-  PublicKey changed = other;
-  changed[0] ^= std::byte{1};
+  PublicIdentity changed = other;
+  changed.key[0] ^= std::byte{1};
   EXPECT_THROW(meet(mine, 1, {{1, me}, {2, changed}}), DataError);
   EXPECT_THROW(meet(mine, 1, {{1, other}}), DataError);
+  changed = other;
+  changed.configuration[0] ^= std::byte{1};
+  EXPECT_THROW(meet(mine, 1, {{1, me}, {2, changed}}), DataError);
 }
 
 }  // namespace

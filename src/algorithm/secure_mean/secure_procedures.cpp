@@ -93,6 +93,7 @@ struct Invitation {
   SumPlan plan;
   InputCodec codec;
   SumSession session;            // of values, or of counts of rows
+  PublicIdentities identities;   // against an active server
   std::vector<RowTable> tables;  // where rare rows are left out
 };
 
@@ -100,7 +101,7 @@ Invitation read_invitation(const Request& request, const Workbench& bench, bool 
   const SumPlan plan = SumPlan::read(request);
   std::vector<ClientId> cohort = cohort_of(request.body, plan.scale.clients);
   try {
-    Invitation invitation{plan, InputCodec(plan), {}, {}};
+    Invitation invitation{plan, InputCodec(plan), {}, {}, {}};
     if (plan.rare > 0) invitation.tables = word_tables(bench.layout());
     counts = counts && plan.rare > 0;
     if (counts && rows_of(invitation.tables) == 0) throw DataError("this network trains no word table");
@@ -108,7 +109,8 @@ Invitation read_invitation(const Request& request, const Workbench& bench, bool 
     SumSession& session = invitation.session;
     session = session_of(plan, {cohort, nonce_of(request.body), digest_of(request), length});
     if (plan.trust == Trust::kActive) {
-      session.identities = read_keys_tensor(bytes_of(request.body, kIdentitiesField), cohort);
+      invitation.identities = read_identities(bytes_of(request.body, kIdentitiesField), cohort);
+      session.identities = keys_of(invitation.identities);
     }
     if (const std::string mistake = session.parameters.mistake(); !mistake.empty()) throw DataError(mistake);
     return invitation;
@@ -126,7 +128,7 @@ Answer begin(const Invitation& invitation, Workbench& bench, std::size_t i, Seat
   }
   PartyInput party{self, std::move(input), nullptr};
   if (invitation.plan.trust == Trust::kActive) {
-    meet(bench.state(i), self, session.identities);
+    meet(bench.state(i), self, invitation.identities);
     party.identity = identity_in(bench.state(i));
   }
   seat.party = make_party(invitation.plan, session, std::move(party));
@@ -211,7 +213,7 @@ std::vector<Answer> SecureValues::run(const Request& request, Workbench& bench) 
 std::vector<Answer> SecureIdentify::run(const Request&, Workbench& bench) const {
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    answers.push_back(answer_with(identity_in(bench.state(i))->open));
+    answers.push_back(answer_with(write_identity(public_identity_in(bench.state(i)))));
     answers.back().body.numbers["batches"] = 0;
   }
   return answers;

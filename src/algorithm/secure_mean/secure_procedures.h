@@ -27,7 +27,7 @@ inline constexpr const char* kValuesProcedure = "secure/values";
 inline constexpr const char* kInnerField = "secure.procedure";        ///< text: what to run
 inline constexpr const char* kCohortField = "secure.cohort";          ///< int64 [n]: who is invited, ascending
 inline constexpr const char* kNonceField = "secure.nonce";            ///< 32 bytes, fresh for every sum
-inline constexpr const char* kIdentitiesField = "secure.identities";  ///< 32 bytes each, in the order of the cohort
+inline constexpr const char* kIdentitiesField = "secure.identities";  ///< keys and credentials (identity.h)
 inline constexpr const char* kRowsField = "secure.rows";        ///< a byte per row of the word tables: 1: it is summed
 inline constexpr const char* kMessageField = "secure.message";  ///< bytes of the protocol (algorithm/secure/messages.h)
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kHead = kHeadBytes;
 constexpr double kKeys = 4 + 32 + 32 + 32 + 64;  // one client's
+constexpr double kIdentity = 32 + 32;            // without a credential
 
 }  // namespace
 
@@ -38,8 +39,8 @@ SumCost cost_of(const SumPlan& plan, const SumParameters& parameters) {
   cost.bytes_down = (kHead + n * kKeys) + shares + (kHead + 4 * n);
   if (plan.trust == Trust::kActive) {
     const double k = std::min(static_cast<double>(parameters.neighbours), n - 1);
-    cost.bytes_up += 32 + (kHead + 64);
-    cost.bytes_down += 32 * n + (kHead + k * 68);
+    cost.bytes_up += kIdentity + (kHead + 64);
+    cost.bytes_down += (4 + kIdentity) * n + (kHead + k * 68);
   }
   return cost;
 }

@@ -76,7 +76,8 @@ void ActivationCache::fill(const Model& model, const Params& params, Batch& batc
         alone.packing = std::make_shared<Packing>(std::vector<std::vector<std::int64_t>>{{length}}, params.device());
         alone.ids = batch.ids[c].narrow(0, begin, length).unsqueeze(0);
         if (types.defined()) alone.types = batch.types[c].narrow(0, begin, length).unsqueeze(0);
-        value = model.bottom(*one, alone, layers)[0];
+        Dropout off;
+        value = model.bottom(*one, alone, layers, off)[0];
         if (config_.store == Store::kFloat16) value = value.to(at::kHalf);
         keep(layers, key, value);
       }

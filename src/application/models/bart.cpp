@@ -132,17 +132,21 @@ at::Tensor Bart::feed_forward(const Layer& layer, const Params& params, const at
 }
 
 at::Tensor Bart::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
-  const Packing& packing = *batch.packing;
-  const at::Tensor x =
-      batch.bottom.defined() ? batch.bottom : embed(encoder_, params, batch.ids, packing.positions(), dropout);
-  return run_encoder(params, x, {static_cast<std::size_t>(batch.bottom_layers), encoder_.layers.size()}, packing,
-                     dropout);
+  return bottom(params, batch, cuts(), dropout);
 }
 
-at::Tensor Bart::bottom(const Params& params, const Batch& batch, int count) const {
-  Dropout off;
-  const at::Tensor x = embed(encoder_, params, batch.ids, batch.packing->positions(), off);
-  return run_encoder(params, x, {0, static_cast<std::size_t>(count)}, *batch.packing, off);
+at::Tensor Bart::bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const {
+  const at::Tensor x =
+      batch.bottom.defined() ? batch.bottom : embed(encoder_, params, batch.ids, batch.packing->positions(), dropout);
+  const Range range{static_cast<std::size_t>(batch.bottom_layers), static_cast<std::size_t>(count)};
+  return run_encoder(params, x, range, *batch.packing, dropout);
+}
+
+unsigned Bart::readers(ParamId id, int first, int end) const {
+  if (id.index == words_.table.index) return kLower | kUpper;
+  const ParamSpec& spec = layout_[id];
+  if (spec.layer == kEmbeddingLayer && spec.name.starts_with("model.decoder.")) return kUpper;
+  return EncoderDecoder::readers(id, first, end);
 }
 
 at::Tensor Bart::run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,

@@ -202,11 +202,7 @@ void BertFamily::add_language_head() {
 }
 
 Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
-  at::Tensor x = batch.bottom.defined() ? batch.bottom : embed(params, batch, dropout);
-  for (auto i = static_cast<std::size_t>(batch.bottom_layers); i < layers_.size(); ++i) {
-    x = apply(layers_[i], params, x, *batch.packing, dropout);
-  }
-  return apply_head(params, batch, x, dropout);
+  return apply_head(params, batch, bottom(params, batch, layers(), dropout), dropout);
 }
 
 Output BertFamily::answer(const Params& params, const Batch& batch) const {
@@ -222,11 +218,10 @@ Output BertFamily::answer(const Params& params, const Batch& batch) const {
   return {classify(params, x, off), {}};
 }
 
-at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count) const {
-  Dropout off;
-  at::Tensor x = embed(params, batch, off);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    x = apply(layers_.at(i), params, x, *batch.packing, off);
+at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const {
+  at::Tensor x = batch.bottom.defined() ? batch.bottom : embed(params, batch, dropout);
+  for (auto i = static_cast<std::size_t>(batch.bottom_layers); i < static_cast<std::size_t>(count); ++i) {
+    x = apply(layers_.at(i), params, x, *batch.packing, dropout);
   }
   return x;
 }

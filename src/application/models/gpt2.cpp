@@ -114,7 +114,16 @@ at::Tensor Gpt2::embed(const Params& params, const at::Tensor& ids, const at::Te
 
 at::Tensor Gpt2::run(const Params& params, at::Tensor x, Range range, const Mixer& mixer, Dropout& dropout) const {
   if (range.first >= range.end) return x;
-  at::Tensor normal = layers_[range.first].attention_norm(params, x);
+  at::Tensor normal;
+  if (range.first == 0) {
+    normal = layers_[0].attention_norm(params, x);
+  } else {
+    // The layer below would have added and normalised in one operation, whose gradient is rounded once.
+    Dropout off;
+    const SumAndNorm both = sum_then_norm(params, layers_[range.first].attention_norm, torch::zeros_like(x), x, off, 0);
+    x = both.sum;
+    normal = both.normal;
+  }
   // Adds a sub-layer's output to x; the next one begins with the norm of the sum.
   const auto add = [&](at::Tensor f, const Adapter& adapter, const Norm* next) {
     double probability = residual_dropout_;
@@ -149,6 +158,14 @@ at::Tensor Gpt2::logits(const Params& params, const at::Tensor& hidden) const {
 }
 
 Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout) const {
+  const at::Tensor hidden = final_norm_(params, bottom(params, batch, layers(), dropout));
+  if (module_) return module_->apply(params, batch, hidden, dropout);
+  if (head_ != Head::kCausalLm) return {{}, hidden};
+  const at::Tensor rows = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
+  return language_output(params, {lm_table_}, batch, rows, hidden);
+}
+
+at::Tensor Gpt2::bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const {
   const Packing& packing = *batch.packing;
   const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
     return self_attention(qkv, packing, spec(params, i), dropout);
@@ -156,20 +173,8 @@ Output Gpt2::forward(const Params& params, const Batch& batch, Dropout& dropout)
   const at::Tensor x = batch.bottom.defined()
                            ? batch.bottom
                            : dropout.hidden(embed(params, batch.ids, packing.positions()), embedding_dropout_);
-  const at::Tensor hidden = finish(params, x, static_cast<std::size_t>(batch.bottom_layers), mixer, dropout);
-  if (module_) return module_->apply(params, batch, hidden, dropout);
-  if (head_ != Head::kCausalLm) return {{}, hidden};
-  const at::Tensor rows = batch.wanted.defined() ? Packing::pick(hidden, batch.wanted) : hidden;
-  return language_output(params, {lm_table_}, batch, rows, hidden);
-}
-
-at::Tensor Gpt2::bottom(const Params& params, const Batch& batch, int count) const {
-  const Packing& packing = *batch.packing;
-  Dropout off;
-  const Mixer mixer = [&](std::size_t i, const at::Tensor& qkv) {
-    return self_attention(qkv, packing, spec(params, i), off);
-  };
-  return run(params, embed(params, batch.ids, packing.positions()), {0, static_cast<std::size_t>(count)}, mixer, off);
+  return run(params, x, {static_cast<std::size_t>(batch.bottom_layers), static_cast<std::size_t>(count)}, mixer,
+             dropout);
 }
 
 DecodeState Gpt2::begin(const Params& params, const Batch& batch) const {

@@ -19,7 +19,7 @@ class Gpt2 : public GenerativeModel {
   void advance(const Params& params, DecodeState& state, const at::Tensor& ids) const override;
   bool has_encoder() const override { return false; }
 
-  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  at::Tensor bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const override;
   int cuts() const override { return layers(); }
   std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(layers_.size()); }

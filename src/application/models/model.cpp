@@ -22,8 +22,16 @@ Output Model::answer(const Params& params, const Batch& batch) const {
   return forward(params, batch, off);
 }
 
-at::Tensor Model::bottom(const Params&, const Batch&, int) const {
+at::Tensor Model::bottom(const Params&, const Batch&, int, Dropout&) const {
   throw InternalError(config_.model_type() + " models cannot be cut between two layers");
+}
+
+unsigned Model::readers(ParamId id, int first, int end) const {
+  const ParamSpec& spec = layout_[id];
+  // A table that the head multiplies with may be the one of the word embeddings.
+  const bool head = layout_.storage().is_head_table(id.index);
+  if (spec.layer < first) return head ? kLower | kUpper : kLower;
+  return spec.layer < end ? kMiddle : kUpper;
 }
 
 bool Model::is_answer(const ParamSpec& spec) const {

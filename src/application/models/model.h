@@ -65,11 +65,15 @@ class Model {
   /// them; Output::hidden is then undefined.
   virtual Output answer(const Params& params, const Batch& batch) const;
 
-  /// The output of the embeddings and the first `count` layers, without dropout: [C, T, H]. InternalError if the model
-  /// cannot be cut there (see `cuts`).
-  virtual at::Tensor bottom(const Params& params, const Batch& batch, int count) const;
+  /// The output of the embeddings and the first `count` layers: [C, T, H]. Continues from Batch::bottom if that is
+  /// defined. InternalError if the model cannot be cut there (see `cuts`).
+  virtual at::Tensor bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const;
   /// The maximum number of layers after which the model can be cut, so that `forward` continues from Batch::bottom.
   virtual int cuts() const { return 0; }
+
+  /// The parts of a network that is cut after layers `first` and `end`, as bits: which of them read a parameter.
+  enum Reader : unsigned { kLower = 1, kMiddle = 2, kUpper = 4 };
+  virtual unsigned readers(ParamId id, int first, int end) const;
 
   /// The table of Batch::ids, if nothing else reads it (no tied head) and training uses only ids in the data; else
   /// null.

@@ -179,14 +179,20 @@ at::Tensor T5::feed_forward(const Layer& layer, const Params& params, const at::
 }
 
 at::Tensor T5::encode(const Params& params, const Batch& batch, Dropout& dropout) const {
-  const at::Tensor x = batch.bottom.defined() ? batch.bottom : dropout.hidden(words_(params, batch.ids), dropout_);
-  const Range rest{static_cast<std::size_t>(batch.bottom_layers), encoder_.layers.size()};
-  return dropout.hidden(encoder_.final_norm(params, run_encoder(params, x, rest, *batch.packing, dropout)), dropout_);
+  return dropout.hidden(encoder_.final_norm(params, bottom(params, batch, cuts(), dropout)), dropout_);
 }
 
-at::Tensor T5::bottom(const Params& params, const Batch& batch, int count) const {
-  Dropout off;
-  return run_encoder(params, words_(params, batch.ids), {0, static_cast<std::size_t>(count)}, *batch.packing, off);
+at::Tensor T5::bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const {
+  const at::Tensor x = batch.bottom.defined() ? batch.bottom : dropout.hidden(words_(params, batch.ids), dropout_);
+  const Range range{static_cast<std::size_t>(batch.bottom_layers), static_cast<std::size_t>(count)};
+  return run_encoder(params, x, range, *batch.packing, dropout);
+}
+
+unsigned T5::readers(ParamId id, int first, int end) const {
+  if (id.index == words_.table.index) return kLower | kUpper;
+  if (id.index == encoder_.bias.index) return (first > 0 ? kLower : 0U) | (end > first ? kMiddle : 0U);
+  if (layout_[id].name.starts_with("encoder.final_layer_norm")) return kUpper;
+  return EncoderDecoder::readers(id, first, end);
 }
 
 at::Tensor T5::run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,

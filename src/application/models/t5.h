@@ -14,8 +14,9 @@ class T5 : public EncoderDecoder {
  public:
   T5(const ModelConfig& config, Head head);
 
-  at::Tensor bottom(const Params& params, const Batch& batch, int count) const override;
+  at::Tensor bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const override;
   int cuts() const override { return static_cast<int>(encoder_.layers.size()); }
+  unsigned readers(ParamId id, int first, int end) const override;
   std::vector<LayerSlots> slots() override;
   int layers() const override { return static_cast<int>(encoder_.layers.size() + decoder_.layers.size()); }
   std::int64_t max_length() const override { return 0; }

@@ -103,11 +103,21 @@ void AdamW::update_cpu(const Rows& rows, const Step& step) {
                        rows.gradients[c].data_ptr<float>(), step.first[c].data_ptr<float>(),
                        step.second[c].data_ptr<float>(),    mask.defined() ? mask.data_ptr<float>() : nullptr};
     auto* shadow = rows.shadow.defined() ? static_cast<std::byte*>(rows.shadow[c].data_ptr()) : nullptr;
+    // The only step of an optimizer needs its moments as temporary values, which stay in the cache.
+    const bool temporary = rows.once && step.known == 0;
     at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> scratch(temporary ? 2 * kGrain : 0);
       for (std::int64_t i = begin; i < end; i += kGrain) {
         const std::int64_t stop = std::min(end, i + kGrain), fresh = std::clamp(step.known, i, stop);
-        for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
-        adamw_step(row, i, stop, numbers);
+        if (temporary) {
+          std::fill(scratch.begin(), scratch.end(), 0.0F);
+          const AdamWRow part{row.values + i, row.before + i,          row.gradients + i,
+                              scratch.data(), scratch.data() + kGrain, row.decay != nullptr ? row.decay + i : nullptr};
+          adamw_step(part, 0, stop - i, numbers);
+        } else {
+          for (float* moments : {row.first, row.second}) std::fill(moments + fresh, moments + stop, 0.0F);
+          adamw_step(row, i, stop, numbers);
+        }
         if (shadow != nullptr) to_bfloat16({row.values + i, static_cast<std::size_t>(stop - i)}, shadow + 2 * i);
       }
     });
@@ -157,7 +167,7 @@ void AdamW::update_gpu(const Rows& rows, const Step& step) {
                  .count = count,
                  .quads = quads ? count / 4 : 0,
                  .known = step.known,
-                 .keep = rows.last ? 0 : 1},
+                 .keep = rows.last || rows.once ? 0 : 1},
                 {rows.gradients.scalar_type() == at::kFloat ? "float" : "bf16"});
 }
 

@@ -26,6 +26,7 @@ class AdamW : public Optimizer {
   void update(const Rows& rows) override;
   bool fused(const at::Tensor& values) const override;
   void complete() override;
+  void clear() override { known_ = reached_ = 0; }
 
   struct Step {
     at::Tensor first, second;        // moments of these rows

@@ -60,7 +60,7 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients, std:
   begin_step(rates);
   if (fused(values)) {
     update({values, gradients, rates_, count, scale, memory.before.defined() ? memory.before : values, memory.shadow, 0,
-            memory.last});
+            memory.last, memory.once});
     return;
   }
   if (scale.defined()) gradients.mul_(scale);
@@ -89,7 +89,8 @@ void Optimizer::step_part(std::int64_t first, const at::Tensor& values, const at
           memory.before.defined() ? memory.before : values,
           memory.shadow,
           first,
-          memory.last});
+          memory.last,
+          memory.once});
 }
 
 std::map<std::string, at::Tensor> Optimizer::state(std::int64_t client) {
@@ -113,6 +114,16 @@ void Optimizer::restore(std::int64_t client, const std::map<std::string, at::Ten
   }
   const auto found = state.find(kSteps);
   steps_.at(static_cast<std::size_t>(client)) = found == state.end() ? 0 : found->second.item<double>();
+}
+
+void Optimizer::forget() {
+  clear();
+  std::fill(steps_.begin(), steps_.end(), 0.0);
+}
+
+void Optimizer::clear() {
+  complete();
+  for (auto& [name, rows] : buffers_) rows.zero_();
 }
 
 void Optimizer::retain(std::span<const std::size_t> clients) {

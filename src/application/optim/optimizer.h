@@ -30,6 +30,7 @@ struct StepMemory {
   at::Tensor before = {};  ///< [A, P] values to step from, if not `values`; read-only
   at::Tensor shadow = {};  ///< [A, P] receives the bfloat16 shadow copy of the values
   bool last = false;       ///< no step follows: state and shadow copy are not needed any more
+  bool once = false;       ///< `forget` follows: the state is not needed any more
 };
 
 /// A gradient method on the flat buffers of a cohort. Each client has its own state and step count. A step is a handful
@@ -67,6 +68,8 @@ class Optimizer {
   /// One client's state, to keep between rounds; and back. An empty state starts anew.
   std::map<std::string, at::Tensor> state(std::int64_t client);
   void restore(std::int64_t client, const std::map<std::string, at::Tensor>& state);
+  /// All clients start anew.
+  void forget();
   /// Only the clients at these ascending indices remain, as the first ones.
   void retain(std::span<const std::size_t> clients);
 
@@ -80,7 +83,8 @@ class Optimizer {
     at::Tensor before = {};  // values to step from, if fused(); else the values themselves
     at::Tensor shadow = {};  // receives the shadow copy, if fused(); undefined: none
     std::int64_t first = 0;  // index of the first element; nonzero only if in_parts()
-    bool last = false;       // the state is not needed any more
+    bool last = false;       // no step follows
+    bool once = false;       // the state is not needed any more
   };
   virtual void update(const Rows& rows) = 0;
   /// Before the first part of a step.
@@ -94,6 +98,8 @@ class Optimizer {
   /// The same, uninitialized: `complete` zeroes what `update` has not written.
   at::Tensor empty_buffer(const std::string& name, std::int64_t size);
   virtual void complete() {}
+  /// All state becomes that of an optimizer without steps.
+  virtual void clear();
   /// One value per client as [A, 1]; a scalar tensor if all are equal.
   at::Tensor column(std::span<const double> numbers) const;
   /// Steps of each of the first `count` clients, including this one.

@@ -9,6 +9,7 @@
 
 #include "application/tasks/evaluate.h"
 #include "application/trainer/public_rows.h"
+#include "application/trainer/split_training.h"
 #include "core/base/error.h"
 
 namespace chorus::inline trainer {
@@ -85,6 +86,13 @@ class PoolBench final : public Workbench {
   }
   GradientResult gradient(const at::Tensor& start, bool want_gradients) override {
     return trainer_.gradient(clients_, start, moment(), want_gradients);
+  }
+
+  std::unique_ptr<SplitClient> split(std::size_t i, const SplitCut& cut, const at::Tensor& start,
+                                     const SplitGuard& guard) override {
+    const TrainClient& client = clients_[i];
+    return split_client(
+        {version_, input_.config, client, moment(), cut, guard, start, trainer_.steps(client.data.rows.size())});
   }
 
   std::vector<Message> evaluate(const at::Tensor& values, TestOn on) override {

@@ -304,6 +304,39 @@ TEST(CohortLearner, TagsArePredictedForWords) {
   EXPECT_THAT(learner->fit(rows, {.labels = best}).failures, ElementsAre(""));
 }
 
+TEST(CohortLearner, AnswersToQuestionsArePredictedForWords) {
+  const Dataset data = tiny::dataset(Formulation::kSpanExtraction);
+  const auto words = tiny::tokenizer(data);
+  const auto task = Tasks::make("span_extraction", TaskInput::of(data, words));
+  const auto model = make_model(tiny::model_config(task->head(), *words, {}), task->head());
+  const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
+  Params params(model->layout(), {});
+  params.initialise(3);
+  const auto examples = data.split(Split::kTrain).first(6);
+  const auto set = std::make_shared<ClientData>(task->client_data(encoded, examples));
+  ASSERT_EQ(set->rows.size(), 6U) << "one window each";
+  const std::vector<TrainClient> clients{{0, *set, 6}};
+  const auto learner =
+      CohortTrainer({*task, *model, params}, LearnerWorld::config_of("clip: 0, dropout: false, optimizer: sgd"))
+          .learner(clients, params.values()[0], {}, {}, set);
+  EXPECT_THAT(answer_counts(*model, *set), ElementsAre(2, 2, 2, 2, 2, 2));
+  const std::vector<std::uint32_t> rows{4, 1};
+  const at::Tensor logits = learner->predict(rows);
+  ASSERT_EQ(logits.sizes(), (at::IntArrayRef{1, 4, task->max_length()}));
+  // The words are those between spaces, and the others get no probability.
+  std::string_view text = data.text(examples[4]);
+  const auto count = static_cast<std::int64_t>(context_words(*encoded, set->rows[4]).size());
+  EXPECT_EQ(count, std::count(text.begin(), text.end(), ' ') + 1);
+  EXPECT_GT(torch::softmax(logits[0], -1)[0].narrow(0, 0, count + 1).sum().item<double>(), 1 - 1e-6);
+  // A step towards one word makes it more probable.
+  const at::Tensor wanted = torch::tensor({2, 3, 1, 0}, at::kLong);
+  const auto loss = [&] { return torch::cross_entropy_loss(learner->predict(rows)[0], wanted).item<double>(); };
+  const double before = loss();
+  const LearnResult step = learner->fit(rows, {.labels = wanted});
+  EXPECT_NEAR(step.loss[0], before, 1e-5);
+  EXPECT_LT(loss(), before);
+}
+
 TEST(CohortLearner, RefusesTargetsThatATaskHasNone) {
   const Dataset data = tiny::dataset(Formulation::kPairRegression);
   const auto words = tiny::tokenizer(data);

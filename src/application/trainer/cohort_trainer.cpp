@@ -85,9 +85,10 @@ bool CohortTrainer::records(std::int64_t clients) const {
 }
 
 CohortTrainer::Memory CohortTrainer::memory_for(const TrainWish& wish, std::int64_t clients) const {
-  if (records(clients)) return Memory::kRecorded;
-  // Procedures know the whole vector only.
-  const bool whole = wish.adjust || wish.keep_optimizer || !wish.frozen.empty();
+  const bool teacher = wish.teacher.values.defined();
+  if (records(clients) && !teacher) return Memory::kRecorded;
+  // Procedures know the whole vector only, and so does a teacher.
+  const bool whole = wish.adjust || wish.keep_optimizer || !wish.frozen.empty() || teacher;
   if (pieces_.used_words && elementwise_ && !whole) return Memory::kUsedWords;
   return pieces_.borrowed_start ? Memory::kBorrowedStart : Memory::kOwn;
 }

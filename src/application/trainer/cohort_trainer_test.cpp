@@ -66,6 +66,25 @@ TEST(CohortTrainer, AClientTrainsTheSameAloneAndAmongOthers) {
   }
 }
 
+// Learning without forgetting.
+TEST(CohortTrainer, ATeacherHoldsPredictionsWhereTheyAre) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  TrainWish taught;
+  taught.teacher.values = bench.params.values().expand({3, -1}).clone();
+  taught.teacher.weights = {50, 50, 0};
+  const char* common = "batch_size: 8, optimizer: sgd, learning_rate: 0.02, clip: 0, dropout: false}";
+  // At the teacher itself the divergence has no gradient, so the first step is the usual one.
+  const TrainerConfig once = config_of(std::string("{steps: 1, ") + common);
+  EXPECT_TRUE(
+      torch::allclose(bench.train(once, clients, taught).values, bench.train(once, clients).values, 1e-5, 1e-6));
+  const TrainerConfig often = config_of(std::string("{steps: 15, ") + common);
+  const at::Tensor held = bench.train(often, clients, taught).values - bench.params.values();
+  const at::Tensor free = bench.train(often, clients).values - bench.params.values();
+  for (const std::int64_t c : {0, 1}) EXPECT_LT(held[c].norm().item<double>(), 0.7 * free[c].norm().item<double>());
+  EXPECT_TRUE(torch::allclose(held[2], free[2], 1e-4, 1e-6));  // weight 0
+}
+
 TEST(CohortTrainer, CountsStepsBatchesAndRates) {
   const Bench bench;
   const auto clients = bench.clients();

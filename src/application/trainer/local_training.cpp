@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "application/models/loss.h"
 #include "application/trainer/early_step.h"
 #include "application/trainer/frozen_ranges.h"
 #include "application/trainer/losses.h"
@@ -60,8 +61,10 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
   const at::Tensor losses = store_->run(reading.clients, input, [&](Params& params, PassInput& in) {
     if (in.begins) params.writes().begin(pass.used, pass.taker);
     Dropout dropout = in.dropout;
-    const at::Tensor loss =
-        input_.trainer.task.loss(input_.trainer.model.forward(params, in.batch.batch, dropout), in.batch);
+    if (input_.wish.teacher.values.defined()) in.batch.batch.answers = at::Tensor();  // it needs logits
+    const Output output = input_.trainer.model.forward(params, in.batch.batch, dropout);
+    at::Tensor loss = input_.trainer.task.loss(output, in.batch);
+    if (input_.wish.teacher.values.defined()) loss = loss + teacher_loss(output, in.batch);
     if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.streams);
     torch::autograd::backward({loss}, {in.factors});
     if (in.begins) params.writes().end();
@@ -69,6 +72,29 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
   });
   if (more && store_->records()) reader_.begin(next_clients, next, BatchReader::When::kNow);
   return losses;
+}
+
+// [A], see TrainWish::Teacher.
+at::Tensor LocalTraining::teacher_loss(const Output& output, const TaskBatch& batch) const {
+  const TrainWish::Teacher& teacher = input_.wish.teacher;
+  const std::int64_t clients = output.logits.size(0);
+  if (!batch.labels.defined() || output.logits.dim() != 3 || output.logits.size(1) != batch.labels.size(1)) {
+    throw ConfigError("this task's predictions are no distributions over classes, so no teacher can be followed");
+  }
+  at::Tensor soft;
+  {
+    const at::NoGradGuard no_grad;
+    Dropout off;
+    const Params params = Params::views_of_start(
+        input_.trainer.base, clients, teacher.values.narrow(0, 0, clients).to(output.logits.device()), false);
+    soft = torch::log_softmax(input_.trainer.model.forward(params, batch.batch, off).logits / teacher.temperature, -1);
+  }
+  const at::Tensor mine = torch::log_softmax(output.logits / teacher.temperature, -1);
+  const at::Tensor counted = batch.labels.ne(kIgnore);
+  const at::Tensor each = (soft.exp() * (soft - mine)).sum(-1).masked_fill(counted.logical_not(), 0);
+  const std::vector<double> weights(teacher.weights.begin(), teacher.weights.begin() + clients);
+  const at::Tensor scale = torch::tensor(weights, at::kFloat).to(output.logits.device());
+  return scale * (teacher.temperature * teacher.temperature) * each.sum(1) / counted.sum(1).clamp_min(1);
 }
 
 LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) {
@@ -103,7 +129,8 @@ ProbeResult LocalTraining::probe(Reading reading, const ProbeWish& wish) {
 }
 
 void LocalTraining::renew(std::int64_t steps) {
-  for (std::size_t c = 0; c < input_.clients.size(); ++c) optimizer_->restore(static_cast<std::int64_t>(c), {});
+  optimizer_->forget();
+  once_ = steps == 1;
   input_.plan.schedule.assign(input_.clients.size(), steps);
   step_ = 0;
 }
@@ -122,6 +149,8 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
   const FrozenRanges frozen(wish.frozen, now);
   const double clip = input_.config.clip;
   ValueStore::Step scaled = step;
+  check(!once_ || step_ == 1, "a learner that was renewed for one step makes one step");
+  scaled.once = once_;
   if (clip > 0) scaled.scale = clip_scales(gradients, clip);
   store_->step(*optimizer_, scaled);
   frozen.restore(store_->active(step.clients));

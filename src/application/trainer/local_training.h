@@ -65,7 +65,8 @@ class LocalTraining {
   /// The loss of a given batch and, if wanted, its gradient [C, P]; no step.
   ProbeResult probe(Reading reading, const ProbeWish& wish);
 
-  /// Resets the optimizer, and starts a learning-rate schedule of `steps` steps.
+  /// Resets the optimizer, and starts a learning-rate schedule of `steps` steps. With one step, the optimizer keeps
+  /// no state, and the next step needs another call.
   void renew(std::int64_t steps);
 
   /// Keeps only the clients at these ascending indices.
@@ -86,6 +87,7 @@ class LocalTraining {
     std::int64_t last_batch = 0;  // of this call
   };
   at::Tensor run_pass(Reading reading, const Pass& pass);
+  at::Tensor teacher_loss(const Output& output, const TaskBatch& batch) const;
   void finish_step(const ValueStore::Step& step);
   std::vector<double> next_rates(std::int64_t clients, Record& record);
   at::Tensor factors(std::int64_t clients, std::int64_t number);
@@ -95,6 +97,7 @@ class LocalTraining {
   std::unique_ptr<ValueStore> store_;
   BatchReader reader_;
   std::unique_ptr<Optimizer> optimizer_;
+  bool once_ = false;            // the optimizer was renewed for one step
   std::int64_t step_ = 0;        // in the schedule
   std::int64_t next_batch_ = 0;  // in the data
   at::Tensor factors_;           // weights of the losses in the gradient

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "application/models/loss.h"
@@ -26,9 +27,40 @@ void first_pieces(const EncodedDataset& data, std::uint32_t row, Found found) {
   }
 }
 
+// A logit so far below the others stands for no word.
+constexpr double kNoWord = 30;
+
+// Starts and ends over the words of the context, [C, 2 rows, K], in logits [C, T, 2]. Every row has K logits.
+at::Tensor word_answers(const TaskBatch& batch, const at::Tensor& logits, std::int64_t most) {
+  std::vector<std::int64_t> chosen;
+  std::vector<std::int64_t> none;
+  std::int64_t begin = 0;
+  for (const std::uint32_t row : batch.rows.at(0)) {
+    const EncodedDataset& data = *batch.data.at(0);
+    const std::vector<ContextWord> words = context_words(data, row);
+    check(static_cast<std::int64_t>(words.size()) < most, "a row has no more words than tokens");
+    for (const bool end : {false, true}) {
+      chosen.push_back(2 * begin + (end ? 1 : 0));
+      for (const ContextWord& word : words)
+        chosen.push_back(2 * (begin + (end ? word.last : word.first)) + (end ? 1 : 0));
+      none.insert(none.end(), words.size() + 1, 0);
+      chosen.resize(none.size() + static_cast<std::size_t>(most) - words.size() - 1, 0);
+      none.resize(chosen.size(), 1);
+    }
+    begin += static_cast<std::int64_t>(data.length(row));
+  }
+  const at::Tensor index = torch::tensor(chosen, at::kLong).to(logits.device());
+  const at::Tensor empty = torch::tensor(none, at::kLong).to(logits.device()).to(at::kBool).view({1, -1, most});
+  const at::Tensor picked = logits.flatten(1).index_select(1, index).view({logits.size(0), -1, most});
+  const at::Tensor low = picked.detach().masked_fill(empty, -HUGE_VAL).amax(-1, true) - kNoWord;
+  return torch::where(empty, low, picked);
+}
+
 // The predictions [C, n, K] in the logits of a batch in which all clients read the same rows. On a GPU, tokens are
 // padded to a round number.
-at::Tensor answers_of(const Model& model, const TaskBatch& batch, const at::Tensor& logits) {
+at::Tensor answers_of(const TrainerInput& trainer, const TaskBatch& batch, const at::Tensor& logits) {
+  const Model& model = trainer.model;
+  if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
   if (model.head()->per_sequence) return logits.narrow(1, 0, static_cast<std::int64_t>(batch.rows.at(0).size()));
   if (model.head() != Head::kTokenClassification) {
     const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
@@ -55,10 +87,10 @@ at::Tensor each_client(const at::Tensor& targets, std::int64_t dimensions, const
 void check_head(const TrainerInput& trainer, const char* what) {
   const Head head = trainer.model.head();
   if (head == Head::kSequenceClassification || head == Head::kTokenClassification || head == Head::kCausalLm) return;
-  if (head == Head::kQuestionAnswering && std::string_view(what) == "predictions") return;
+  if (head == Head::kQuestionAnswering) return;
   throw ConfigError(
       fmt::format("the task {} has no {} on given rows: its head, {}, has no fixed list of classes for each row; use a "
-                  "classification, tagging or causal language modelling task",
+                  "classification, tagging, question answering or causal language modelling task",
                   trainer.task.name(), what, name_of(head)));
 }
 
@@ -77,8 +109,23 @@ std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std
   return cohort;
 }
 
+std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t row) {
+  const auto [begin, end] = data.context(row);
+  const auto first = data.char_begin(row), behind = data.char_end(row);
+  std::vector<ContextWord> words;
+  for (std::uint32_t token = begin; token < end; ++token) {
+    if (behind[token] <= first[token]) continue;  // stands for no characters
+    if (words.empty() || first[token] > behind[static_cast<std::size_t>(words.back().last)]) {
+      words.push_back({token, token, first[token]});
+    }
+    words.back().last = token;
+  }
+  return words;
+}
+
 std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set) {
   std::vector<std::int64_t> counts;
+  if (model.head() == Head::kQuestionAnswering) counts.assign(set.rows.size(), 2);
   if (model.head() != Head::kTokenClassification) return counts;
   for (const std::uint32_t row : set.rows) {
     std::int64_t words = 0;
@@ -118,7 +165,7 @@ at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, Task
   check_head(trainer, "predictions");
   batch.batch.answers = at::Tensor();
   const Output output = trainer.model.forward(params, batch.batch, dropout);
-  return answers_of(trainer.model, batch, output.logits);
+  return answers_of(trainer, batch, output.logits);
 }
 
 bool given(const Targets& targets) {
@@ -146,7 +193,7 @@ void check_targets(const TrainerInput& trainer, const Targets& targets) {
 at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
                        const Targets& targets) {
   if (!given(targets)) return trainer.task.loss(output, batch);
-  const at::Tensor logits = answers_of(trainer.model, batch, output.logits);
+  const at::Tensor logits = answers_of(trainer, batch, output.logits);
   const auto beside = [&](const at::Tensor& numbers) {
     const at::Tensor rows = each_client(numbers.to(at::kFloat), 3, logits);
     check(rows.sizes() == logits.sizes(), "one number per class and answer");

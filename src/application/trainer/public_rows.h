@@ -18,8 +18,19 @@ namespace chorus::inline trainer {
 std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std::uint32_t> rows,
                                       std::span<const TrainClient> clients, std::vector<std::uint32_t>& chosen);
 
+/// A word of a question's context: its tokens [first, last] in the row, and its first character.
+struct ContextWord {
+  std::int64_t first = 0, last = 0;
+  std::uint32_t begin = 0;
+};
+/// The words between spaces in the context of a row, by the tokens' characters. They do not depend on the tokenizer if
+/// the row has the whole context.
+std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t row);
+
 /// Number of predictions per row of a public set; empty: one each. For tagging: words whose first piece the model
-/// reads.
+/// reads. For extractive question answering: two, the start and the end of the answer, each with one logit per word of
+/// the context: logit 0 is the sequence's first token ("no answer"), then the words, then up to max_length of the task
+/// logits that mean nothing (30 below the highest).
 std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set);
 
 /// Logits [C, n, K] of these rows for each client of `params`, without dropout and gradients (Learner::predict).

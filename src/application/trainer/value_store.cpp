@@ -135,7 +135,8 @@ at::Tensor ValueStore::run(std::int64_t clients, PassInput& input, const Pass& p
 void ValueStore::step(Optimizer& optimizer, const Step& step) {
   const Params& now = active(step.clients);
   optimizer.step(first_elements(now.values(), step.used), first_elements(now.grads(), step.used), step.rates,
-                 step.scale, {.shadow = first_elements(now.shadow().values(), step.used), .last = step.last});
+                 step.scale,
+                 {.shadow = first_elements(now.shadow().values(), step.used), .last = step.last, .once = step.once});
 }
 
 at::Tensor ValueStore::start() const { return as_rows(start_); }

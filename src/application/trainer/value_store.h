@@ -59,6 +59,7 @@ class ValueStore {
     std::span<const double> rates;
     at::Tensor scale = {};  ///< of the gradients (clip_scales)
     bool last = false;      ///< no step follows
+    bool once = false;      ///< a new optimizer follows
   };
   virtual void step(Optimizer& optimizer, const Step& step);
 

@@ -60,6 +60,8 @@ AuditReport audit_run(const AuditedRun& run, std::span<const std::unique_ptr<Aud
   attempt("extraction", [&] { report.extraction = audit_extraction(run); });
   attempt("leakage", [&] { report.leakage = audit_leakage(run, updates, {.texts = options.texts}); });
   attempt("attribute", [&] { report.attribute = audit_attribute(run, updates, options.clients); });
+  if (options.only.empty() && !run.config().algorithm.traits().splits) return report;
+  attempt("activations", [&] { report.activations = audit_activations(run, options.texts); });
   return report;
 }
 
@@ -113,6 +115,10 @@ ordered_json to_json(const AuditReport& report) {
   if (const auto& a = report.attribute) {
     result["attribute"] = {
         {"clients", a->clients}, {"without_protection", a->plain}, {"as_protected", a->seen}, {"chance", a->chance}};
+  }
+  if (const auto& a = report.activations) {
+    result["activations"] = {{"tokens", a->tokens},       {"layers", a->layers},     {"noise", a->noise},
+                             {"without_noise", a->plain}, {"as_protected", a->seen}, {"chance", a->chance}};
   }
   result["skipped"] = report.skipped;
   return result;
@@ -172,6 +178,13 @@ std::string to_text(const AuditReport& report) {
                         100 * a->plain);
     if (!report.protection.empty()) text += fmt::format(", {:.0f} % with it", 100 * a->seen);
     text += fmt::format(" ({:.0f} % by chance)\n", 100 * a->chance);
+  }
+  if (const auto& a = report.activations) {
+    text +=
+        fmt::format("  activations     words of {} tokens guessed from what {} layers compute: {:.1f} % without noise",
+                    a->tokens, a->layers, 100 * a->plain);
+    if (a->noise > 0) text += fmt::format(", {:.1f} % with noise {:g}", 100 * a->seen, a->noise);
+    text += fmt::format(" ({:.1f} % by chance)\n", 100 * a->chance);
   }
   for (const std::string& reason : report.skipped) text += fmt::format("  left out        {}\n", reason);
   return text;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/audits/activation_audit.h"
 #include "apps/audits/attribute_audit.h"
 #include "apps/audits/canary_audit.h"
 #include "apps/audits/extraction_audit.h"
@@ -17,7 +18,8 @@
 namespace chorus::inline audits {
 
 struct AuditOptions {
-  std::vector<std::string> only = {};  ///< canaries, membership, extraction, leakage, attribute; empty: all that fit
+  std::vector<std::string> only = {};  ///< canaries, membership, extraction, leakage, attribute, activations; empty:
+                                       ///< all that fit
   std::size_t examples = 500, texts = 8, clients = 20;
   double confidence = 0.95;
 };
@@ -32,6 +34,7 @@ struct AuditReport {
   std::optional<ExtractionReport> extraction = {};
   std::optional<LeakageReport> leakage = {};
   std::optional<AttributeReport> attribute = {};
+  std::optional<ActivationReport> activations = {};
   std::vector<std::string> skipped = {};
 
   /// The lower bound exceeds the accounted epsilon: accounting or mechanism is wrong.

@@ -126,6 +126,12 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::v
   if (!named.unknown.empty()) {
     message = fmt::format("unknown command '{}'{}", shortened(named.unknown, 40),
                           did_you_mean(named.unknown, subcommand_names(*named.app)));
+  } else if (constexpr std::string_view raw = "Could not convert: "; message.starts_with(raw)) {
+    // "Could not convert: --examples = 1e3"
+    const std::string text = message.substr(raw.size());
+    const std::size_t sign = std::min(text.find(" = "), text.size());
+    const std::string value = sign < text.size() ? text.substr(sign + 3) : "";
+    message = fmt::format("{}: '{}' is not a number that it can have", text.substr(0, sign), shortened(value, 40));
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> options;
     for (const CLI::App* level : {named.app, &app}) {

@@ -43,7 +43,9 @@ void add_dashboard(CLI::App& app) {
   command->group(kRuns);
   command->footer(kDashboardHelp);
   command->add_option("FOLDER", options->folder, "The folder of the runs")->capture_default_str();
-  command->add_option("--port", options->port, "The port; 0: any free one")->capture_default_str();
+  command->add_option("--port", options->port, "The port; 0: any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   command->callback([options] { show_dashboard(*options); });
 }
 

@@ -35,7 +35,7 @@ std::vector<const RegistryEntry*> find(const std::string& name) {
     }
     for (const RegistryEntry* entry : index.entries(kind)) names.push_back(entry->name);
   }
-  throw ConfigError(fmt::format("unknown name '{}'{}; 'chorus list' shows every name", shortened(name, 60),
+  throw ConfigError(fmt::format("unknown name '{}'{} ('chorus list' shows every name)", shortened(name, 60),
                                 did_you_mean(name.substr(slash == std::string::npos ? 0 : slash + 1), names)));
 }
 

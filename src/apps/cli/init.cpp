@@ -67,6 +67,7 @@ void init(InitArguments& arguments) {
   if (!arguments.force && fs::exists(out)) {
     throw ConfigError(fmt::format("{}: exists already; give another name with -o, or --force to replace it", out));
   }
+  input.file = out;
   const FirstConfig config = first_config(input);
   write_file(out, config.yaml);
   for (const std::string& note : config.notes) fmt::print("{}\n", note);

@@ -162,12 +162,18 @@ struct MergeOptions {
 void merge(const MergeOptions& options) {
   LoadOptions load;
   if (!options.head.empty()) load.head = head_named(options.head);
-  const std::string from = options.adapter.empty() ? options.model : options.adapter;
+  // The adapter of a run is in the folder `adapter` of its model.
+  std::string adapter = options.adapter;
+  for (const char* below : {"adapter", "model/adapter"}) {
+    const std::string inside = (std::filesystem::path(options.adapter) / below).string();
+    if (!options.adapter.empty() && !has_adapter(adapter) && has_adapter(inside)) adapter = inside;
+  }
+  const std::string from = adapter.empty() ? options.model : adapter;
   if (!has_adapter(from)) {
     throw DataError(fmt::format("{}: there is no adapter_config.json; nothing to merge", from));
   }
   const auto tuning = read_tuning(from);
-  const Pretrained loaded = load_tuned(options.model, load, options.adapter);
+  const Pretrained loaded = load_tuned(options.model, load, adapter);
   const PlainNetwork plain = merged(*loaded.model, loaded.params, *tuning);
   save_pretrained(options.to, *plain.model, plain.params, {.like = options.model});
   fmt::print("{}: {} with a {} head, {} parameters\n", options.to, plain.model->config().model_type(),

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "apps/cli/cli.h"
 #include "apps/experiment/run_plan.h"
@@ -17,11 +18,13 @@ not fit is refused with exit status 2 and a message that says what to change.
 
 Examples:
   chorus plan configs/demo.yaml
-  chorus plan configs/demo.yaml trainer.epochs=3 clients_per_round=8 --json)";
+  chorus plan configs/demo.yaml trainer.epochs=3 clients_per_round=8 --json
+  chorus plan configs/demo.yaml algorithm=splitfed trainer.clip=0 --device-memory 0.05)";
 
 struct PlanArguments {
   std::string config;
   std::vector<std::string> overrides;
+  std::optional<double> device_gigabytes;
   bool json = false;
 };
 
@@ -34,6 +37,10 @@ void add_plan(CLI::App& app) {
   command->footer(kPlanHelp);
   command->add_option("config", arguments->config, "A YAML file; configs/ has examples")->required();
   command->add_option("overrides", arguments->overrides, "key=value: settings that replace the file's");
+  command
+      ->add_option("--device-memory", arguments->device_gigabytes,
+                   "Gigabytes of a client's device: suggests how many layers it can train in split learning")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", arguments->json, "For programs");
   command->callback([arguments] {
     const auto document = ConfigDocument::read(arguments->config, arguments->overrides);
@@ -41,7 +48,9 @@ void add_plan(CLI::App& app) {
       throw ConfigError(
           fmt::format("{}: kind: {} cannot be planned; it should be experiment", arguments->config, kind));
     }
-    const RunPlan plan = plan_run(document.load<ExperimentConfig>());
+    PlanOptions options;
+    if (arguments->device_gigabytes) options.device_memory = *arguments->device_gigabytes * 1e9;
+    const RunPlan plan = plan_run(document.load<ExperimentConfig>(), options);
     fmt::print("{}", arguments->json ? to_json(plan) : to_text(plan));
   });
 }

@@ -24,7 +24,7 @@ struct AuditCommand {
 };
 
 void check_names(const std::vector<std::string>& only) {
-  const std::vector<std::string> known{"canaries", "membership", "extraction", "leakage", "attribute"};
+  const std::vector<std::string> known{"canaries", "membership", "extraction", "leakage", "attribute", "activations"};
   for (const std::string& name : only) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       throw ConfigError(fmt::format("--only {}: there is no such audit; use {}", name, fmt::join(known, ", ")));
@@ -67,7 +67,8 @@ void add_privacy_audit(CLI::App& app) {
   CLI::App* sub = privacy->add_subcommand("audit", "Attack a finished run, to measure what it gives away");
   sub->add_option("run", command->run, "The run folder")->required();
   sub->add_option("--shadow", command->shadows, "Runs of the same configuration with another audit.seed (LiRA)");
-  sub->add_option("--only", command->options.only, "canaries, membership, extraction, leakage, attribute; default: all")
+  sub->add_option("--only", command->options.only,
+                  "canaries, membership, extraction, leakage, attribute, activations; default: all that fit")
       ->delimiter(',');
   sub->add_option("--examples", command->options.examples, "Training and test examples for membership")
       ->capture_default_str();

@@ -14,6 +14,7 @@
 #include "core/config/config.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "infrastructure/tracking/spread_text.h"
+#include "infrastructure/tracking/transfer.h"
 
 namespace chorus::inline cli {
 namespace {
@@ -107,6 +108,9 @@ void print_report(const RunReport& report) {
   }
   for (const PhaseSummary& phase : summary.phases) {
     fmt::print("  {}: {} {} after {} rounds\n", phase.name, summary.metric, value(phase.last), phase.rounds);
+  }
+  if (const auto transfer = transfer_of(summary)) {
+    fmt::print("{} on held-out examples of each segment:\n{}", summary.metric, transfer_text(*transfer));
   }
   if (!summary.spreads.empty()) {
     fmt::print("{} on each client's own test examples:\n{}", summary.metric, spread_text(summary.spreads));

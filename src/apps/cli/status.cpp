@@ -50,7 +50,7 @@ void show_status(const ControlOptions& options) {
   for (const auto& client : status["clients"]) {
     table.add({std::to_string(client["id"].get<std::uint64_t>()), client["name"].get<std::string>(),
                client["examples"].is_number() ? fmt::format("{:g}", client["examples"].get<double>()) : "",
-               client["connected"].get<bool>() ? "connected" : "away"});
+               client["state"].get<std::string>()});
   }
   for (const auto& [name, why] : status["refusals"].items()) {
     table.add({"", name, "", "refuses: " + why.get<std::string>()});

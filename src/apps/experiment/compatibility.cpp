@@ -74,9 +74,11 @@ std::string unmasked(const ExperimentConfig& config) {
         "change; leave them out",
         name);
   }
-  if (config.algorithm.traits().distills) {
-    return fmt::format("aggregation: {} hides updates, but algorithm: {} exchanges predictions in the clear", name,
-                       config.algorithm.name());
+  if (config.algorithm.traits().distills && !config.algorithm.traits().one_sum) {
+    return fmt::format(
+        "aggregation: {} hides what single clients send, but algorithm: {} looks at each client's predictions; use "
+        "ds_fl, mhat, fedkd, fedmd, cronus or feded, which need only their mean",
+        name, config.algorithm.name());
   }
   if (config.selection.name() == "power_of_choice") {
     return fmt::format(
@@ -109,6 +111,29 @@ std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name
   return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
 }
 
+std::string split_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  if (!algorithm.splits) return "";
+  const TrainerConfig& trainer = config.trainer;
+  const auto refuse = [&](const char* key, const char* why) {
+    return fmt::format("{}: with algorithm: {} {}", key, config.algorithm.name(), why);
+  };
+  if (trainer.clip > 0) return refuse("trainer.clip", "no side knows the norm of the whole gradient; set it to 0");
+  if (trainer.accumulate > 1) return refuse("trainer.accumulate", "every batch makes a step; set it to 1");
+  if (trainer.precision == TrainerConfig::Precision::kBFloat16) {
+    return refuse("trainer.precision", "both sides compute in float32; leave bfloat16 out");
+  }
+  if (trainer.privacy) return refuse("trainer.privacy", "activations would leave without noise; leave it out");
+  if (trainer.cache.mode != ActivationCache::Mode::kOff) {
+    return refuse("trainer.cache", "no layers can be cached; leave it out");
+  }
+  if (config.attacks) return refuse("attacks", "there are no updates of the whole network; leave them out");
+  if (config.emulation && config.emulation->over_selection > 1) {
+    return refuse("emulation.over_selection", "a server waits for every client of a session; leave it out");
+  }
+  return "";
+}
+
 std::string distillation_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
   const std::string& name = config.algorithm.name();
@@ -121,7 +146,7 @@ std::string distillation_mistake(const ExperimentConfig& config) {
   if (!config.clients.models.empty() && !algorithm.any_network) {
     return fmt::format(
         "clients.models: algorithm: {} exchanges weights, so all clients have the server's network; use "
-        "fedid, ds_fl, mhat, fedkd, fedmd or cronus",
+        "fedid, calibrated, ds_fl, mhat, fedkd, fedmd or cronus",
         name);
   }
   if (!config.clients.models.empty() && config.trainer.cache.mode != ActivationCache::Mode::kOff) {
@@ -190,8 +215,7 @@ std::string unprotected(const ExperimentConfig& config) {
   if (!config.algorithm.traits().one_sum) {
     return fmt::format(
         "algorithm: {} uses more of the clients than one sum per round, which aggregation: {} does not protect; use "
-        "fedavg, "
-        "fedprox, fedopt or fedsgd",
+        "fedavg, fedprox, fedopt or fedsgd, or for predictions ds_fl, mhat, fedkd, fedmd, cronus or feded",
         config.algorithm.name(), name);
   }
   if (config.emulation && config.emulation->over_selection > 1) {
@@ -232,7 +256,7 @@ std::string unprotected_replies(const ExperimentConfig& config) {
   if (!config.algorithm.traits().one_sum) {
     return fmt::format(
         "algorithm: {} sends more than one tensor per round, which local noise is not accounted for; use fedavg, "
-        "fedprox, fedopt or fedsgd",
+        "fedprox, fedopt or fedsgd, or for predictions ds_fl, mhat, fedkd, fedmd, cronus or feded",
         config.algorithm.name());
   }
   return "";
@@ -250,21 +274,26 @@ std::string incompatibility(const ExperimentConfig& config) {
         "another algorithm, or aggregation: mean",
         name, config.aggregation.name());
   }
-  if (algorithm.own_mean && config.aggregation.name() != "mean") {
+  // The updates that an asynchronous algorithm buffers can be summed securely.
+  const bool buffered = algorithm.asynchronous && aggregation.masked;
+  if (algorithm.own_mean && config.aggregation.name() != "mean" && !buffered) {
     return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
                        name, config.aggregation.name());
   }
   if (const std::string mistake = distillation_mistake(config); !mistake.empty()) return mistake;
+  if (const std::string mistake = split_mistake(config); !mistake.empty()) return mistake;
   if ((algorithm.pooled || (algorithm.personal && !algorithm.distills)) && config.aggregation.name() != "mean") {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }
+  // Of how many updates a sum is made.
+  const std::int64_t together = buffered ? buffer_of(config.algorithm) : config.clients_per_round;
   if (const std::size_t least = config.aggregation.make()->least_updates();
-      least > static_cast<std::size_t>(config.clients_per_round)) {
+      least > static_cast<std::size_t>(together)) {
     return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but clients_per_round is {}; raise it, or let "
-        "the aggregation need fewer",
-        config.aggregation.name(), least, config.clients_per_round);
+        "aggregation: {} with these settings needs {} updates per round, but {} is {}; raise it, or let the "
+        "aggregation need fewer",
+        config.aggregation.name(), least, buffered ? "algorithm.buffer" : "clients_per_round", together);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
     return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
@@ -304,10 +333,9 @@ std::string incompatibility(const ExperimentConfig& config) {
         name, config.clients_per_round, buffer_of(config.algorithm));
   }
   if (const std::string refusal =
-          config.aggregation.make()->refusal(static_cast<std::size_t>(config.clients_per_round), config.weighting);
+          config.aggregation.make()->refusal(static_cast<std::size_t>(together), config.weighting);
       !refusal.empty()) {
-    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(),
-                       config.clients_per_round, refusal);
+    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(), together, refusal);
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;

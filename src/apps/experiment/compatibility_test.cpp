@@ -43,7 +43,7 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   using testing::HasSubstr;
   EXPECT_EQ(mistake_in(""), "");
   EXPECT_EQ(mistake_in("aggregation: test_hidden_sum\nalgorithm: fedprox"), "");
-  for (const char* name : {"fednova", "signsgd", "fedbuff"}) {
+  for (const char* name : {"fednova", "signsgd", "q_fedavg"}) {
     EXPECT_THAT(mistake_in(std::string("aggregation: test_hidden_sum\nalgorithm: ") + name),
                 HasSubstr("looks at each client's update"));
   }
@@ -64,6 +64,8 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
                     poisson = "selection: poisson\n";
   EXPECT_EQ(mistake_in(dp + equal + poisson), "");
   EXPECT_EQ(mistake_in(dp + equal + poisson + "algorithm: fedopt"), "");
+  EXPECT_EQ(mistake_in(dp + equal + poisson + "algorithm: {name: ds_fl, send: votes}\npublic: {}"), "");
+  EXPECT_NE(mistake_in(dp + equal + poisson + "algorithm: fedid\npublic: {}"), "");
   EXPECT_THAT(mistake_in(dp + poisson), HasSubstr("weighting: equal"));
   EXPECT_THAT(mistake_in(dp + equal), HasSubstr("selection: poisson"));
   EXPECT_THAT(mistake_in(dp + equal + "selection: {name: poisson, secret: false}"), HasSubstr("secret"));
@@ -89,20 +91,31 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
   for (const std::string name : {"secagg", "secagg_plus", "light_secagg"}) {
     const std::string secure = "aggregation: " + name + "\n";
     for (const char* fits : {"", "algorithm: fedprox", "algorithm: fedopt", "weighting: equal", "weighting: batches",
-                             "tuning: lora", "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}"}) {
+                             "tuning: lora", "algorithm: scaffold\ntrainer: {optimizer: sgd, clip: 0}",
+                             "algorithm: mhat\npublic: {}", "algorithm: ds_fl\npublic: {}"}) {
       EXPECT_EQ(mistake_in(secure + fits), "") << name << " " << fits;
     }
     for (const char* up : {"top_k", "qsgd", "sign"}) {
       EXPECT_THAT(mistake_in(secure + "compression: {up: [" + up + "]}"), HasSubstr("compression.up"));
     }
     EXPECT_THAT(mistake_in(secure + "algorithm: fednova"), HasSubstr("looks at each client's update"));
-    EXPECT_THAT(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), HasSubstr("update"));
+    EXPECT_THAT(mistake_in(secure + "algorithm: fedid\npublic: {}"), HasSubstr("looks at each client's update"));
+    EXPECT_EQ(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), "");
+    EXPECT_THAT(mistake_in(secure + "algorithm: {name: fedbuff, buffer: 2}"), HasSubstr("algorithm.buffer is 2"));
     EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
     EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));
     EXPECT_THAT(mistake_in(secure + "evaluation: {per_client: true}"), HasSubstr("per_client"));
     EXPECT_THAT(mistake_in(secure + "attacks: {share: 0.2}"), HasSubstr("mode: cost"));
     EXPECT_EQ(mistake_in("aggregation: {name: " + name + ", mode: cost}\nattacks: {share: 0.2}"), "");
     EXPECT_THAT(mistake_in(secure + "clients_per_round: 2"), HasSubstr("needs 3 updates"));
+  }
+  for (const char* looks : {"q_fedavg", "ifca", "fedlora", "heterofl", "fedmd"}) {
+    EXPECT_NE(mistake_in(std::string("aggregation: secagg\nalgorithm: ") + looks), "") << looks;
+  }
+  for (const char* rule :
+       {"median", "{name: krum, attackers: 1}", "{name: bulyan, attackers: 0}", "geometric_median"}) {
+    EXPECT_THAT(mistake_in(std::string("algorithm: fedbuff\nclients_per_round: 20\naggregation: ") + rule),
+                HasSubstr("averages in its own way"));
   }
   // 4c, case 14: a sum that could overflow is refused when the file is read.
   EXPECT_THAT(mistake_in("aggregation: {name: secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "application/data/synthetic/synthetic.h"
 #include "application/models/pretrained.h"
 #include "application/tasks/task.h"
 #include "application/text/hugging_face.h"
@@ -50,11 +51,20 @@ class Inputs {
   }
 
   void data() {
-    if (config_.data.format == "synthetic") return;
+    const bool made = config_.data.format == "synthetic";  // then a path says what is made
     for (const auto& [key, paths] :
          {std::pair("data.train", &config_.data.train), std::pair("data.validation", &config_.data.validation),
           std::pair("data.test", &config_.data.test)}) {
-      for (const std::string& path : *paths) file(key, path);
+      for (const std::string& path : *paths) {
+        if (!made) {
+          file(key, path);
+        } else if (exists(path)) {
+          problems_.push_back(
+              fmt::format("{}: {} is a file, but data.format is synthetic; leave data.format out", key, path));
+        } else {
+          attempt([&] { (void)parse_synthetic(path); });
+        }
+      }
     }
     if (!config_.publics) return;
     for (const std::string& path : config_.publics->unlabelled) file("public.unlabelled", path);

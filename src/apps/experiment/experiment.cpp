@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
 #include "application/data/partition/dataset_population.h"
 #include "application/data/partition/partition_file.h"
 #include "application/data/readers/open_dataset.h"
+#include "application/trainer/public_rows.h"
 #include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "core/console/log.h"
 
 namespace chorus::inline experiment {
@@ -40,13 +43,54 @@ ClientLists without_public(const ClientLists& lists, const PublicData& shared) {
 
 // Predictions must be few numbers per answer, and answers the same for every tokenizer.
 void check_predictions(const Task& task) {
-  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification) return;
+  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification ||
+      task.head() == Head::kQuestionAnswering) {
+    return;
+  }
   throw ConfigError(fmt::format(
-      "public: the task {} has no predictions that clients could exchange: {}; use a classification, regression or "
-      "tagging task",
-      task.name(),
-      task.head() == Head::kQuestionAnswering ? "its answers are tokens of each network's own tokenizer"
-                                              : "each would be one number per entry of the vocabulary and token"));
+      "public: the task {} has no predictions that clients could exchange: each would be one number per entry of the "
+      "vocabulary and token; use a classification, regression, tagging or question answering task",
+      task.name()));
+}
+
+// The words of the public contexts, as their first characters. Of a context in several windows each tokenizer would
+// answer for other words.
+std::vector<std::uint32_t> public_words(const PublicSet& set) {
+  std::vector<std::uint32_t> begins;
+  for (const std::uint32_t example : set.examples) {
+    const auto [first, behind] = set.encoded->rows_of(example);
+    if (behind != first + 1) {
+      throw ConfigError(fmt::format(
+          "public: the context of example {} needs {} windows, but answers are exchanged for whole contexts; raise "
+          "task.max_length, or choose shorter public texts",
+          example, behind - first));
+    }
+    for (const ContextWord& word : context_words(*set.encoded, first)) begins.push_back(word.begin);
+    begins.push_back(std::numeric_limits<std::uint32_t>::max());
+  }
+  return begins;
+}
+
+// What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
+// anew for each segment.
+void add_replay(std::vector<ClientLists>& segments, std::int64_t most, std::uint64_t seed) {
+  if (most == 0) return;
+  const std::vector<ClientLists> fresh = segments;
+  for (std::size_t s = 1; s < segments.size(); ++s) {
+    ClientLists lists;
+    for (std::size_t client = 0; client < fresh[s].clients(); ++client) {
+      std::vector<ExampleId> mine(fresh[s][client].begin(), fresh[s][client].end()), old;
+      for (std::size_t earlier = 0; earlier < s; ++earlier) {
+        old.insert(old.end(), fresh[earlier][client].begin(), fresh[earlier][client].end());
+      }
+      RandomStream stream({.seed = seed, .purpose = "replay", .client = client, .step = s});
+      stream.shuffle(std::span(old));
+      old.resize(std::min(old.size(), static_cast<std::size_t>(most)));
+      if (!mine.empty()) mine.insert(mine.end(), old.begin(), old.end());  // one without new examples does not train
+      lists.append(mine);
+    }
+    segments[s] = std::move(lists);
+  }
 }
 
 }  // namespace
@@ -57,12 +101,20 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
   if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
+  if (public_ && config_.algorithm.traits().queries && public_->queries() == 0) {
+    throw ConfigError(fmt::format(
+        "public.query_share: {:g} of {} public examples is none, but algorithm: {} needs labelled examples at the "
+        "server; raise it, or give public.query",
+        config_.publics->query_share, public_->size(), config_.algorithm.name()));
+  }
   make_partition();
   plant();
   leave_out();
   train_ = encode_split(task(), data_, Split::kTrain, config_.encoding).data;
   test_ = held_out_ ? train_ : encode_split(task(), data_, Split::kTest, config_.encoding).data;
   make_phases();
+  for (const std::vector<std::uint32_t>& examples : segment_examples_)
+    segment_tests_.push_back({data_, train_, examples});
   choose_test();
   make_networks();
   poison();
@@ -103,7 +155,11 @@ void Experiment::leave_out() {
 
 void Experiment::make_networks() {
   const ClientsConfig& clients = config_.clients;
-  if (public_) check_predictions(task());
+  std::vector<std::uint32_t> words;
+  if (public_) {
+    check_predictions(task());
+    if (task().head() == Head::kQuestionAnswering) words = public_words(public_->set_for(*model_, train_));
+  }
   if (clients.models.empty()) return;
   std::vector<double> sizes;
   for (std::size_t c = 0; c < partition_.train.clients(); ++c) {
@@ -118,6 +174,12 @@ void Experiment::make_networks() {
     network.train = encode_split(its_task, data_, Split::kTrain, config_.encoding).data;
     network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
     if (public_) network.public_set = public_->set_for(*network.model, network.train);
+    if (!words.empty() && public_words(network.public_set) != words) {
+      throw ConfigError(fmt::format(
+          "clients.models: the tokenizer of {} splits the public contexts into other words than the server's, so their "
+          "answers cannot be compared; use tokenizers that report characters without spaces",
+          wanted.name));
+    }
     networks_.push_back(std::move(network));
   }
 }
@@ -191,6 +253,19 @@ void Experiment::make_partition() {
 
 void Experiment::make_segments() {
   TimeSegments segments = time_segments(partition_, data_.times(), config_.continual->segments);
+  const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
+  for (std::size_t s = 0; config_.continual->segment_test > 0 && s < segments.train.size(); ++s) {
+    Partition segment;
+    segment.train = segments.train[s];
+    hold_out(segment, config_.continual->segment_test, {}, mix(seed, s));
+    if (segment.test.total() == 0) {
+      throw ConfigError(
+          fmt::format("continual.segment_test: {} of each client's examples of segment {} is less than one; raise it",
+                      config_.continual->segment_test, s + 1));
+    }
+    segments.train[s] = segment.train;
+    segment_examples_.emplace_back(segment.test.ids().begin(), segment.test.ids().end());
+  }
   partition_.train = segments.united();
   partition_.test = segments.test;
   if (config_.continual->one_shot) {
@@ -198,6 +273,7 @@ void Experiment::make_segments() {
     phases_.push_back({"all segments at once", partition_.train, count * config_.rounds});
     return;
   }
+  add_replay(segments.train, config_.continual->replay, seed);
   for (std::size_t i = 0; i < segments.train.size(); ++i) {
     const auto [first, behind] = segments.bounds[i];
     phases_.push_back(

@@ -56,6 +56,8 @@ class Experiment {
   /// Networks other than the server's, and the index of each client's, or -1 (client_networks.h).
   const std::vector<ClientNetwork>& networks() const { return networks_; }
   const std::vector<int>& network_of() const { return network_of_; }
+  /// Held-out examples of each segment of time (continual.segment_test); empty: none.
+  const std::vector<TestSet>& segment_tests() const { return segment_tests_; }
   /// Those of them that attackers want answered otherwise, as they want them; null without an attack on the data.
   const TestSet* attacked_test() const { return attacked_test_.get(); }
 
@@ -91,6 +93,8 @@ class Experiment {
   std::vector<std::uint32_t> shared_test_;
   std::vector<Canary> canaries_;
   std::vector<std::uint32_t> canary_references_;
+  std::vector<std::vector<std::uint32_t>> segment_examples_;
+  std::vector<TestSet> segment_tests_;
   std::unique_ptr<const Dataset> attacked_data_;
   std::unique_ptr<const TestSet> attacked_test_;
 };

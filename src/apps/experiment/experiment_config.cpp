@@ -61,6 +61,13 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
 void ContinualConfig::describe(ConfigVisitor& visitor) {
   visitor.field("segments", segments, "how time is cut");
   visitor.field("one_shot", one_shot, "the baseline: all segments at once, as many rounds as they have together");
+  visitor
+      .field("segment_test", segment_test,
+             "share of each client's examples of each segment that is held out, to measure forgetting")
+      .at_least(0)
+      .below(1);
+  visitor.field("replay", replay, "examples of earlier segments that each client keeps and trains on again")
+      .at_least(0);
 }
 
 void PersonalEvaluationConfig::describe(ConfigVisitor& visitor) {

@@ -65,7 +65,9 @@ struct ClientsConfig {
 /// model.
 struct ContinualConfig {
   TimeSegmentsConfig segments = {};
-  bool one_shot = false;  ///< the baseline: all segments at once, as many rounds as they have together
+  bool one_shot = false;    ///< the baseline: all segments at once, as many rounds as they have together
+  double segment_test = 0;  ///< share of each client's examples of each segment that is held out, to measure forgetting
+  std::int64_t replay = 0;  ///< examples of earlier segments that each client keeps and trains on again
 
   void describe(ConfigVisitor& visitor);
 };

@@ -173,7 +173,7 @@ FirstConfig first_config(const FirstConfigInput& input) {
 
   std::string& yaml = result.yaml;
   const auto line = [&](const std::string& text) { yaml += text + "\n"; };
-  line(fmt::format("# chorus run {}.yaml", input.name));
+  line(fmt::format("# chorus run {}", input.file.empty() ? input.name + ".yaml" : input.file));
   line(fmt::format("# Written by chorus init from {}. Every key: chorus describe experiment.",
                    input.paths.size() > 3 ? fmt::format("{} files", input.paths.size())
                                           : fmt::format("{}", fmt::join(input.paths, " "))));

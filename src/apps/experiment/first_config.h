@@ -15,6 +15,7 @@ struct FirstConfigInput {
   std::string task{};              ///< empty: from the data
   std::string model{};             ///< a Hugging Face folder
   std::string name{};              ///< of the experiment
+  std::string file{};              ///< that is written, for its first line; empty: NAME.yaml
 };
 
 /// A configuration, and what to say about it.

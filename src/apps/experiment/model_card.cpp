@@ -4,6 +4,21 @@
 
 namespace chorus::inline experiment {
 
+std::string aggregation_text(Choice<Aggregations> aggregation) {
+  ConfigVisitor visitor;
+  aggregation.describe(visitor);
+  const auto is = [&](const char* name, const char* value) {
+    const ConfigField* field = visitor.find(name);
+    return field != nullptr && field->type == ConfigField::Type::kString && !field->get().empty() &&
+           std::get<std::string>(field->get().front().second) == value;
+  };
+  const bool active = is("server", "active"), modelled = is("mode", "cost");
+  const bool trusts = is("server", "semi_honest") || (!active && aggregation.name() == "light_secagg");
+  std::string mode = active ? "active server" : trusts ? "semi-honest server" : "";
+  if (modelled) mode += mode.empty() ? "modelled" : ", modelled";
+  return mode.empty() ? aggregation.name() : fmt::format("{} ({})", aggregation.name(), mode);
+}
+
 std::string model_card(const ExperimentConfig& config, const RunSummary& summary) {
   std::string text = fmt::format("# {}\n\n", config.name);
   text += fmt::format("Trained by federated learning (Chorus): task `{}`, algorithm `{}`, tuning `{}`, {} rounds.\n\n",
@@ -15,6 +30,9 @@ std::string model_card(const ExperimentConfig& config, const RunSummary& summary
                         best == summary.best.end() ? "-" : fmt::format("{:.4f}", best->second));
   }
   text += "\n## Privacy\n\n";
+  if (config.aggregation.traits().masked) {
+    text += fmt::format("The server saw sums of updates only: {}.\n\n", aggregation_text(config.aggregation));
+  }
   if (summary.privacy) {
     text += summary.privacy->statement + "\n";
   } else {

@@ -11,4 +11,7 @@ namespace chorus::inline experiment {
 /// promised about the people whose texts it was trained on; nothing, where there is no differential privacy.
 std::string model_card(const ExperimentConfig& config, const RunSummary& summary);
 
+/// The name of an aggregation, and for a secure sum against which server it holds: "secagg_plus (active server)".
+std::string aggregation_text(Choice<Aggregations> aggregation);
+
 }  // namespace chorus::inline experiment

@@ -88,6 +88,7 @@ TEST(PublicData, ImpossibleConfigurationsAreRefused) {
   };
   EXPECT_THAT(mistake({"algorithm=fedid"}), HasSubstr("give `public`"));
   EXPECT_THAT(mistake({"algorithm=fedid", "public={query_share: 0}"}), HasSubstr("labelled examples at the server"));
+  EXPECT_THAT(mistake({"algorithm=fedid", "public={query_share: 0.001}"}), HasSubstr("of 80 public examples is none"));
   EXPECT_THAT(mistake({"algorithm={name: fedmd, transfer_epochs: 1}", "public={}"}), HasSubstr("public.labelled"));
   EXPECT_THAT(mistake({"algorithm=fedavg", "clients.models=[{name: a, share: 1, model: {from: x}}]"}),
               HasSubstr("exchanges weights"));

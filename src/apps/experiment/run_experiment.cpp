@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "application/trainer/split_training.h"
 #include "apps/experiment/canary_exposure.h"
 #include "apps/experiment/client_file.h"
 #include "apps/experiment/client_half.h"
@@ -30,6 +31,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/transfer.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -110,7 +112,12 @@ void host_clients(const Experiment& experiment, Transport& ranks, const RunReque
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
   check_emulation(experiment.task_model());
-  config.algorithm.make()->prepare(experiment.model().layout());
+  const auto algorithm = config.algorithm.make();
+  algorithm->prepare(experiment.model().layout());
+  if (config.algorithm.traits().splits) {
+    const TaskModel& model = experiment.task_model();
+    algorithm->prepare_split(SplitTrainingDesk({model.task(), model.model(), model.params()}, config.trainer, 0, 1));
+  }
   if (config.algorithm.traits().pooled) return;
   const bool dealt = config.clients.file.empty() && config.clients.partition.name() != "natural";
   if ((config.algorithm.traits().own_models || config.evaluation.personal) && dealt &&
@@ -213,6 +220,7 @@ class ExperimentRun {
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{
         .first = before + 1, .last = before + phase().rounds, .total = rounds_, .tracker = journal_.tracker()};
+    rounds.phase = state().phase;
     rounds.cache = &cache_;
     rounds.folder = folder_.path();
     rounds.trial = request_.trial;
@@ -245,7 +253,14 @@ class ExperimentRun {
   }
 
   void finish_phase() {
-    state().phases.push_back(summarize_phase(phase().name, rounds_before_phase() + 1, state().loop));
+    PhaseSummary summary = summarize_phase(phase().name, rounds_before_phase() + 1, state().loop);
+    const std::vector<TestSet>& segments = experiment_.segment_tests();
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      summary.last[segment_score_name(s)] = server_.score(state().loop.model, state().variant, segments[s]);
+      if (state().phase > 0) continue;
+      summary.last[segment_score_name(s, true)] = server_.score(server_.start(), {}, segments[s]);
+    }
+    state().phases.push_back(std::move(summary));
     ++state().phase;
     state().coverage.clear();
   }

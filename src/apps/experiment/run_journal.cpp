@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "apps/experiment/model_card.h"
 #include "apps/experiment/own_model.h"
 #include "core/base/error.h"
 #include "core/files/files.h"
@@ -40,6 +41,7 @@ void RunJournal::record_start(std::int64_t rounds, std::size_t clients) {
   if (config.evaluation.target) started.numbers["target"] = *config.evaluation.target;
   started.texts = {{"name", config.name},
                    {"algorithm", config.algorithm.name()},
+                   {"aggregation", aggregation_text(config.aggregation)},
                    {"metric", server_.metric()},
                    {"goal", server_.higher_is_better() ? "max" : "min"}};
   tracker_->record(started);
@@ -60,7 +62,7 @@ void RunJournal::show(const RoundLoopState& loop, const RoundResult& result) {
 void RunJournal::show_replies(std::size_t done, std::size_t asked) {
   progress_->note(fmt::format("{} of {} clients{}{}", done, asked, note_.empty() ? "" : "  ", note_));
   const auto now = std::chrono::steady_clock::now();
-  if (now - written_ < std::chrono::seconds(1)) return;
+  if (now - written_ < std::chrono::milliseconds(done == 0 ? 300 : 1000)) return;
   written_ = now;
   try {
     AtomicFile file(folder_.path() / "progress.json", Durability::kUnsynced);

@@ -11,6 +11,7 @@
 
 #include "algorithm/selection/selector.h"
 #include "application/trainer/cohort_trainer.h"
+#include "application/trainer/split_parts.h"
 #include "apps/experiment/emulated_work.h"
 #include "apps/experiment/experiment.h"
 #include "apps/experiment/run_experiment.h"
@@ -68,8 +69,12 @@ class DryFederation : public Federation {
 
 class Planner {
  public:
-  explicit Planner(const ExperimentConfig& config)
-      : config_(config), memory_before_(available_memory()), begin_(Clock::now()), experiment_(config) {
+  Planner(const ExperimentConfig& config, const PlanOptions& options)
+      : config_(config),
+        options_(options),
+        memory_before_(available_memory()),
+        begin_(Clock::now()),
+        experiment_(config) {
     plan_.setup_seconds = since(begin_);
     plan_.available_memory = memory_before_;
     plan_.description = experiment_.description();
@@ -117,7 +122,40 @@ class Planner {
     plan_.server_memory = 4 * static_cast<double>(layout.size()) +
                           update * (3 + std::log2(plan_.asked + 1) + std::min(2 * side_by_side * clients, plan_.asked));
     plan_.cache_memory = cache_memory();
+    plan_cuts(tokens);
     if (!gpu) refuse(side_by_side);
+  }
+
+  /// Ways to cut the network, with batches of so many tokens.
+  void plan_cuts(double tokens) {
+    const bool splits = config_.algorithm.traits().splits;
+    const Model& model = experiment_.model();
+    if ((!splits && !options_.device_memory) || model.cuts() == 0) return;
+    if (splits) {
+      Choice<Algorithms> algorithm = config_.algorithm;
+      ConfigVisitor visitor;
+      algorithm.describe(visitor);
+      const ConfigField* labels = visitor.find("labels");
+      plan_.labels_stay = labels != nullptr && std::get<std::string>(labels->get().front().second) == "client";
+    }
+    plan_.cut_bytes = 4 * tokens * static_cast<double>(model.width());
+    plan_.cut_memory = options_.device_memory;
+    if (!plan_.cut_memory && config_.emulation) {
+      for (const FleetPart& part : config_.emulation->fleet) {
+        if (part.memory) plan_.cut_memory = std::min(plan_.cut_memory.value_or(1e30), *part.memory * 1e9);
+      }
+    }
+    for (int layers = 0; layers <= model.cuts() - (plan_.labels_stay ? 1 : 0); ++layers) {
+      const SplitCut cut{layers, plan_.labels_stay};
+      const auto memory_of = [&](SplitRole role) {
+        return side_memory(model, split_side(model, experiment_.params(), cut, role), tokens);
+      };
+      plan_.cuts.push_back({layers, memory_of(SplitRole::kClient), memory_of(SplitRole::kServer)});
+    }
+    if (plan_.cut_memory) {
+      plan_.suggested_layers =
+          layers_for_memory(model, experiment_.params(), *plan_.cut_memory, tokens, plan_.labels_stay);
+    }
   }
 
   /// Activations of the frozen layers for all training rows, as far as they are kept in memory.
@@ -285,6 +323,7 @@ class Planner {
   }
 
   const ExperimentConfig& config_;
+  PlanOptions options_;
   double memory_before_;
   Clock::time_point begin_;
   Experiment experiment_;
@@ -295,6 +334,6 @@ class Planner {
 
 }  // namespace
 
-RunPlan plan_run(const ExperimentConfig& config) { return Planner(config).plan(); }
+RunPlan plan_run(const ExperimentConfig& config, const PlanOptions& options) { return Planner(config, options).plan(); }
 
 }  // namespace chorus::inline experiment

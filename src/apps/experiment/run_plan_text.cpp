@@ -17,6 +17,27 @@ std::string span_text(double seconds) {
   return seconds < 7200 ? fmt::format("{:.1f} min", seconds / 60) : fmt::format("{:.2f} h", seconds / 3600);
 }
 
+std::string cuts_text(const RunPlan& plan) {
+  std::string text = fmt::format("split      {} of activations per batch{}\n", size_text(plan.cut_bytes),
+                                 plan.labels_stay ? " up and down, twice" : " up, and as much down");
+  for (const SplitChoice& cut : plan.cuts) {
+    text += fmt::format("             layers {}: client {}, server {} per client\n", cut.layers,
+                        size_text(cut.client_memory), size_text(cut.server_memory));
+  }
+  if (!plan.cut_memory) return text;
+  const std::string device = size_text(*plan.cut_memory);
+  if (plan.suggested_layers) {
+    text += fmt::format("             algorithm.layers: {} is the most that fits a device with {}\n",
+                        *plan.suggested_layers, device);
+  } else {
+    text += fmt::format(
+        "             a device with {} cannot even hold the embeddings; lower trainer.batch_size or the task's "
+        "max_length, or take a smaller model\n",
+        device);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const RunPlan& plan) {
@@ -36,6 +57,7 @@ std::string to_text(const RunPlan& plan) {
     if (!plan.emulated_how.empty()) text += fmt::format(" ({})", plan.emulated_how);
     text += plan.device_memory > 0 ? fmt::format("; {} of memory per device\n", size_text(plan.device_memory)) : "\n";
   }
+  if (!plan.cuts.empty()) text += cuts_text(plan);
   text += fmt::format("real time  {} per round, {} per evaluation, {} in all ({})\n", span_text(plan.round_seconds),
                       span_text(plan.evaluation_seconds), span_text(plan.seconds), plan.how);
   return text;
@@ -59,6 +81,12 @@ std::string to_json(const RunPlan& plan) {
                                  {"evaluation_seconds", plan.evaluation_seconds},
                                  {"seconds", plan.seconds},
                                  {"how", plan.how}};
+  for (const SplitChoice& cut : plan.cuts) {
+    json["cuts"].push_back(
+        {{"layers", cut.layers}, {"client_memory", cut.client_memory}, {"server_memory", cut.server_memory}});
+  }
+  if (!plan.cuts.empty()) json["cut_bytes"] = plan.cut_bytes;
+  if (plan.suggested_layers) json["suggested_layers"] = *plan.suggested_layers;
   if (plan.emulated_seconds) {
     json["emulated_round_seconds"] = *plan.emulated_round_seconds;
     json["emulated_seconds"] = *plan.emulated_seconds;

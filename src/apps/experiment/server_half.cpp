@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithm/compression/filtered_federation.h"
+#include "application/trainer/split_training.h"
 #include "apps/experiment/task_scorer.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -50,6 +51,17 @@ ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<Serve
 }
 
 bool ServerHalf::higher_is_better() const { return chorus::higher_is_better(model_.task(), metric_); }
+
+double ServerHalf::score(const at::Tensor& model, const Variant& variant, const TestSet& test) const {
+  const TunedNetwork::Part part = model_.network().part(variant);
+  Params params = Params::copies_of_start(part.params, 1, false, model_.network().take(variant, model));
+  if (config().trainer.precision == TrainerConfig::Precision::kBFloat16) params = params.with_shadow();
+  EvaluateOptions options;
+  options.seed = model_.seed();
+  options.workers = static_cast<int>(config().federation.workers);
+  return evaluate(model_.task(), part.model, params, {test.data, test.encoded, test.examples}, options)
+      .scores.at(metric_);
+}
 
 // Checkpoints come back on the CPU; server state is where the model is.
 std::map<std::string, at::Tensor> ServerHalf::on_device(std::map<std::string, at::Tensor> state) const {
@@ -103,6 +115,12 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const ServerMemory memory{*algorithm, *aggregation, coverage, federation.state()};
   RoundLoopParts parts{federation, *algorithm, traits, *aggregation, *selector, scorer, rounds.tracker, coverage};
   parts.variants = &model_.network();
+  const SplitTrainingDesk split({model_.task(), model_.model(), model_.params()}, config().trainer, model_.seed(),
+                                static_cast<std::uint64_t>(rounds.total));
+  if (traits.splits) {
+    parts.split = &split;
+    algorithm->prepare_split(split);
+  }
   std::optional<ServerDesk> desk;
   if (public_ && traits.distills) {
     desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
@@ -155,6 +173,7 @@ RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
   loop.first_round = rounds.first;
   loop.last_round = rounds.last;
   loop.rounds = rounds.total;
+  loop.phase = static_cast<std::uint64_t>(rounds.phase);
   loop.clients_per_round = static_cast<std::size_t>(config().clients_per_round);
   loop.weighting = config().weighting;
   loop.seed = model_.seed();

@@ -36,6 +36,7 @@ std::vector<ClientId> newcomers_of(const ExperimentConfig& config, std::span<con
 struct ServerRounds {
   std::int64_t first = 1, last = 1;  ///< of this phase
   std::int64_t total = 1;            ///< of the whole run, for schedules
+  std::int64_t phase = 0;            ///< its number
   Tracker& tracker;
   ActivationCache* cache = nullptr;
   std::filesystem::path folder = {};                    ///< of the run, for aggregations that keep a ledger
@@ -75,6 +76,9 @@ class ServerHalf {
   /// Goes on from `state` to the last of these rounds, and leaves what it remembers there. ConfigError when the clients
   /// are too few.
   RoundLoopEnd run(Federation& clients, const ServerRounds& rounds, RunState& state) const;
+
+  /// The main score of a model on other examples than the server's own.
+  double score(const at::Tensor& model, const Variant& variant, const TestSet& test) const;
 
   void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const {
     model_.save(folder, values, variant);

@@ -12,7 +12,7 @@ namespace chorus::inline experiment {
 ///     WatchedFederation watched(clients, [](std::size_t done, std::size_t asked) { show(done, asked); });
 class WatchedFederation final : public Federation {
  public:
-  /// Called after each reply of an ask, by the thread that reads it.
+  /// Called when clients are asked, and after each reply, by the thread that reads it.
   using Watcher = std::function<void(std::size_t done, std::size_t asked)>;
 
   WatchedFederation(Federation& clients, Watcher watcher) : clients_(clients), watcher_(std::move(watcher)) {}

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/console/log.h"
+#include "core/files/files.h"
 
 namespace chorus::inline serving {
 namespace {
@@ -18,7 +19,10 @@ nlohmann::json number_or_null(double value) { return std::isfinite(value) ? nloh
 
 }  // namespace
 
-ControlRoom::ControlRoom(const std::filesystem::path& socket, const std::string& metrics) {
+ControlRoom::ControlRoom(const std::filesystem::path& socket, const std::string& metrics, std::filesystem::path pause)
+    : pause_(std::move(pause)) {
+  std::error_code ignored;
+  std::filesystem::remove(pause_, ignored);
   status_.score = status_.loss = std::nan("");
   commands_ = std::make_unique<HttpServer>("unix:" + socket.string(),
                                            [this](const HttpRequest& request) { return answer(request); });
@@ -27,15 +31,21 @@ ControlRoom::ControlRoom(const std::filesystem::path& socket, const std::string&
   }
 }
 
+bool ControlRoom::paused() const {
+  std::error_code ignored;
+  return std::filesystem::exists(pause_, ignored);
+}
+
 HttpResponse ControlRoom::answer(const HttpRequest& request) {
   const bool post = request.method == "POST";
   if (post && request.path == "/pause") {
-    paused_ = true;
+    write_file(pause_, "");
     Log("serve").info("asked to pause after this round");
     return {200, "pauses after this round\n"};
   }
   if (post && request.path == "/continue") {
-    paused_ = false;
+    std::error_code ignored;
+    std::filesystem::remove(pause_, ignored);
     Log("serve").info("asked to continue");
     return {200, "continues\n"};
   }
@@ -59,13 +69,15 @@ std::string ControlRoom::status_json() const {
   const std::lock_guard lock(mutex_);
   nlohmann::json clients = nlohmann::json::array();
   for (const RosterEntry& entry : status_.clients) {
+    const auto doing = status_.doing.find(entry.name);
     clients.push_back({{"id", entry.id},
                        {"name", entry.name},
                        {"examples", entry.examples ? nlohmann::json(*entry.examples) : nlohmann::json()},
-                       {"connected", entry.alive}});
+                       {"connected", entry.alive},
+                       {"state", doing == status_.doing.end() ? (entry.alive ? "joined" : "gone") : doing->second}});
   }
   return nlohmann::json{{"run", status_.run},
-                        {"state", paused_ && status_.state != "finished" ? "paused" : status_.state},
+                        {"state", paused() && status_.state != "finished" ? "paused" : status_.state},
                         {"waiting_for", status_.waiting_for},
                         {"round", status_.round},
                         {"rounds", status_.rounds},
@@ -103,7 +115,7 @@ std::string ControlRoom::metrics_text() const {
   add("round_seconds", "gauge", "Duration of the last round", status_.round_seconds);
   add("train_loss", "gauge", "Mean training loss of the last round", status_.loss);
   add("score", "gauge", "The score that decides, of the last evaluation", status_.score);
-  add("paused", "gauge", "1 while the server is paused", paused_ ? 1 : 0);
+  add("paused", "gauge", "1 while the server is paused", paused() ? 1 : 0);
   add("idle_seconds", "gauge", "Since something happened",
       std::chrono::duration<double>(std::chrono::steady_clock::now() - alive_).count());
   return text;

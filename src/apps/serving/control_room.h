@@ -30,14 +30,16 @@ struct ServerStatus {
   std::uint64_t retries = 0;       ///< rounds that had too few replies
   std::vector<RosterEntry> clients = {};
   std::map<std::string, std::string> refusals = {};  ///< why a client does not take part
+  std::map<std::string, std::string> doing = {};     ///< client_board.h, by name
 };
 
 /// Where operators watch a server and steer it: `chorus status`, `pause` and `stop` through a socket in the fleet's
 /// folder, and /metrics (Prometheus) and /healthz on a port. Thread-safe.
 class ControlRoom {
  public:
-  /// `metrics`: IP:PORT; empty: no port. WorldError when another server of the fleet is running.
-  ControlRoom(const std::filesystem::path& socket, const std::string& metrics);
+  /// `metrics`: IP:PORT; empty: no port. While the file `pause` exists, the server is paused; a new server is not.
+  /// WorldError when another server of the fleet is running.
+  ControlRoom(const std::filesystem::path& socket, const std::string& metrics, std::filesystem::path pause);
 
   /// Changes the status under its lock.
   template <typename Change>
@@ -46,7 +48,11 @@ class ControlRoom {
     change(status_);
     alive_ = std::chrono::steady_clock::now();
   }
-  bool paused() const { return paused_; }
+  ServerStatus status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+  bool paused() const;
   /// How often somebody asked to stop: once ends after the round, twice at once.
   int stops() const { return stops_; }
 
@@ -60,7 +66,7 @@ class ControlRoom {
   mutable std::mutex mutex_;
   ServerStatus status_;
   std::chrono::steady_clock::time_point alive_ = std::chrono::steady_clock::now();
-  std::atomic<bool> paused_ = false;
+  std::filesystem::path pause_;
   std::atomic<int> stops_ = 0;
   std::unique_ptr<HttpServer> commands_, pages_;  // last: their threads use the rest
 };

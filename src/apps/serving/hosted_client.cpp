@@ -8,12 +8,36 @@
 #include "core/base/fingerprint.h"
 #include "core/config/config.h"
 #include "core/console/log.h"
+#include "core/ports/state_supplement.h"
 
 namespace chorus::inline serving {
 namespace {
 
 constexpr std::uint64_t kReplyOverhead = 4096;  // bytes besides the update
 constexpr std::size_t kFewestStates = 4;
+
+/// Everything a server tells a client about its work, without what differs between clients and over time.
+std::string digest_of(const Job& job) {
+  std::string text = job.config + '\n' + job.facts + '\n';
+  for (const JobFile& file : job.files) text += file.place + '/' + file.name + '/' + file.digest + '\n';
+  return sha256_hex(text);
+}
+
+/// States with what belongs to this client's certificate, which is not stored.
+StateShelf supplemented(StateShelf states, const FleetEnd& end, const Job& job) {
+  auto more = std::make_shared<ClientState>();
+  const SupplementInput input{end, digest_of(job)};
+  for (const std::string& name : StateSupplements::names()) more->merge(StateSupplements::make(name)->tensors(input));
+  return {[load = std::move(states.load), more](ClientId client) {
+            ClientState state = load(client);
+            for (const auto& [name, tensor] : *more) state[name] = tensor;
+            return state;
+          },
+          [store = std::move(states.store), more](ClientId client, std::uint64_t round, ClientState state) {
+            for (const auto& entry : *more) state.erase(entry.first);
+            store(client, round, std::move(state));
+          }};
+}
 
 std::size_t states_to_keep(const ExperimentConfig& config) {
   return std::max(kFewestStates, static_cast<std::size_t>(config.checkpoint.every) + 2);
@@ -59,7 +83,7 @@ HostedClient::HostedClient(HostedClientInput input)
       ClientHalfInput{.model = model_,
                       .examples = own_examples(model_, data_, input_.job.client),
                       .rounds = static_cast<std::uint64_t>(input_.job.rounds),
-                      .states = states_.shelf(),
+                      .states = supplemented(states_.shelf(), input_.end, input_.job),
                       .cache = &cache_,
                       .stop = input_.stop,
                       .folder = input_.folder / "runs" / fmt::format("{:016x}", input_.job.run)});
@@ -70,6 +94,7 @@ std::string HostedClient::refusal(const Request& request) const {
   PolicyMoment moment;
   moment.task = config_.task.name();
   moment.procedure = request.procedure;
+  moment.sum = stated_sum(request);
   moment.now = std::time(nullptr);
   moment.bytes_today = input_.egress.bytes_on_day_of(moment.now);
   const auto elements = static_cast<std::uint64_t>(model_.model().layout().trainable_size());

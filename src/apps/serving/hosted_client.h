@@ -13,6 +13,7 @@
 #include "apps/serving/client_states.h"
 #include "apps/serving/job.h"
 #include "apps/serving/policy.h"
+#include "core/ports/fleet.h"
 #include "infrastructure/egress/egress_log.h"
 
 namespace chorus::inline serving {
@@ -23,6 +24,7 @@ struct HostedClientInput {
   std::vector<std::string> data, test;          ///< the owner's files
   std::vector<std::string> data_settings = {};  ///< key=value of `data`
   std::string device = "cpu";
+  FleetEnd end = {};     ///< who this client is
   const Policy& policy;  ///< borrowed, as is the log
   const EgressLog& egress;
   std::function<bool()> stop = {};

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/fingerprint.h"
@@ -120,8 +121,20 @@ std::string to_json(const Job& job) {
 }
 
 Job parse_job(const std::string& text) {
-  const auto object = JobJson::parse(text, nullptr, false);
+  // Of two fields with one name, JSON parsers use either.
+  std::vector<std::set<std::string>> names_of;  // of the objects that are open
+  std::string twice;
+  const auto watch = [&](int, JobJson::parse_event_t event, const JobJson& value) {
+    if (event == JobJson::parse_event_t::object_start) names_of.emplace_back();
+    if (event == JobJson::parse_event_t::object_end && !names_of.empty()) names_of.pop_back();
+    if (event == JobJson::parse_event_t::key && !names_of.back().insert(value.get<std::string>()).second) {
+      twice = value.get<std::string>();
+    }
+    return true;
+  };
+  const auto object = JobJson::parse(text, watch, false);
   if (!object.is_object()) no_job("it is no JSON object");
+  if (!twice.empty()) no_job(fmt::format("it has \"{}\" twice", twice));
   if (need(object, "format") != kJobFormat) no_job(fmt::format("its format is not {}", kJobFormat));
   Job job;
   job.client = static_cast<ClientId>(need_number(object, "client", kMostClient - 1));

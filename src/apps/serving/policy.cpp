@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "apps/experiment/model_card.h"
 #include "core/config/registry.h"
 
 namespace chorus::inline serving {
@@ -60,6 +61,15 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
   return std::get<double>(field->get().front().second);
 }
 
+/// Whether an aggregation's sums hold against a server that lies.
+bool against_active_server(Choice<Aggregations> aggregation) {
+  ConfigVisitor visitor;
+  aggregation.describe(visitor);
+  const ConfigField* field = visitor.find("server");
+  if (field == nullptr || field->type != ConfigField::Type::kString || field->get().empty()) return false;
+  return std::get<std::string>(field->get().front().second) == "active";
+}
+
 /// Aggregations of secure sums, in which the server sees no single update.
 bool is_secure_sum(const std::string& name) {
   return name.find("secagg") != std::string::npos || name == "private_sum";
@@ -84,6 +94,7 @@ void Policy::describe(ConfigVisitor& visitor) {
       .field("secure_aggregation", secure_aggregation,
              "others whose updates must be summed with this client's before anybody sees them; 0: not required")
       .at_least(0);
+  visitor.field("active_server", active_server, "these sums must hold against a server that lies (server: active)");
   visitor.field("epsilon", epsilon, "largest epsilon of differential privacy; a run that promises none is refused")
       .above(0);
   visitor.field("hours", hours, "HH:MM-HH:MM of this machine's clock; empty: always");
@@ -124,6 +135,12 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
                          policy.secure_aggregation, together - 1);
     }
   }
+  if (policy.active_server && !against_active_server(job.aggregation)) {
+    return fmt::format(
+        "its policy requires secure aggregation against an active server, and the run uses aggregation: {} that trusts "
+        "it",
+        job.aggregation.name());
+  }
   if (policy.epsilon) {
     const double promised = setting(job.aggregation, "epsilon");
     if (promised <= 0) {
@@ -140,15 +157,39 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
   return "";
 }
 
+StatedSum stated_sum(const Request& request) {
+  const auto& texts = request.body.texts;
+  const auto trains = texts.find("secure.procedure");
+  if (trains == texts.end()) return {};
+  return {trains->second, request.body.number("secure.least", 0), request.body.number("secure.active", 0) == 1};
+}
+
+std::string what_the_server_sees(const ExperimentConfig& job) {
+  return fmt::format("the server sees {}: {}", job.aggregation.traits().masked ? "sums of updates" : "each update",
+                     aggregation_text(job.aggregation));
+}
+
 std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment) {
   const auto allows = [&](const PolicyUse& use) {
-    return (use.task.empty() || use.task == moment.task) && lists(use.procedures, moment.procedure);
+    if (!use.task.empty() && use.task != moment.task) return false;
+    if (!is_secure_procedure(moment.procedure)) return lists(use.procedures, moment.procedure);
+    return moment.sum.trains.empty() || lists(use.procedures, moment.sum.trains);
   };
   if (!policy.allow.empty() && std::none_of(policy.allow.begin(), policy.allow.end(), allows)) {
     return fmt::format("its policy does not allow the procedure {}", moment.procedure);
   }
-  if (policy.secure_aggregation > 0 && !is_secure_procedure(moment.procedure)) {
+  if ((policy.secure_aggregation > 0 || policy.active_server) && !is_secure_procedure(moment.procedure)) {
     return fmt::format("its policy requires secure aggregation, and {} is not part of it", moment.procedure);
+  }
+  if (!moment.sum.trains.empty()) {
+    // A server states both in every sum, whatever its configuration says.
+    if (moment.sum.clients < static_cast<double>(policy.secure_aggregation) + 1) {
+      return fmt::format("its policy requires sums with at least {} others, and this one may have {:g}",
+                         policy.secure_aggregation, moment.sum.clients - 1);
+    }
+    if (policy.active_server && !moment.sum.active) {
+      return "its policy requires secure aggregation against an active server, and this sum trusts the server";
+    }
   }
   if (!policy.hours.empty() && !within(policy.hours, moment.now)) {
     return fmt::format("its policy allows work from {} only", policy.hours);

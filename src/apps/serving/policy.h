@@ -9,6 +9,7 @@
 
 #include "apps/experiment/experiment_config.h"
 #include "core/config/config_visitor.h"
+#include "core/ports/message.h"
 
 namespace chorus::inline serving {
 
@@ -28,11 +29,13 @@ struct PolicyUse {
 ///     allow:
 ///       - {task: text_classification, files: [/data/notes], procedures: [train, evaluate]}
 ///     secure_aggregation: 9
+///     active_server: true
 ///     hours: 20:00-06:00
 struct Policy {
   std::vector<PolicyUse> allow = {};  ///< empty: everything
   std::int64_t secure_aggregation =
-      0;  ///< others whose updates must be summed with this client's before anybody sees them
+      0;                       ///< others whose updates must be summed with this client's before anybody sees them
+  bool active_server = false;  ///< these sums must hold against a server that lies
   std::optional<double> epsilon = {};  ///< the largest that a run may spend; a run without one is refused
   std::string hours = {};              ///< HH:MM-HH:MM of this machine's clock; empty: always
   std::int64_t threads = 0;            ///< for training; 0: one
@@ -45,6 +48,14 @@ struct Policy {
 ///
 /// A job: the task on these files, with the protections that its configuration promises.
 std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, const std::vector<std::string>& files);
+/// What a request states about the secure sum that it begins.
+struct StatedSum {
+  std::string trains;  ///< the procedure whose result is summed; empty: it begins none
+  double clients = 0;  ///< fewest in a sum that is revealed
+  bool active = false;
+};
+StatedSum stated_sum(const Request& request);
+
 /// A request at this moment, when so many bytes have left today. `task`: of the job.
 struct PolicyMoment {
   std::string task;
@@ -52,7 +63,11 @@ struct PolicyMoment {
   std::time_t now = 0;
   std::uint64_t bytes_today = 0;
   std::uint64_t bytes_next = 0;  ///< a reply of usual size
+  StatedSum sum = {};
 };
 std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment);
+
+/// For logs: "the server sees sums of updates: secagg_plus (active server)".
+std::string what_the_server_sees(const ExperimentConfig& job);
 
 }  // namespace chorus::inline serving

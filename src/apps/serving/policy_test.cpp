@@ -21,7 +21,7 @@ ExperimentConfig job_of(const std::vector<std::string>& overrides = {}) {
       .load<ExperimentConfig>();
 }
 
-PolicyMoment moment_of(const std::string& procedure) { return {"text_classification", procedure, 0, 0, 0}; }
+PolicyMoment moment_of(const std::string& procedure) { return {"text_classification", procedure, 0, 0, 0, {}}; }
 
 TEST(Policy, TasksFilesAndProcedures) {
   const Policy policy = policy_of(
@@ -45,7 +45,26 @@ TEST(Policy, Protections) {
   policy.secure_aggregation = 4;
   EXPECT_THAT(refusal_of_job(policy, job_of(), {}), HasSubstr("requires secure aggregation"));
   EXPECT_THAT(refusal_of_request(policy, moment_of("train")), HasSubstr("requires secure aggregation"));
+  EXPECT_EQ(refusal_of_job(policy, job_of({"aggregation={name: secagg, least_clients: 5}"}), {}), "");
+  EXPECT_THAT(refusal_of_job(policy, job_of({"aggregation=secagg"}), {}), HasSubstr("at least 4 others"));
+  PolicyMoment moment = moment_of("secure/begin");
+  moment.sum = {"train", 5, false};
+  EXPECT_EQ(refusal_of_request(policy, moment), "");
+  moment.sum.clients = 3;  // less than the configuration said
+  EXPECT_THAT(refusal_of_request(policy, moment), HasSubstr("at least 4 others"));
   policy.secure_aggregation = 0;
+  policy.active_server = true;
+  EXPECT_THAT(refusal_of_job(policy, job_of({"aggregation=secagg"}), {}), HasSubstr("active server"));
+  EXPECT_THAT(refusal_of_job(policy, job_of({"aggregation=light_secagg"}), {}), HasSubstr("active server"));
+  EXPECT_EQ(refusal_of_job(policy, job_of({"aggregation={name: secagg, server: active}"}), {}), "");
+  EXPECT_THAT(refusal_of_request(policy, moment), HasSubstr("trusts the server"));
+  moment.sum.active = true;
+  EXPECT_EQ(refusal_of_request(policy, moment), "");
+  policy = policy_of("allow: [{procedures: [train]}]");
+  EXPECT_EQ(refusal_of_request(policy, moment), "");
+  moment.sum.trains = "fedsgd/gradient";
+  EXPECT_THAT(refusal_of_request(policy, moment), HasSubstr("procedure"));
+  policy = {};
   policy.epsilon = 2;
   EXPECT_THAT(refusal_of_job(policy, job_of(), {}), HasSubstr("promises none"));
 }

@@ -13,6 +13,7 @@
 #include "apps/experiment/own_data.h"
 #include "apps/experiment/run_checkpoints.h"
 #include "apps/experiment/run_journal.h"
+#include "apps/experiment/watched_federation.h"
 #include "apps/serving/control_room.h"
 #include "apps/serving/served_clients.h"
 #include "apps/serving/transport_end.h"
@@ -30,10 +31,11 @@ namespace {
 namespace fs = std::filesystem;
 using ServeClock = std::chrono::steady_clock;
 
-constexpr double kPumpSeconds = 0.5;   // between looks at pause, stop and the roster
-constexpr double kRemindSeconds = 30;  // between two log lines about waiting
-constexpr int kMostAttempts = 5;       // at one round
-constexpr double kAttemptPause = 2;    // seconds before a round is repeated
+constexpr double kPumpSeconds = 0.5;                  // between looks at pause, stop and the roster
+constexpr double kRemindSeconds = 30;                 // between two log lines about waiting
+constexpr int kMostAttempts = 5;                      // at one round
+constexpr double kAttemptPause = 2;                   // seconds before a round is repeated
+constexpr std::chrono::milliseconds kShowPause(400);  // between two looks at what clients do
 
 double seconds_since(ServeClock::time_point begin) {
   return std::chrono::duration<double>(ServeClock::now() - begin).count();
@@ -135,7 +137,7 @@ class ServedRun {
         request_(request),
         folder_(std::move(folder)),
         names_(folder_.path() / "fleet.json"),
-        room_(control_socket(request.fleet), request.metrics),
+        room_(control_socket(request.fleet), request.metrics, folder_.path() / "pause"),
         rounds_(config_.rounds) {
     const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);
     transport_ = listen_at(config_.serving.transport, end, config_.serving.grace);
@@ -163,7 +165,9 @@ class ServedRun {
         journal_->begin(state(), rounds_, clients_->roster().size());
         began_ = true;
         state().setup_seconds += seconds_since(begun);
-        const RoundLoopEnd end = server_.run(*clients_, rounds(), state());
+        WatchedFederation watched(*clients_,
+                                  [this](std::size_t done, std::size_t asked) { journal_->show_replies(done, asked); });
+        const RoundLoopEnd end = server_.run(watched, rounds(), state());
         if (end == RoundLoopEnd::kStopped) interrupted();
         return finish(end);
       } catch (const TooFewReplies& error) {
@@ -213,7 +217,10 @@ class ServedRun {
     input.layout = server_.model().layout();
     input.least = least();
     input.deadline = config_.serving.deadline;
-    input.stop = [this] { return stops() >= 2; };
+    input.stop = [this] {
+      if (clients_) show_clients();
+      return stops() >= 2;
+    };
     input.refused = [this](const std::string& name, const std::string& why) {
       room_.update([&](ServerStatus& status) { status.refusals[name] = why; });
     };
@@ -270,12 +277,26 @@ class ServedRun {
   }
 
   void show_clients() {
+    const auto now = ServeClock::now();
+    if (now - shown_ < kShowPause) return;
+    shown_ = now;
     const auto members = clients_->roster().members();
+    const std::vector<ClientNow> states = clients_->states();
     room_.update([&](ServerStatus& status) {
+      for (const ClientNow& state : states) status.doing[state.name] = state.state;
       status.clients.assign(members.begin(), members.end());
       status.traffic = clients_->traffic();
       for (const RosterEntry& member : members) status.refusals.erase(member.name);
     });
+    const std::string text = server_json(room_.status(), states);
+    if (text == written_) return;
+    written_ = text;
+    try {
+      AtomicFile file(folder_.path() / "server.json", Durability::kUnsynced);
+      file.write(text);
+      file.commit();
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a full disk is noticed where something is lost
+    }
   }
 
   ServerRounds rounds() {
@@ -318,6 +339,7 @@ class ServedRun {
     clients_->finish();
     room_.update([](ServerStatus& status) { status.state = "finished"; });
     std::error_code ignored;
+    fs::remove(folder_.path() / "server.json", ignored);
     fs::remove(unfinished_path(request_.fleet), ignored);
     return report;
   }
@@ -342,7 +364,8 @@ class ServedRun {
   std::optional<RunCheckpoints> checkpoints_;
   std::optional<RunJournal> journal_;
   bool began_ = false;  // the journal
-  ServeClock::time_point round_begin_ = ServeClock::now();
+  ServeClock::time_point round_begin_ = ServeClock::now(), shown_ = {};
+  std::string written_;  // to server.json
 };
 
 }  // namespace

@@ -119,14 +119,24 @@ void ServedClients::rewind(std::int64_t round) {
 
 void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }
 
+Replies ServedClients::watched(std::span<const ClientId> cohort, Request request) {
+  board_->asked(cohort, std::chrono::steady_clock::now());
+  const auto replies = std::make_shared<Replies>(remote_.ask(cohort, std::move(request)));
+  return Replies([replies, board = board_] {
+    std::optional<Reply> reply = replies->next();
+    if (reply) board->replied(*reply, std::chrono::steady_clock::now());
+    return reply;
+  });
+}
+
 Replies ServedClients::ask(std::span<const ClientId> cohort, Request request) {
   if (input_.deadline > 0 && !request.deadline) request.deadline = input_.deadline;
-  if (only_measures(request.procedure)) return remote_.ask(cohort, std::move(request));
+  if (only_measures(request.procedure)) return watched(cohort, std::move(request));
   std::size_t least = std::min(input_.least, cohort.size());
   if (request.enough > 0) least = std::min(least, request.enough);
   const std::uint64_t round = request.round;
   const auto quorum =
-      std::make_shared<Quorum>(Quorum{remote_.ask(cohort, std::move(request)), least, cohort.size(), round});
+      std::make_shared<Quorum>(Quorum{watched(cohort, std::move(request)), least, cohort.size(), round});
   return Replies([quorum]() -> std::optional<Reply> {
     auto reply = quorum->inner.next();
     if (!reply) {

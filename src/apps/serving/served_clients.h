@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/serving/client_board.h"
 #include "apps/serving/job.h"
 #include "core/base/error.h"
 #include "core/ports/federation.h"
@@ -46,7 +47,7 @@ struct ServedClientsInput {
   std::uint64_t layout = 0;         ///< fingerprint of what trains
   std::size_t least = 1;            ///< replies that a request needs; of a smaller cohort all
   double deadline = 0;              ///< seconds for a reply; 0: no limit
-  std::function<bool()> stop = {};  ///< true: give up
+  std::function<bool()> stop = {};  ///< true: give up; asked several times per second while replies are awaited
   /// A client refuses the job, for a log: its name and why.
   std::function<void(const std::string& name, const std::string& why)> refused = {};
 };
@@ -64,6 +65,8 @@ class ServedClients : public Federation {
   bool wait_for(std::size_t clients, double seconds) { return remote_.wait_for(clients, seconds); }
   /// Handles what has arrived.
   void poll() { remote_.poll(); }
+  /// What each client does now.
+  std::vector<ClientNow> states() const { return board_->states(roster(), std::chrono::steady_clock::now()); }
   /// Tells all clients that rounds after this one do not count.
   void rewind(std::int64_t round);
   /// Tells all clients that the run has ended.
@@ -78,11 +81,13 @@ class ServedClients : public Federation {
   RemoteFederationInput remote_input();
   void welcome(PeerId peer, const std::string& name);
   void hear(PeerId peer, const std::string& name, const ControlFrame& frame);
+  Replies watched(std::span<const ClientId> cohort, Request request);
   void send_file(PeerId peer, const std::string& digest);
 
   ServedClientsInput input_;
   std::map<std::string, std::weak_ptr<const std::string>> frames_;  // of files under way, by digest
   std::set<std::pair<PeerId, std::string>> sent_;                   // no file twice over one connection
+  std::shared_ptr<ClientBoard> board_ = std::make_shared<ClientBoard>();
   RemoteFederation remote_;
 };
 

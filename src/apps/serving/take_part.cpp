@@ -185,6 +185,7 @@ class Participant {
                               .test = request_.test,
                               .data_settings = request_.data_settings,
                               .device = request_.device,
+                              .end = end_,
                               .policy = policy_,
                               .egress = *egress_,
                               .stop = request_.stop};
@@ -196,8 +197,8 @@ class Participant {
         if (!fetch(transport, job)) return false;
         use_kernels_of(config.federation);
         client_ = std::make_unique<HostedClient>(std::move(input));
-        Log("client").info("ready: client {} of the run, {:g} training examples", job.client,
-                           client_->roster().size_of(job.client));
+        Log("client").info("ready: client {} of the run, {:g} training examples; {}", job.client,
+                           client_->roster().size_of(job.client), what_the_server_sees(config));
         return true;
       }
       Log("client").warning("refuses the job: {}", refusal);

@@ -25,8 +25,9 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
     field->set({{"", std::move(value)}});
   };
   set("address", end.address);
-  set("certificate", end.certificate.string());
-  set("key", end.key.string());
+  const bool broker = grace && name == "mqtt";  // of which a server is a client, too
+  set("certificate", (broker ? end.client_certificate : end.certificate).string());
+  set("key", (broker ? end.client_key : end.key).string());
   set("authority", end.authority.string());
   if (grace) {
     set("revoked", end.revoked.string());

@@ -15,6 +15,7 @@
 #include "core/config/registry.h"
 #include "core/ports/aggregation.h"
 #include "core/ports/federation.h"
+#include "core/ports/split.h"
 #include "core/ports/variants.h"
 #include "core/ports/workbench.h"
 #include "core/tensor/layout.h"
@@ -31,7 +32,8 @@ struct RoundInput {
   std::uint64_t rounds = 0;  ///< of the whole run, for schedules
   std::uint64_t seed = 0;    ///< of the run: every draw of the algorithm is keyed by it
   Weighting weighting = Weighting::kExamples;
-  std::size_t enough = 0;  ///< of the cohort, how many replies are enough; 0: all
+  std::size_t enough = 0;   ///< of the cohort, how many replies are enough; 0: all
+  std::uint64_t phase = 0;  ///< segment of time that the clients' data is of, where the run has several
   /// Smaller versions of what trains; null where there are none.
   const Variants* variants = nullptr;
   /// The main score of the model at a variant on the server's test examples; higher is better.
@@ -39,6 +41,8 @@ struct RoundInput {
   /// The server's own workbench, C = 1, with the public set of the clients and, as its own examples, the labelled query
   /// set; null without public data.
   Workbench* server = nullptr;
+  /// The server's part of a network that is cut in two; null unless AlgorithmTraits::splits.
+  const SplitDesk* split = nullptr;
 };
 
 /// A round on the clients' own devices; all zero without emulation.
@@ -74,6 +78,7 @@ struct AlgorithmTraits {
   bool distills = false;            ///< learns from predictions on the public set: `public` must be given
   bool queries = false;             ///< needs the labelled query set of the server, too
   bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
+  bool splits = false;              ///< the server trains a part of the network on the clients' activations
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
 };
 
@@ -89,6 +94,9 @@ class Algorithm {
 
   /// Before the first round: what trains. ConfigError for settings that do not fit it.
   virtual void prepare(const Layout&) {}
+
+  /// Before the first round, if AlgorithmTraits::splits. ConfigError where the network cannot be cut.
+  virtual void prepare_split(const SplitDesk&) {}
 
   virtual RoundResult round(const RoundInput& input) = 0;
 

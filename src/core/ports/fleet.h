@@ -58,6 +58,8 @@ struct FleetEnd {
   std::string address;  ///< host:port of the server
   std::filesystem::path certificate, key, authority;
   std::filesystem::path revoked = {};  ///< of a server: serial numbers that must not connect
+  /// Of a server that is the client of a broker.
+  std::filesystem::path client_certificate = {}, client_key = {};
 };
 
 /// The servers and clients that trust each other: a private authority in the server's folder, certificates for the

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/config/registry.h"
+#include "core/files/file_memory.h"
 
 namespace chorus::inline ports {
 
@@ -21,6 +22,9 @@ struct TransportEvent {
   PeerId peer = 0;
   std::string frame = {};     ///< of kFrame: one whole message, as the peer sent it
   std::string identity = {};  ///< of kJoined: the name the transport vouches for (a certificate's); empty: none
+  std::shared_ptr<const FileMemory> file = {};  ///< of kFrame: where a large message lies; `frame` is empty then
+
+  std::string_view bytes() const { return file ? file->bytes() : std::string_view(frame); }
 };
 
 /// The server's end: moves whole frames of bytes to and from its peers, in order per peer, each at most once. It does

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "core/base/client_id.h"
+#include "core/base/error.h"
 #include "core/ports/kept.h"
 #include "core/ports/learner.h"
 #include "core/ports/message.h"
+#include "core/ports/split.h"
 #include "core/tensor/layout.h"
 
 namespace chorus::inline ports {
@@ -41,6 +43,14 @@ struct TrainWish {
   /// Elements that must not change by a single bit: local parameters (FedPer, FedRep). Their gradients are 0 before
   /// clipping.
   std::vector<FlatRange> frozen = {};
+  /// A model whose predictions on the client's own batches the trained one should keep (learning without forgetting):
+  /// adds weight_i T^2 KL(softmax(teacher / T) || softmax(logits / T)), the mean over the labels, to client i's loss.
+  struct Teacher {
+    at::Tensor values = {};            ///< [C, P]; undefined: none
+    std::vector<double> weights = {};  ///< per client
+    double temperature = 2;
+  };
+  Teacher teacher = {};
 };
 
 /// How a Learner trains.
@@ -125,6 +135,12 @@ class Workbench {
 
   /// Over all training examples, without dropout.
   virtual GradientResult gradient(const at::Tensor& start, bool want_gradients) = 0;
+
+  /// One client's side of split learning, from the values `start` of its part of the network.
+  virtual std::unique_ptr<SplitClient> split(std::size_t /*i*/, const SplitCut& /*cut*/, const at::Tensor& /*start*/,
+                                             const SplitGuard& /*guard*/) {
+    throw InternalError("these clients have no network that could be cut");
+  }
 
   /// Which examples are scored: the client's own test examples, or the shared ones.
   enum class TestOn { kOwn, kShared };

@@ -30,8 +30,9 @@ struct DashboardOptions {
 /// | GET /events | `run` events: a run that changed; `gone` events: one that was removed |
 /// | POST /control {"run": ID, "action": "stop", "pause" or "continue"} with the token in X-Chorus-Token | a sentence |
 ///
-/// `stop` sends the run the signal of Ctrl-C, so that it ends after its round and can be resumed; `pause` and
-/// `continue` stop and continue its process.
+/// `stop` sends the run the signal of Ctrl-C, so that it ends after its round and can be resumed. `pause` and
+/// `continue` stop and continue the process of a simulation; a server (`chorus serve`) waits before its next round
+/// while its run folder has a file `pause`, and keeps its clients.
 ///
 ///     Dashboard dashboard({.folder = "runs"});
 ///     fmt::print("{}\n", dashboard.address());

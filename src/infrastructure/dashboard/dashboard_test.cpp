@@ -28,9 +28,9 @@ class DashboardTest : public testing::Test {
   void SetUp() override {
     if (kPage.page.empty()) GTEST_SKIP() << "the program was built without esbuild";
   }
-  std::filesystem::path make(const std::string& name) {
+  std::filesystem::path make(const std::string& name, const std::string& command = "chorus run x.yaml") {
     RunInfo info;
-    info.command = "chorus run x.yaml";
+    info.command = command;
     const RunFolder run = RunFolder::create({.folder = folder_ / name, .config_yaml = "rounds: 3\n", .info = info});
     MetricsLog(run.metrics())
         .record({"run_started", 0, {{"rounds", 3}}, {{"algorithm", "fedavg"}, {"metric", "accuracy"}}});
@@ -106,6 +106,30 @@ TEST_F(DashboardTest, OrdersNeedTheTokenAndReachTheProcess) {
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
   EXPECT_THAT(order("stop", "X-Chorus-Token: secret\r\n"), HasSubstr("no process works on this run"));
+}
+
+TEST_F(DashboardTest, AServerIsPausedByAFileSoThatItKeepsItsClients) {
+  const auto run = make("a", "chorus serve x.yaml");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunFolder held = RunFolder::open(run);
+    std::ofstream(run / "held") << "yes";
+    while (true) ::pause();
+  }
+  for (int i = 0; i < 500 && !std::filesystem::exists(run / "held"); ++i) ::usleep(10000);
+  EXPECT_THAT(control_run(run, "pause"), HasSubstr("pauses after this round"));
+  EXPECT_TRUE(std::filesystem::exists(run / "pause"));
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED | WNOHANG), 0) << "the process itself goes on";
+  RunView view(run);
+  view.refresh();
+  EXPECT_EQ(json::parse(view.json(10))["paused"], true);
+  EXPECT_EQ(json::parse(view.json(10))["controllable"], true);
+  EXPECT_THAT(control_run(run, "continue"), HasSubstr("continues"));
+  EXPECT_FALSE(std::filesystem::exists(run / "pause"));
+  EXPECT_THAT(control_run(run, "stop"), HasSubstr("stops after this round"));
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 }
 
 TEST(DashboardFolder, MustExist) {

@@ -7,8 +7,10 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/files/files.h"
 #include "infrastructure/dashboard/dashboard.h"
 #include "infrastructure/tracking/report/run_process.h"
+#include "infrastructure/tracking/run_folder.h"
 
 namespace chorus::inline dashboard {
 
@@ -21,6 +23,16 @@ std::string control_run(const std::filesystem::path& folder, const std::string& 
     throw WorldError(
         fmt::format("{}: its process cannot be reached: {}", name, std::generic_category().message(errno)));
   };
+  const bool served = read_run_info(folder).command.starts_with("chorus serve");
+  if (served && action == "pause") {
+    write_file(folder / "pause", "");
+    return fmt::format("{} pauses after this round.", name);
+  }
+  if (served && action == "continue") {
+    std::error_code ignored;
+    std::filesystem::remove(folder / "pause", ignored);
+    return fmt::format("{} continues.", name);
+  }
   if (action == "stop") {
     send(SIGINT);
     if (process_is_paused(*process)) send(SIGCONT);

@@ -11,6 +11,7 @@
 #include "core/console/log.h"
 #include "core/files/files.h"
 #include "infrastructure/certificates/certificate.h"
+#include "infrastructure/fleet/enrolment_messages.h"
 #include "infrastructure/fleet/secret.h"
 #include "infrastructure/fleet/tls_socket.h"
 
@@ -19,42 +20,22 @@ namespace {
 
 using EnrolmentJson = nlohmann::ordered_json;
 
-constexpr int kProtocol = 1;
 constexpr std::size_t kMostVisits = 16;
 constexpr double kEnrolSeconds = 30;
 constexpr int kPollMilliseconds = 100;
-
-Result<Admission> read_admission(const std::string& line) {
-  const auto json = EnrolmentJson::parse(line, nullptr, false);
-  const auto text = [&](const char* key) {
-    return json.is_object() && json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
-  };
-  if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer() || !json.contains("time") ||
-      !json["time"].is_number_integer()) {
-    return Failure{Failure::Kind::kMalformed, "the request cannot be read"};
-  }
-  if (json["format"] != kProtocol) {
-    return Failure{Failure::Kind::kRefused,
-                   "the server speaks another version; install the same version of Chorus on both"};
-  }
-  return Admission{text("name"), text("secret"), text("request"), json["time"].get<std::time_t>()};
-}
 
 /// The answer to one request; `name` is who enrolled.
 std::string answer(const EnrolmentServerInput& input, const std::string& line, std::string& name) {
   const auto refuse = [](const Failure& failure) {
     Log("fleet").warning("an enrolment was refused: {}", failure.message);
-    return EnrolmentJson{{"refused", failure.message}}.dump();
+    return reply_text(failure);
   };
   const auto admission = read_admission(line);
   if (!admission.ok()) return refuse(admission.failure());
   const auto admitted = FleetFolder(input.folder).admit(admission.value(), input.now());
   if (!admitted.ok()) return refuse(admitted.failure());
   name = admission.value().name;
-  return EnrolmentJson{{"certificate", admitted.value().certificate},
-                       {"authority", admitted.value().authority},
-                       {"server", admitted.value().server}}
-      .dump();
+  return reply_text(admitted);
 }
 
 }  // namespace
@@ -142,24 +123,17 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
     throw FleetUnreachable(connection.failure().message);
   }
   TlsSocket server = std::move(connection).value_or_throw();
-  const EnrolmentJson request{{"format", kProtocol},
-                              {"name", token.name},
-                              {"secret", token.secret},
-                              {"request", read_file(request_path)},
-                              {"time", now()}};
-  if (!server.write_line(request.dump())) throw WorldError(fmt::format("{} closed the connection", enrolment.address));
-  const auto reply = EnrolmentJson::parse(server.read_line().value_or_throw(), nullptr, false);
-  if (reply.is_object() && reply.contains("refused")) {
-    throw WorldError(fmt::format("{} refuses: {}", enrolment.address, reply["refused"].get<std::string>()));
+  const Admission request{token.name, token.secret, read_file(request_path), now()};
+  if (!server.write_line(admission_text(request))) {
+    throw WorldError(fmt::format("{} closed the connection", enrolment.address));
   }
-  std::string certificate, authority, address;
-  try {
-    certificate = reply.at("certificate");
-    authority = reply.at("authority");
-    address = reply.at("server");
-  } catch (const EnrolmentJson::exception&) {
-    throw WorldError(fmt::format("the reply of {} cannot be read", enrolment.address));
+  const auto reply = read_reply(server.read_line().value_or_throw());
+  if (!reply.ok()) {
+    const bool refused = reply.failure().kind == Failure::Kind::kRefused;
+    throw WorldError(refused ? fmt::format("{} refuses: {}", enrolment.address, reply.failure().message)
+                             : fmt::format("the reply of {} cannot be read", enrolment.address));
   }
+  const auto& [certificate, authority, address] = reply.value();
   const CertificateFacts facts = certificate_facts(certificate);
   if (certificate_facts(authority).fingerprint != token.fingerprint || facts.name != token.name ||
       !key_fits(read_file(key_path), certificate)) {

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/files/files.h"
 #include "infrastructure/certificates/certificate.h"
+#include "infrastructure/fleet/broker_files.h"
 #include "infrastructure/fleet/secret.h"
 
 namespace chorus::inline fleet {
@@ -87,15 +88,18 @@ std::vector<Entry> read_entries(const fs::path& folder) {
   return entries;
 }
 
-void write_entries(const fs::path& folder, const std::vector<Entry>& entries) {
+void write_entries(const fs::path& folder, const std::string& address, const std::vector<Entry>& entries) {
   Json json = {{"format", 1}, {"members", Json::array()}};
   std::string revoked;
+  std::vector<std::string> out;
   for (const Entry& entry : entries) {
     json["members"].push_back(to_json(entry));
+    if (entry.certificate.empty() && !entry.revoked.empty()) out.push_back(entry.name);
     for (const std::string& serial : entry.revoked) revoked += serial + "\n";
   }
   // The list first: a crash in between must not lose a revocation.
   write_file(folder / "revoked", revoked);
+  write_broker_files(folder, address, out);
   write_secret(folder / "members.json", json.dump(1) + "\n");
 }
 
@@ -112,13 +116,17 @@ void drop_certificate(Entry& entry) {
   entry.certificate.clear();
 }
 
+// Two certificates: as a server, and as a client of an MQTT broker.
 void issue_server(const fs::path& folder, std::time_t now, std::time_t until) {
-  const std::string key = make_key();
-  const std::string certificate =
-      sign_request({read_file(folder / "authority.crt"), read_file(folder / "authority.key"),
-                    make_request(key, kServerName), kServerName, now - kBackdated, until, CertificateRole::kServer});
-  write_secret(folder / "server.key", key);
-  write_file(folder / "server.crt", certificate);
+  for (const auto& [file, role] :
+       {std::pair("server", CertificateRole::kServer), std::pair("server_as_client", CertificateRole::kClient)}) {
+    const std::string key = make_key();
+    const std::string certificate =
+        sign_request({read_file(folder / "authority.crt"), read_file(folder / "authority.key"),
+                      make_request(key, kServerName), kServerName, now - kBackdated, until, role});
+    write_secret(folder / (std::string(file) + ".key"), key);
+    write_file(folder / (std::string(file) + ".crt"), certificate);
+  }
 }
 
 /// host:port with the enrolment port; nothing when it is not an address.
@@ -177,7 +185,7 @@ void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
   write_file(folder / "authority.crt",
              make_authority({key, "chorus-fleet-" + random_hex(4), now - kBackdated, now + kAuthorityDays * kDay}));
   issue_server(folder, now, now + creation.days * kDay);
-  write_entries(folder, {});
+  write_entries(folder, creation.address, {});
   // Written last: a folder with it is complete.
   write_file(folder / "fleet.json",
              Json{{"format", 1}, {"address", creation.address}, {"days", creation.days}}.dump(1) + "\n");
@@ -200,7 +208,7 @@ FleetInvitation FleetFolder::invite(const std::string& name, double hours, std::
                     certificate_facts(read_file(folder_ / "authority.crt")).fingerprint};
   entry->token = digest_hex(token.secret);
   entry->token_until = now + static_cast<std::time_t>(std::llround(hours * 3600));
-  write_entries(folder_, entries);
+  write_entries(folder_, address_, entries);
   return {enrolment_address(), token.text(), entry->token_until};
 }
 
@@ -233,7 +241,7 @@ void FleetFolder::revoke(const std::string& name) {
   entry->token.clear();
   entry->used.clear();
   entry->used_request.clear();
-  write_entries(folder_, entries);
+  write_entries(folder_, address_, entries);
 }
 
 std::time_t FleetFolder::rotate(std::time_t now) {
@@ -278,7 +286,7 @@ Result<Admitted> FleetFolder::admit(const Admission& admission, std::time_t now)
   entry->certificate = certificate;
   entry->used = std::exchange(entry->token, "");
   entry->used_request = request;
-  write_entries(folder_, entries);
+  write_entries(folder_, address_, entries);
   return Admitted{certificate, authority, address_};
 }
 

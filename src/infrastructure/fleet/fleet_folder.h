@@ -31,10 +31,11 @@ struct Admitted {
 /// The folder of a fleet's server:
 ///
 ///     authority.key  authority.crt   the private authority
-///     server.key     server.crt      signed by it
+///     server.key     server.crt      signed by it; server_as_client.* are for an MQTT broker
 ///     fleet.json                     addresses and validity
 ///     members.json                   invitations and certificates, without secrets
 ///     revoked                        serial numbers that must not connect, one per line
+///     broker/                        configuration and rules of an MQTT broker (broker_files.h)
 ///
 /// Several processes may use it at once: changes are made under a lock, and files are replaced whole.
 class FleetFolder {

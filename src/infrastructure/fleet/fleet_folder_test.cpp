@@ -132,6 +132,19 @@ TEST_F(FleetFolderTest, ARevokedClientNeedsANewInvitation) {
   EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("this fleet has no member"));
 }
 
+TEST_F(FleetFolderTest, ABrokersRulesFollowRevocations) {
+  const auto rules = [&] { return read_file(root_ / "fleet" / "broker" / "acl"); };
+  EXPECT_THAT(rules(), HasSubstr("pattern write chorus/up/%u\n"));
+  EXPECT_THAT(rules(), HasSubstr("user chorus-server\ntopic read chorus/up/+\n"));
+  EXPECT_EQ(refusal(admission(fleet().invite("clinic-a", 1, now_)), now_), "admitted");
+  EXPECT_THAT(rules(), Not(HasSubstr("deny")));
+  fleet().revoke("clinic-a");
+  EXPECT_THAT(rules(), HasSubstr("user clinic-a\ntopic deny chorus/#\n"));
+  EXPECT_EQ(refusal(admission(fleet().invite("clinic-a", 1, now_)), now_), "admitted");
+  EXPECT_THAT(rules(), Not(HasSubstr("deny")));
+  EXPECT_THAT(read_file(root_ / "fleet" / "broker" / "mosquitto.conf"), HasSubstr("\nlistener 7733\n"));
+}
+
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
   const std::string before = read_file(root_ / "fleet" / "server.crt");
   const std::time_t until = fleet().rotate(now_ + 86'400);

@@ -31,8 +31,9 @@ class X509Office final : public FleetOffice {
   FleetIdentity enrol(const FleetEnrolment& enrolment) override { return fleet::enrol(enrolment); }
   std::optional<FleetIdentity> identity(const fs::path& folder) override { return read_identity(folder); }
   FleetEnd server_end(const fs::path& folder) override {
-    return {FleetFolder(folder).address(), folder / "server.crt", folder / "server.key", folder / "authority.crt",
-            folder / "revoked"};
+    return {FleetFolder(folder).address(),  folder / "server.crt", folder / "server.key",
+            folder / "authority.crt",       folder / "revoked",    folder / "server_as_client.crt",
+            folder / "server_as_client.key"};
   }
   FleetEnd client_end(const fs::path& folder) override {
     const auto known = read_identity(folder);

@@ -26,12 +26,12 @@ void ClientService::run() {
       handle(std::move(frame));
       continue;
     }
-    const auto bytes = transport_.receive(hooks_.stop ? std::optional<double>(kStopSeconds) : std::nullopt);
+    auto bytes = transport_.receive(hooks_.stop ? std::optional<double>(kStopSeconds) : std::nullopt);
     if (!bytes) {
       if (!transport_.connected() || (hooks_.stop && hooks_.stop())) return;
       continue;
     }
-    auto frame = decode_frame(*bytes);
+    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       return;
@@ -83,7 +83,7 @@ bool ClientService::handle(Frame frame) {
 
 void ClientService::handle_control() {
   while (auto bytes = transport_.receive(0.0)) {
-    auto frame = decode_frame(*bytes);
+    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       broken_ = true;

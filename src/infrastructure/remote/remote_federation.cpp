@@ -126,12 +126,14 @@ struct RemoteFederation::Shared {
       seen.lost = event.peer;
       return seen;
     }
-    auto frame = decode_frame(event.frame);
+    const std::size_t size = event.bytes().size();
+    auto frame = event.file ? decode_frame(event.file->bytes(), event.file)
+                            : decode_frame(std::make_shared<const std::string>(std::move(event.frame)));
     if (frame.ok() && std::holds_alternative<HelloFrame>(frame.value())) {
       join(event.peer, std::get<HelloFrame>(std::move(frame).value()));
     } else if (frame.ok() && std::holds_alternative<ReplyFrame>(frame.value())) {
       seen.reply = std::get<ReplyFrame>(std::move(frame).value());
-      seen.reply->reply.bytes_up = event.frame.size();
+      seen.reply->reply.bytes_up = size;
     } else if (frame.ok() && std::holds_alternative<SyncFrame>(frame.value())) {
       seen.synced = std::get<SyncFrame>(frame.value()).number;
       const auto late = stalled.find(event.peer);

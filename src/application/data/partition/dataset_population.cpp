@@ -68,7 +68,7 @@ DatasetPopulation::DatasetPopulation(const Dataset& data, std::uint64_t seed)
   client_names_ = names_of(data.clients());
   source_names_ = names_of(data.sources());
   if (!data.client_ids().empty()) view_.clients = {data.client_ids(), client_names_};
-  if (!data.source_ids().empty()) view_.sources = {data.source_ids(), source_names_};
+  if (!data.source_ids().empty()) view_.sources = {data.source_ids(), source_names_, "source"};
   if (!data.label_ids().empty()) {
     label_names_ = names_of(data.labels());
     view_.labels = {data.label_ids(), label_names_};

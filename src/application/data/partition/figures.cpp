@@ -30,15 +30,16 @@ struct Grid {
   double bottom() const { return kTop + count((panels + kPerRow - 1) / kPerRow) * (height + gap_y) - gap_y; }
 };
 
-/// Ticks for clients 0, 20, 40, ... along an axis of `cells`.
+/// Ticks for clients 0, 20, 40, ... along an axis with one cell per client; of a sample, at the first one after it.
 void client_ticks(Svg& svg, std::span<const std::size_t> clients, double from, double length, double across,
                   bool vertical) {
   if (clients.empty()) return;
   const double cell = length / count(clients.size());
-  const std::size_t step = std::max<std::size_t>(1, (clients.size() + 4) / 5);
-  for (std::size_t i = 0; i < clients.size(); i += step) {
-    const double at = from + (count(i) + 0.5) * cell;
-    const std::string label = fmt::format("{}", clients[i]);
+  for (const double tick : round_ticks(count(clients.back()), 5)) {
+    const auto found = std::lower_bound(clients.begin(), clients.end(), static_cast<std::size_t>(tick));
+    if (tick != std::floor(tick) || found == clients.end()) continue;
+    const double at = from + (static_cast<double>(found - clients.begin()) + 0.5) * cell;
+    const std::string label = fmt::format("{:.0f}", tick);
     if (vertical) {
       svg.line(across - 4, at, across, at);
       svg.text(across - 7, at + 4, label, {.size = 10, .anchor = "end"});
@@ -82,9 +83,10 @@ std::string js_figure(std::span<const FigurePanel> panels, const Factor& labels,
   const std::vector<std::pair<double, std::string>> ticks{
       {0, "0"}, {0.25, "0.25"}, {0.5, "0.5"}, {0.75, "0.75"}, {1, "1"}};
   svg.colour_bar(grid.right() + 28, kTop, grid.height, ticks);
-  return svg.finish(grid.right() + 108, grid.bottom() + 52,
-                    "Jensen-Shannon divergence between clients' label distributions",
-                    "base 2: 0 means the same labels in the same shares, 1 means no label in common");
+  return svg.finish(
+      grid.right() + 108, grid.bottom() + 52,
+      fmt::format("Jensen-Shannon divergence between clients' {} distributions", labels.what),
+      fmt::format("base 2: 0 means the same {0}s in the same shares, 1 means no {0} in common", labels.what));
 }
 
 std::string label_mix_figure(std::span<const FigurePanel> panels, const Factor& labels, std::size_t most) {
@@ -115,7 +117,7 @@ std::string label_mix_figure(std::span<const FigurePanel> panels, const Factor& 
                {.size = std::min(10.0, cell), .anchor = "end", .rotate = -90});
     }
     if (!named) {
-      svg.text(x + grid.width / 2, y + grid.height + 20, fmt::format("{} labels", columns),
+      svg.text(x + grid.width / 2, y + grid.height + 20, fmt::format("{} {}s", columns, labels.what),
                {.size = 11, .anchor = "middle"});
     }
     if (p % kPerRow == 0) {
@@ -126,8 +128,9 @@ std::string label_mix_figure(std::span<const FigurePanel> panels, const Factor& 
   for (const double share : {0.0, 0.05, 0.2, 0.5, 1.0})
     ticks.emplace_back(std::sqrt(share), fmt::format("{:.0f} %", share * 100));
   svg.colour_bar(grid.right() + 28, kTop, grid.height, ticks);
-  return svg.finish(std::max(grid.right() + 108, 560.0), grid.bottom() + below + 20, "Label mix of every client",
-                    "colour: a label's share of the client's training examples (square-root scale)");
+  return svg.finish(
+      grid.right() + 108, grid.bottom() + below + 20, fmt::format("Mix of {}s of every client", labels.what),
+      fmt::format("colour: a {}'s share of the client's training examples (square-root scale)", labels.what));
 }
 
 std::string label_count_figure(std::span<const FigurePanel> panels, const Factor& labels, std::size_t most) {
@@ -183,13 +186,13 @@ std::string label_count_figure(std::span<const FigurePanel> panels, const Factor
   for (std::size_t rank = 0; rank < shown + (shown < label_count ? 1 : 0); ++rank) {
     const double at = kTop + 17 * count(rank);
     svg.rect(legend, at, 12, 12, rank < shown ? palette_colour(rank) : "#d0d0d0");
-    svg.text(
-        legend + 18, at + 10,
-        rank < shown ? shortened(labels.names[order[rank]], 26) : fmt::format("{} other labels", label_count - shown),
-        {.size = 11});
+    svg.text(legend + 18, at + 10,
+             rank < shown ? shortened(labels.names[order[rank]], 26)
+                          : fmt::format("{} other {}s", label_count - shown, labels.what),
+             {.size = 11});
   }
   return svg.finish(legend + 210, std::max(y - gap + 52, kTop + 17 * count(shown + 1) + 20),
-                    "Training examples of every client by label");
+                    fmt::format("Training examples of every client by {}", labels.what));
 }
 
 std::string size_figure(std::span<const FigurePanel> panels) {

@@ -16,6 +16,7 @@ struct Factor {
 
   std::span<const std::int32_t> ids;
   std::span<const std::string> names;
+  std::string_view what = "label";  ///< one value, for people
 
   bool empty() const { return ids.empty(); }
 };

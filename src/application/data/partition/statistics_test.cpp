@@ -175,6 +175,25 @@ TEST(Figures, StandAloneAndEscaped) {
   expect_whole_svg(js_figure(std::vector<FigurePanel>{{"nobody", &nobody}}, population.view.labels));
 }
 
+TEST(Figures, HaveRoundTicksWholeTitlesAndTheRightWord) {
+  TestPopulation population(3000, 300, 5);
+  for (std::string& name : population.label_names) name = "x";
+  const Partition many = LabelDirichlet({.alpha = 1}).make(population.view, {.clients = 257, .seed = 3});
+  const std::vector<FigurePanel> panels{{"many", &many}};
+  const std::string svg = js_figure(panels, population.view.labels);
+  const auto width = std::stod(svg.substr(svg.find("width=\"") + 7));
+  EXPECT_GE(width, 9.5 * 62) << "the title fits";
+  for (const char* tick : {">0<", ">100<", ">200<"}) EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  EXPECT_NE(svg.find("clients' label distributions"), std::string::npos);
+  Factor sources = population.view.labels;
+  sources.what = "source";
+  for (const std::string& other :
+       {js_figure(panels, sources), label_mix_figure(panels, sources), label_count_figure(panels, sources)}) {
+    EXPECT_NE(other.find("source"), std::string::npos);
+    EXPECT_EQ(other.find("label"), std::string::npos);
+  }
+}
+
 TEST(Svg, TicksAreRound) {
   EXPECT_THAT(round_ticks(100, 5), testing::ElementsAre(0, 20, 40, 60, 80, 100));
   EXPECT_THAT(round_ticks(0, 5), testing::ElementsAre(0));

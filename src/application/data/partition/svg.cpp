@@ -151,6 +151,9 @@ void Svg::colour_bar(double x, double y, double height, std::span<const std::pai
 }
 
 std::string Svg::finish(double width, double height, std::string_view title, std::string_view subtitle) const {
+  // A heading that is wider than the picture makes it wider: about 0.58 and 0.54 of the size per character.
+  width =
+      std::max({width, 48 + 9.9 * static_cast<double>(title.size()), 48 + 6.5 * static_cast<double>(subtitle.size())});
   std::string file = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "role=\"img\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n<title>{2}</title>\n"

@@ -187,8 +187,8 @@ class CsvReader final : public RecordReader {
       for (const std::string& field : row_) shown.push_back("'" + shortened(field, 30) + "'");
       throw DataError(
           fmt::format("{}: the first row ({}) has no column name that Chorus knows; say which column is what by its "
-                      "name, as in columns.text=NAME columns.label=NAME, or, if the file has no header, by its "
-                      "number from 1 to {}",
+                      "name (--column text=NAME --column label=NAME; in a configuration data.columns.text=NAME "
+                      "data.columns.label=NAME) or, if the file has no header, by its number from 1 to {}",
                       rows_.where(), fmt::join(shown, ", "), row_.size()));
     }
   }

@@ -99,7 +99,7 @@ TEST_F(CsvFiles, Mistakes) {
   EXPECT_PRED2(has, error, "text, label");
   const std::string advice = message_of<Error>([&] { read_csv(write("a.csv", "Kommentar,Note\nschön,gut\n")); });
   EXPECT_PRED2(has, advice, "a.csv:1: the first row ('Kommentar', 'Note') has no column name that Chorus knows");
-  EXPECT_PRED2(has, advice, "columns.text=NAME columns.label=NAME");
+  EXPECT_PRED2(has, advice, "--column text=NAME --column label=NAME; in a configuration data.columns.text=NAME");
   config = {};
   config.columns.text = "Kommentar";
   config.columns.label = "Note";

@@ -81,11 +81,12 @@ struct Softmax {
 };
 
 // Turns the scores s [N / 8][4] of the rows at `first` and the keys at `column` into weights after dropout, not yet
-// divided by their totals; rescales the sums so far.
-template <u32 N>
+// divided by their totals; rescales the sums so far. MASKED: whether there may be dropout.
+template <u32 N, bool MASKED = true>
 __device__ inline void soften(float (*s)[4], float (*sum)[4], Softmax& softmax, const Sequence& at,
                               const AttentionForwardArgs& args, u32 first, u32 column) {
-  u32 causal = args.shape.causal, threshold = args.mask.threshold, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  u32 causal = args.shape.causal, threshold = MASKED ? args.mask.threshold : 0;
+  u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   float unit = args.shape.scale * LOG2E, keep = args.mask.scale;
   u32 bits[N / 8][2];
   if (column + N > at.k_count || causal) {
@@ -126,7 +127,7 @@ __device__ inline void soften(float (*s)[4], float (*sum)[4], Softmax& softmax, 
   }
 }
 
-// After the last key: the totals of whole rows, and their logs for the backward pass.
+// After the last key: the totals of whole rows, and their logs if there will be a backward pass.
 __device__ inline void finish(Softmax& softmax, const Sequence& at, const AttentionForwardArgs& args, u32 first) {
   u32 heads = args.shape.heads, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   float unit = args.shape.scale * LOG2E;
@@ -134,7 +135,7 @@ __device__ inline void finish(Softmax& softmax, const Sequence& at, const Attent
   for (u32 half = 0; half < 2; ++half) {
     softmax.total[half] = quad_sum(softmax.total[half]);
     u32 row = first + g + 8 * half;
-    if (t == 0 && row < at.q_count) {
+    if (args.logs != 0 && t == 0 && row < at.q_count) {
       args.logs[(at.q_row + row) * heads + at.head] = softmax.top[half] * unit + __log2f(softmax.total[half]);
     }
   }

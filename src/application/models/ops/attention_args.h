@@ -17,7 +17,7 @@ struct AttentionShape {
 };
 
 /// Tensors of bfloat16 or float32 rows; a stride is the distance between rows. logs: log2 of each query's sum of
-/// exponentials, per head.
+/// exponentials, per head; null if there will be no backward pass.
 struct AttentionForwardArgs {
   const void *q, *k, *v;
   i64 q_stride, k_stride;

@@ -20,6 +20,7 @@ namespace {
 const KernelOption kHeadWidth{"D", {"16", "32", "48", "64"}};
 const KernelFamily kAttentionKernels{kernels::attention_gpu, {kHeadWidth}};
 const GpuKernel<AttentionForwardArgs> kAttentionForward{kAttentionKernels, "attention_forward"};
+const GpuKernel<AttentionForwardArgs> kAttentionForwardPlain{kAttentionKernels, "attention_forward_plain"};
 const GpuKernel<AttentionGradientArgs> kAttentionGradient{kAttentionKernels, "attention_gradient"};
 const KernelFamily kTf32Kernels{kernels::attention_tf32_gpu, {kHeadWidth}};
 const GpuKernel<AttentionForwardArgs> kTf32Forward{kTf32Kernels, "attention_tf32_forward"};
@@ -33,6 +34,7 @@ struct GpuAttentionCall {
   double scale = 1;
   at::Tensor places;  // Packing::places
   Dropout::Site site = {};
+  bool differentiable = at::GradMode::is_enabled();  // outside of autograd's functions
 
   // Saves everything but the places for the backward pass.
   void save(torch::autograd::AutogradContext& context) const {
@@ -62,7 +64,7 @@ at::Tensor as_rows(const at::Tensor& x) { return rows_fit(x) ? x : x.contiguous(
 
 // Tokens that belong to no sequence are 0 in `out`.
 struct Attended {
-  at::Tensor out, logs;
+  at::Tensor out, logs;  // logs are undefined without a backward pass
 };
 
 AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k, const GpuAttentionCall& call) {
@@ -75,9 +77,12 @@ AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k, const G
 }
 
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GpuAttentionCall& call) {
-  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
-                  torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat))};
-  const auto& kernel = q.scalar_type() == at::kFloat ? kTf32Forward : kAttentionForward;
+  Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()), {}};
+  if (call.differentiable)
+    result.logs = torch::empty({q.size(0) * q.size(1), call.heads}, q.options().dtype(at::kFloat));
+  const auto& kernel = q.scalar_type() == at::kFloat ? kTf32Forward
+                       : call.site.threshold > 0     ? kAttentionForward
+                                                     : kAttentionForwardPlain;
   kernel.launch({.blocks = call.places.size(1) * call.heads,
                  .threads = kAttentionThreads,
                  .rows = (call.longest_query + kAttentionRows - 1) / kAttentionRows},
@@ -87,7 +92,7 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
                  .q_stride = q.stride(1),
                  .k_stride = k.stride(1),
                  .out = result.out.data_ptr(),
-                 .logs = result.logs.data_ptr<float>(),
+                 .logs = result.logs.defined() ? result.logs.data_ptr<float>() : nullptr,
                  .shape = attention_shape(q, k, call),
                  .mask = mask_args(call.site)},
                 {q.size(2) / call.heads});

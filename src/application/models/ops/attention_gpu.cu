@@ -10,6 +10,7 @@
 // 2t + 1. So the accumulators of two neighbouring tiles of 8 columns are the A of the next matmul.
 
 #define STRIDE (D + 8)
+#define PLAIN_KEYS 32
 __device__ inline void mma(float* d, const u32* a, u32 b0, u32 b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -170,6 +171,45 @@ extern "C" __global__ void __launch_bounds__(128, 4) attention_forward(Attention
     scores<KEYS>(s, a, key_tile);
     soften<KEYS>(s, sum, softmax, at, args, first, column);
     accumulate<KEYS>(sum, s, value_tile);
+  }
+  finish(softmax, at, args, first);
+  store_rows(out, width, sum, first, at.q_count, 1.0f / softmax.total[0], 1.0f / softmax.total[1]);
+}
+
+// Without dropout: fewer registers, so more blocks at a time. The next tiles are copied while these are in use.
+extern "C" __global__ void __launch_bounds__(128, D <= 32 ? 6 : 4) attention_forward_plain(AttentionForwardArgs args) {
+  Sequence at = sequence_of(args.shape, args.mask);
+  u32 heads = args.shape.heads, causal = args.shape.causal;
+  u32 begin = blockIdx.y * ROWS, first = begin + threadIdx.x / 32 * 16, now = 0;
+  if (begin >= at.q_count) return;
+  __shared__ __align__(16) u16 key_tile[2][PLAIN_KEYS][STRIDE], value_tile[2][PLAIN_KEYS][STRIDE];
+  u64 width = (u64)heads * D, q_stride = args.q_stride, k_stride = args.k_stride;
+  const bf16* q = (const bf16*)args.q + at.q_row * q_stride + at.head * D;
+  const bf16* k = (const bf16*)args.k + at.k_row * k_stride + at.head * D;
+  const bf16* v = (const bf16*)args.v + at.k_row * k_stride + at.head * D;
+  bf16* out = (bf16*)args.out + at.q_row * width + at.head * D;
+  copy_rows<PLAIN_KEYS>(key_tile[0], k, k_stride, 0, at.k_count);
+  copy_rows<PLAIN_KEYS>(value_tile[0], v, k_stride, 0, at.k_count);
+  end_of_copies();
+  if (begin == 0) clear_rows(out + at.q_count * width, width, at.q_tail);
+  u32 a[D / 16][4];
+  load_rows(a, q, q_stride, first, at.q_count);
+  float sum[D / 8][4] = {};
+  Softmax softmax;
+  u32 end = causal && begin + ROWS < at.k_count ? begin + ROWS : at.k_count;
+  for (u32 column = 0; column < end; column += PLAIN_KEYS, now ^= 1) {
+    await_copies<0>();
+    __syncthreads();  // these tiles are there, and all warps are done with the others
+    if (column + PLAIN_KEYS < end) {
+      copy_rows<PLAIN_KEYS>(key_tile[now ^ 1], k, k_stride, column + PLAIN_KEYS, at.k_count);
+      copy_rows<PLAIN_KEYS>(value_tile[now ^ 1], v, k_stride, column + PLAIN_KEYS, at.k_count);
+      end_of_copies();
+    }
+    if (first >= at.q_count) continue;
+    float s[PLAIN_KEYS / 8][4];
+    scores<PLAIN_KEYS>(s, a, key_tile[now]);
+    soften<PLAIN_KEYS, false>(s, sum, softmax, at, args, first, column);
+    accumulate<PLAIN_KEYS>(sum, s, value_tile[now]);
   }
   finish(softmax, at, args, first);
   store_rows(out, width, sum, first, at.q_count, 1.0f / softmax.total[0], 1.0f / softmax.total[1]);

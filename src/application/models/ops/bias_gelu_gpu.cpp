@@ -44,6 +44,10 @@ bool bias_gpu_fits(const at::Tensor& x) { return gpu_rows_fit(x) && x.size(2) % 
 
 void add_bias_gpu(const at::Tensor& x, const at::Tensor& bias) { launch_rows(kAddBias, x, bias, x, false); }
 
+void add_bias_then_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh) {
+  launch_rows(kBiasGelu, x, bias, x, by_tanh);
+}
+
 at::Tensor bias_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh) {
   const at::Tensor from = x.contiguous();
   at::Tensor y = torch::empty_like(from);

@@ -5,16 +5,32 @@
 
 typedef ELEMENT T;
 
-__device__ inline float gelu(float x) {
-  if (BY_TANH) return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-  return 0.5f * x * (1 + erff(x * 0.7071067811865476f));
+// The standard normal distribution and its density. bfloat16 uses Abramowitz and Stegun's 7.1.26, whose error is below
+// 1e-7: its exponential is the density's.
+struct Normal {
+  float below, density;
+};
+__device__ inline Normal normal(float x) {
+  float bell = __expf(-0.5f * x * x), below;
+  if (sizeof(T) == 2) {
+    float t = __fdividef(1.0f, 1.0f + 0.2316419f * fabsf(x));
+    float tail = bell * t *
+                 (0.127414796f + t * (-0.142248368f + t * (0.7107068705f + t * (-0.7265760135f + t * 0.5307027145f))));
+    below = x < 0 ? tail : 1 - tail;
+  } else {
+    below = 0.5f * (1 + erff(x * 0.7071067811865476f));
+  }
+  return {below, 0.3989422804014327f * bell};
 }
+__device__ inline float tanh_of(float x) { return tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)); }
+__device__ inline float gelu(float x) { return BY_TANH ? 0.5f * x * (1 + tanh_of(x)) : x * normal(x).below; }
 __device__ inline float slope(float x) {
   if (BY_TANH) {
-    float t = tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x));
+    float t = tanh_of(x);
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
   }
-  return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * 0.3989422804014327f * __expf(-0.5f * x * x);
+  Normal at = normal(x);
+  return at.below + x * at.density;
 }
 __device__ inline void load_bias(ClientRow bias, u32 k, float* v) {
   v[0] = v[1] = v[2] = v[3] = 0;

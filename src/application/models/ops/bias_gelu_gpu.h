@@ -11,6 +11,8 @@ bool bias_gpu_fits(const at::Tensor& x);
 
 /// x += bias, in place.
 void add_bias_gpu(const at::Tensor& x, const at::Tensor& bias);
+/// x = gelu(x + bias), in place.
+void add_bias_then_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
 /// gelu(x + bias).
 at::Tensor bias_gelu_gpu(const at::Tensor& x, const at::Tensor& bias, bool by_tanh);
 /// The gradient of x. Adds that of the bias [C, H] to `bias_gradient` if defined.

@@ -35,6 +35,9 @@ class Dropout {
   void send(at::Device device);
 
   bool active() const { return !seeds_.empty(); }
+  /// The calls so far. Another object with the same seeds that continues from them draws the same masks.
+  std::uint64_t calls() const { return calls_; }
+  void continue_from(std::uint64_t calls) { calls_ = calls; }
   /// The seeds on the device they were sent to, or undefined.
   const at::Tensor& device_seeds() const { return device_seeds_; }
 

@@ -5,7 +5,8 @@
 namespace chorus::inline ops {
 
 /// y = normal * weight + bias, normal = (s - mean) / deviation, s = (f + f_bias) * mask + x, for rows of `width`
-/// elements, a multiple of 4. inverse = 1 / deviation of each row.
+/// elements, a multiple of 4. inverse = 1 / deviation of each row. normal and inverse are for the backward pass, or
+/// null.
 struct ResidualNormArgs {
   const void *f, *x;  ///< x null: norm of f alone
   ClientRow f_bias, weight, bias;

@@ -39,8 +39,11 @@ NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type) {
   const at::Tensor f = input.f.contiguous(), x = input.x.defined() ? input.x.contiguous() : at::Tensor();
   const std::int64_t all = f.size(0) * f.size(1), width = f.size(2);
   const auto options = f.options().dtype(type);
-  NormGpu result{torch::empty(f.sizes(), options), torch::empty(f.sizes(), options),
-                 torch::empty({all}, f.options().dtype(at::kFloat))};
+  NormGpu result{torch::empty(f.sizes(), options), {}, {}};
+  if (input.differentiable) {
+    result.normal = torch::empty(f.sizes(), options);
+    result.inverse = torch::empty({all}, f.options().dtype(at::kFloat));
+  }
   const AlignedRow weight(input.weight), bias(input.bias), f_bias(input.f_bias);
   kResidualNorm.launch({.blocks = (all + kNormRows - 1) / kNormRows, .threads = kGpuThreads},
                        {.f = f.data_ptr(),
@@ -48,9 +51,9 @@ NormGpu residual_norm_gpu(const NormInputGpu& input, at::ScalarType type) {
                         .f_bias = f_bias.row(),
                         .weight = weight.row(),
                         .bias = bias.row(),
-                        .normal = result.normal.data_ptr(),
+                        .normal = data_or_null(result.normal),
                         .y = result.y.data_ptr(),
-                        .inverse = result.inverse.data_ptr<float>(),
+                        .inverse = static_cast<float*>(data_or_null(result.inverse)),
                         .mask = mask_args(input.site),
                         .rows = static_cast<u32>(f.size(1)),
                         .width = static_cast<u32>(width),

@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_norm(ResidualNormArgs
     }
   }
   float factor = 1.0f / sqrtf(warp_sum(squares) / width + a.epsilon);
-  if (lane == 0) a.inverse[row] = factor;
+  if (a.inverse != 0 && lane == 0) a.inverse[row] = factor;
   const float *weight = a.weight.data + client * a.weight.stride, *bias = a.bias.data + client * a.bias.stride;
 #pragma unroll
   for (u32 i = 0; i < G; ++i) {
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_norm(ResidualNormArgs
     load4(weight, 4 * g, w);
     load4(bias, 4 * g, b);
     for (u32 j = 0; j < 4; ++j) s[i][j] *= factor;
-    store4((Y*)a.normal, at + 4 * g, s[i]);
+    if (a.normal != 0) store4((Y*)a.normal, at + 4 * g, s[i]);
     for (u32 j = 0; j < 4; ++j) s[i][j] = s[i][j] * w[j] + b[j];
     store4((Y*)a.y, at + 4 * g, s[i]);
   }

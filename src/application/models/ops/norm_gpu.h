@@ -14,6 +14,7 @@ struct NormInputGpu {
   at::Tensor weight, bias;
   Dropout::Site site = {};
   double epsilon = 0;
+  bool differentiable = true;  ///< otherwise only y is computed
 };
 struct NormGpu {
   at::Tensor y, normal;  ///< [C, T, H]

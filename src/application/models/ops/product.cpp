@@ -86,6 +86,11 @@ at::Tensor times_plus(const at::Tensor& b, const at::Tensor& x, const at::Tensor
     put_times(y, x.contiguous(), w, transpose_w, true);
     return y;
   }
+  if (x.is_cuda() && x.size(0) == 1) {  // the matmul adds the bias
+    const at::Tensor matrix = w.dim() == 3 ? w.squeeze(0) : w,
+                     row = (b.dim() == 2 ? b.squeeze(0) : b).to(x.scalar_type());
+    return at::addmm(row, x.squeeze(0), transpose_w ? matrix.t() : matrix).unsqueeze(0);
+  }
   at::Tensor y = times(x, w, transpose_w);
   if (backend_for(y, {.gpu = bias_gpu_fits(y)}) != Backend::kGpu) return y.add_(b.dim() == 2 ? b.unsqueeze(1) : b);
   add_bias_gpu(y, b);
@@ -285,7 +290,10 @@ at::Tensor gelu_product(const Params& params, const Affine& of, const at::Tensor
   if (backend == Backend::kReference) return gelu(product(params, of, x), by_tanh);
   const at::Tensor y = product(params, {of.weight, {}, of.transposed}, x);
   const at::Tensor bias = of.bias.exists() ? params[of.bias] : none();
-  return backend == Backend::kCpu ? BiasGeluCpu::apply(y, bias, by_tanh) : BiasGeluGpu::apply(y, bias, by_tanh);
+  if (backend == Backend::kCpu) return BiasGeluCpu::apply(y, bias, by_tanh);
+  if (at::GradMode::is_enabled()) return BiasGeluGpu::apply(y, bias, by_tanh);
+  add_bias_then_gelu_gpu(y, exists(bias) ? bias : at::Tensor(), by_tanh);
+  return y;
 }
 
 }  // namespace chorus::inline ops

@@ -13,9 +13,10 @@ namespace {
 // Shared by ResidualNorm, SumThenNorm and CohortNorm; the last has no x.
 struct NormRows {
   // `type`: of the result on a GPU. `f_bias` is empty on a CPU. `sum` is written if defined, only on a CPU.
+  // `differentiable`: false promises that there will be no backward pass.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
                             const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const Dropout::Site& site, double epsilon, at::ScalarType type,
+                            const Dropout::Site& site, double epsilon, at::ScalarType type, bool differentiable,
                             const at::Tensor& sum = {}) {
     site.save(*context);
     context->saved_data["f"] = f.requires_grad();
@@ -23,8 +24,8 @@ struct NormRows {
     context->saved_data["type f"] = f.scalar_type();
     context->saved_data["type x"] = (x.defined() ? x : f).scalar_type();
     if (!f.is_cpu()) {
-      const NormGpu result =
-          residual_norm_gpu({f, f_bias.numel() > 0 ? f_bias : at::Tensor(), x, weight, bias, site, epsilon}, type);
+      const NormGpu result = residual_norm_gpu(
+          {f, f_bias.numel() > 0 ? f_bias : at::Tensor(), x, weight, bias, site, epsilon, differentiable}, type);
       context->save_for_backward({result.normal, result.inverse, weight, bias, f_bias});
       return result.y;
     }
@@ -65,13 +66,13 @@ class ResidualNorm : public torch::autograd::Function<ResidualNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& f, const at::Tensor& f_bias,
                             const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const Dropout::Site& site, double epsilon, at::ScalarType type) {
-    return NormRows::forward(context, f, f_bias, x, weight, bias, site, epsilon, type);
+                            const Dropout::Site& site, double epsilon, at::ScalarType type, bool differentiable) {
+    return NormRows::forward(context, f, f_bias, x, weight, bias, site, epsilon, type, differentiable);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
     const auto [df, dx] = NormRows::backward(context, gradients[0]);
-    torch::autograd::tensor_list result(8);
+    torch::autograd::tensor_list result(9);
     result[0] = df;
     result[2] = dx;
     return result;
@@ -85,7 +86,7 @@ class SumThenNorm : public torch::autograd::Function<SumThenNorm> {
                                               const Dropout::Site& site, double epsilon) {
     const at::Tensor sum = torch::empty(f.sizes(), f.options());
     const at::Tensor y =
-        NormRows::forward(context, f, torch::empty({0}), x, weight, bias, site, epsilon, at::kFloat, sum);
+        NormRows::forward(context, f, torch::empty({0}), x, weight, bias, site, epsilon, at::kFloat, true, sum);
     return {sum, y};
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
@@ -101,12 +102,12 @@ class SumThenNorm : public torch::autograd::Function<SumThenNorm> {
 class CohortNorm : public torch::autograd::Function<CohortNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, double epsilon, at::ScalarType type) {
-    return NormRows::forward(context, x, torch::empty({0}), {}, weight, bias, {}, epsilon, type);
+                            const at::Tensor& bias, double epsilon, at::ScalarType type, bool differentiable) {
+    return NormRows::forward(context, x, torch::empty({0}), {}, weight, bias, {}, epsilon, type, differentiable);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                torch::autograd::tensor_list gradients) {
-    torch::autograd::tensor_list result(5);
+    torch::autograd::tensor_list result(6);
     result[0] = NormRows::backward(context, gradients[0]).first;
     return result;
   }
@@ -128,7 +129,7 @@ at::ScalarType result_type(const Params& params) {
 at::Tensor fused(const Params& params, const Norm& norm, const at::Tensor& f, const at::Tensor& f_bias,
                  const at::Tensor& x, const Dropout::Site& site) {
   return ResidualNorm::apply(f, f_bias, x, params[norm.weight], params[norm.bias], site, norm.epsilon,
-                             result_type(params));
+                             result_type(params), at::GradMode::is_enabled());
 }
 
 }  // namespace
@@ -152,7 +153,8 @@ SumAndNorm sum_then_norm(const Params& params, const Norm& norm, const at::Tenso
 
 at::Tensor cohort_norm(const Params& params, const Norm& norm, const at::Tensor& x) {
   if (!kernels_fit(params, norm, x)) return {};
-  return CohortNorm::apply(x, params[norm.weight], params[norm.bias], norm.epsilon, result_type(params));
+  return CohortNorm::apply(x, params[norm.weight], params[norm.bias], norm.epsilon, result_type(params),
+                           at::GradMode::is_enabled());
 }
 
 at::Tensor SublayerEnd::operator()(const Params& params, const Linear& linear, const at::Tensor& input,

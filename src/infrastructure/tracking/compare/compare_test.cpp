@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -126,6 +128,24 @@ TEST(SvgPlot, EscapesNames) {
   const std::string svg = svg_plot(std::vector<Curve>{{"<b> & \"c\"", {{1, 1}, {2, 4}}}}, {.title = "a<b"});
   EXPECT_THAT(svg, AllOf(HasSubstr("&lt;b&gt; &amp; &quot;c&quot;"), HasSubstr("a&lt;b"), Not(HasSubstr("<b>"))));
   EXPECT_THAT(svg, AllOf(HasSubstr("<polyline points=\""), testing::EndsWith("</svg>\n"), Not(HasSubstr("nan"))));
+}
+
+TEST(SvgPlot, ManyEqualAndAimedAtCurvesAreToldApart) {
+  std::vector<Curve> curves;
+  for (int i = 0; i < 9; ++i) curves.push_back({fmt::format("run {}", i), {{1, 0.1 * i}, {10, 0.1 * i + 0.05}}});
+  curves.push_back({"twin", curves[0].points});
+  const std::string svg = svg_plot(curves, {.title = "t", .target = 1.25});
+  std::vector<std::string> strokes;
+  for (std::size_t at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) {
+    const std::size_t begin = svg.find("stroke=", at);
+    strokes.push_back(svg.substr(begin, svg.find("/>", begin) - begin));
+  }
+  ASSERT_EQ(strokes.size(), 10U);
+  EXPECT_EQ(std::set<std::string>(strokes.begin(), strokes.end()).size(), 10U) << "no two look the same";
+  EXPECT_THAT(strokes[9], HasSubstr("stroke-dasharray=\"14 14\"")) << "its twin is seen through the gaps";
+  EXPECT_THAT(svg, HasSubstr(">target 1.25<"));
+  EXPECT_THAT(svg, Not(HasSubstr("cx=\"70.0\""))) << "no mark is on the frame";
+  EXPECT_THAT(svg_plot(curves, {}), Not(HasSubstr("target")));
 }
 
 class Compare : public testing::Test {

@@ -227,7 +227,8 @@ std::string to_json(const Comparison& comparison) {
 std::string to_svg(const Comparison& comparison) {
   return svg_plot(curves_of(comparison), {.title = fmt::format("{} by {}", comparison.metric, comparison.x),
                                           .x_label = comparison.x,
-                                          .y_label = comparison.metric});
+                                          .y_label = comparison.metric,
+                                          .target = comparison.target});
 }
 
 }  // namespace chorus::inline compare

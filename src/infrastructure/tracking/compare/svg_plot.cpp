@@ -15,7 +15,9 @@ namespace {
 constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRightMargin = 20, kTop = 44, kBottom = 84;
 constexpr std::array<const char*, 8> kSvgColours = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
                                                     "#d55e00", "#56b4e9", "#000000", "#b8a900"};
+constexpr std::array<const char*, 4> kDashes = {"", "9 4", "2 4", "12 4 2 4"};
 constexpr double kLegendLine = 18;
+constexpr double kInside = 8;  // between the frame and the first and last mark
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -58,7 +60,11 @@ std::string label(double x, double y, std::string_view attributes, const std::st
 
 std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
   const std::vector<Curve> curves = drawable(all);
-  const auto [x_axis, y_axis] = make_axes(curves, 8, 6);
+  std::vector<Curve> shown = curves;
+  if (options.target && !curves.empty() && !curves.front().points.empty()) {
+    shown.push_back({"target", {{curves.front().points.front().first, *options.target}}});
+  }
+  const auto [x_axis, y_axis] = make_axes(shown, 8, 6);
   // The legend takes as many lines as it needs, below everything.
   std::vector<std::pair<double, std::size_t>> legend;  // x, line
   double at = kLeft;
@@ -73,9 +79,13 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
     at += width;
   }
   const double height = kHeight + kLegendLine * static_cast<double>(line);
-  const auto x_of = [&](double x) { return kLeft + x_axis.place(x) * (kWidth - kLeft - kRightMargin); };
-  const auto y_of = [&](double y) { return kTop + (1 - y_axis.place(y)) * (kHeight - kTop - kBottom); };
   const double floor = kHeight - kBottom;
+  const auto x_of = [&x = x_axis](double value) {
+    return kLeft + kInside + x.place(value) * (kWidth - kLeft - kRightMargin - 2 * kInside);
+  };
+  const auto y_of = [&y = y_axis, floor](double value) {
+    return kTop + kInside + (1 - y.place(value)) * (floor - kTop - 2 * kInside);
+  };
 
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
@@ -99,14 +109,23 @@ std::string svg_plot(std::span<const Curve> all, const SvgOptions& options) {
   const double middle = (kTop + floor) / 2;
   svg += label(16, middle, fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 16 {:.1f})\"", middle),
                options.y_label);
+  if (shown.size() > curves.size()) {
+    const double y = y_of(*options.target);
+    svg += fmt::format("<path d=\"M{} {:.1f}H{}\" stroke=\"#555\" stroke-dasharray=\"5 4\"/>\n", kLeft, y,
+                       kWidth - kRightMargin);
+    svg += label(kWidth - kRightMargin - 4, y - 5, "text-anchor=\"end\"", fmt::format("target {:g}", *options.target));
+  }
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string path;
+    const bool again = std::any_of(curves.begin(), curves.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&](const Curve& before) { return before.points == curves[i].points; });
+    const std::string dash = again ? "14 14" : kDashes[i / kSvgColours.size() % kDashes.size()];
     for (const auto& [x, y] : curves[i].points) path += fmt::format("{:.1f},{:.1f} ", x_of(x), y_of(y));
     svg += fmt::format(
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n", path,
-        kSvgColours[i % kSvgColours.size()]);
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"{}/>\n", path,
+        kSvgColours[i % kSvgColours.size()], dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash));
     const std::size_t every = std::max<std::size_t>(1, curves[i].points.size() / 20);
-    for (std::size_t p = 0; p < curves[i].points.size(); p += every)
+    for (std::size_t p = again ? every / 2 : 0; p < curves[i].points.size(); p += every)
       svg += mark(x_of(curves[i].points[p].first), y_of(curves[i].points[p].second), i);
     const double y = kHeight - 20 + kLegendLine * static_cast<double>(legend[i].second);
     svg += mark(legend[i].first + 6, y - 4, i);

@@ -14,21 +14,11 @@ std::uint32_t nibble(char digit) { return static_cast<std::uint32_t>(digit <= '9
 
 /// A hexadecimal checksum in base 64, as a content security policy wants it.
 std::string base64_of_hex(std::string_view hex) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char digit : hex) {
-    bits = (bits << 4) | nibble(digit);
-    held += 4;
-    while (held >= 6) {
-      held -= 6;
-      text += kDigits[(bits >> held) & 63];
-    }
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(nibble(hex[i]) << 4 | nibble(hex[i + 1]));
   }
-  if (held > 0) text += kDigits[(bits << (6 - held)) & 63];
-  while (text.size() % 4 != 0) text += '=';
-  return text;
+  return base64(bytes);
 }
 
 /// JSON in which no character can begin a tag or a comment; the value stays the same.
@@ -50,6 +40,20 @@ std::string harmless(std::string_view json) {
 }
 
 }  // namespace
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) text += i + k > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63U];
+  }
+  return text;
+}
 
 std::string page_policy(bool live) {
   return fmt::format(

@@ -13,6 +13,9 @@ struct PageAssets {
 };
 extern const PageAssets kPage;
 
+/// Base 64 with padding (RFC 4648).
+std::string base64(std::string_view bytes);
+
 /// Which scripts and styles the page may run: its own, by checksum, and nothing else. A `live` page may also ask the
 /// server that it came from.
 std::string page_policy(bool live);

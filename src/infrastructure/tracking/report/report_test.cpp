@@ -135,9 +135,17 @@ TEST_F(ReportRuns, TheProcessOfARunIsFoundAndNamesItPaused) {
   EXPECT_EQ(data["status"], "running");
   EXPECT_EQ(data["paused"], true);
   EXPECT_EQ(data["controllable"], true);
+  EXPECT_EQ(data["server"], nullptr);
+  write_file(path / "server.json", R"({"state": "waiting", "clients": [{"name": "a", "state": "late"}]})");
+  EXPECT_EQ(shown(view)["server"]["clients"][0]["state"], "late");
+  write_file(path / "server.json", "[1, 2");
+  EXPECT_EQ(shown(view)["server"], nullptr) << "damaged";
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
-  EXPECT_EQ(shown(view)["status"], "stopped");
+  write_file(path / "server.json", R"({"state": "training"})");
+  const json stopped = shown(view);
+  EXPECT_EQ(stopped["status"], "stopped");
+  EXPECT_EQ(stopped["server"], nullptr) << "nobody works on it any more";
 }
 
 TEST_F(ReportRuns, NothingInARunCanBecomeCode) {
@@ -156,6 +164,27 @@ TEST_F(ReportRuns, NothingInARunCanBecomeCode) {
   EXPECT_THAT(embedded, Not(HasSubstr("<")));
   EXPECT_EQ(json::parse(embedded), json::parse(data)) << "escaped, it means the same";
   EXPECT_EQ(html.find("{{"), std::string::npos);
+}
+
+TEST(ReportPage, Base64IsThatOfRfc4648) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("f"), "Zg==");
+  EXPECT_EQ(base64("fo"), "Zm8=");
+  EXPECT_EQ(base64("foo"), "Zm9v");
+  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(base64(std::string("\x00\x00\x80\x3f\xff", 5)), "AACAP/8=");
+}
+
+TEST_F(ReportRuns, LongCurvesArePackedAndConstantOnesAreOneNumber) {
+  const auto run = make("a");
+  for (int i = 1; i <= 300; ++i) round(run, i, i * 0.25);
+  RunView view(run);
+  const json data = shown(view, 1000);
+  EXPECT_EQ(data["evaluation"]["accuracy"].get<std::string>().size(), 300U * 4 / 3 * 4);
+  EXPECT_THAT(data["evaluation"]["accuracy"].get<std::string>(),
+              testing::StartsWith(base64(std::string("\0\0\x80>\0\0\0?", 8)).substr(0, 10)))
+      << "0.25 and 0.5 as little-endian floats";
+  EXPECT_EQ(data["round"]["seconds_of_round"]["count"], 300);
 }
 
 TEST(ReportPage, RunsItsOwnScriptOnly) {

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostReasons = 50;
-constexpr std::size_t kMostPeers = 5000;
+constexpr std::uint64_t kMostMomentary = 4 << 20;  // bytes of a file about what happens now
 
 double number_of(const Event& event, const char* name) {
   const auto found = event.numbers.find(name);
@@ -50,11 +50,11 @@ bool RunView::refresh() {
   const std::string before = status();
   const std::uint64_t read = offset_;
   const bool was_paused = paused_;
-  const std::string old_progress = progress_;
+  const std::string old_progress = progress_, old_server = server_;
   process_ = process_of_run(folder_);
-  paused_ = process_ && process_is_paused(*process_);
-  read_events();
   std::error_code error;
+  paused_ = process_ && (process_is_paused(*process_) || (served() && fs::exists(folder_ / "pause", error)));
+  read_events();
   const auto time = fs::last_write_time(folder_ / "summary.json", error);
   if (error) {
     summary_.reset();
@@ -67,14 +67,21 @@ bool RunView::refresh() {
       problem_ = damaged.what();
     }
   }
-  progress_.clear();
-  if (process_ && fs::exists(folder_ / "progress.json", error)) {
-    try {
-      progress_ = read_file(folder_ / "progress.json", 4096);
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it was just replaced
-    }
+  progress_ = momentary("progress.json");
+  server_ = momentary("server.json");
+  return offset_ != read || status() != before || paused_ != was_paused || progress_ != old_progress ||
+         server_ != old_server;
+}
+
+/// A file that the run replaces all the time; empty when no process works on it.
+std::string RunView::momentary(const char* name) const {
+  std::error_code error;
+  if (!process_ || !fs::is_regular_file(folder_ / name, error)) return "";
+  try {
+    return read_file(folder_ / name, kMostMomentary);
+  } catch (const Error&) {
+    return "";  // it was just replaced
   }
-  return offset_ != read || status() != before || paused_ != was_paused || progress_ != old_progress;
 }
 
 void RunView::read_events() {
@@ -108,7 +115,6 @@ void RunView::forget_events() {
   failed_ = 0;
   client_scores_.reset();
   privacy_.reset();
-  peers_.clear();
   problem_.clear();
 }
 
@@ -145,8 +151,6 @@ void RunView::add(const Event& event) {
     add_failure(event);
   } else if (event.kind == "client_scores") {
     client_scores_ = event;
-  } else if (event.kind == "client_state" && peers_.size() < kMostPeers) {
-    peers_[text_of(event, "client")] = {text_of(event, "state"), event.round};
   }
 }
 

@@ -34,6 +34,8 @@ class RunView {
   const std::string& id() const { return id_; }
   const std::string& problem() const { return problem_; }
   std::string name() const { return info_.name; }
+  /// Made by `chorus serve`: its clients are other processes.
+  bool served() const { return info_.command.starts_with("chorus serve"); }
   std::string status() const;
 
   /// A JSON object (web/src/data.ts, Run) with at most `points` points per curve.
@@ -45,6 +47,7 @@ class RunView {
     std::int64_t count = 0, first = 0, last = 0;
   };
 
+  std::string momentary(const char* name) const;
   void read_events();
   void forget_events();
   void add(const Event& event);
@@ -60,7 +63,7 @@ class RunView {
   std::uint64_t offset_ = 0;       // of the events that have been read
   std::uint64_t file_number_ = 0;  // of metrics.jsonl: another one is another file
   std::filesystem::file_time_type summary_time_{};
-  std::string progress_;  // as in the file
+  std::string progress_, server_;  // as in progress.json and server.json
 
   Columns rounds_, evaluations_;
   std::string algorithm_, metric_, split_;
@@ -72,7 +75,6 @@ class RunView {
   std::map<std::string, Failures> failures_;
   std::int64_t failed_ = 0;
   std::optional<Event> client_scores_, privacy_;
-  std::map<std::string, std::pair<std::string, std::int64_t>> peers_;  // name -> state, since which round
 };
 
 }  // namespace chorus::inline report

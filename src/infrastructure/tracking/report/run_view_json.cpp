@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/files/files.h"
+#include "infrastructure/tracking/report/page.h"
 #include "infrastructure/tracking/report/run_view.h"
 
 namespace chorus::inline report {
@@ -16,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostConfig = 1 << 20, kMostCard = 1 << 16, kMostClients = 64 << 20, kMostLedger = 64 << 20;
 constexpr std::size_t kMostCharges = 1000;
+constexpr std::size_t kPlainRows = 200;  // shorter columns are lists that people can read
 
 /// Six significant digits: what a page can show, in a third of the bytes.
 Json number(double value) {
@@ -26,11 +30,33 @@ Json number(double value) {
 
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
+/// A long column as the bytes of its 32-bit floating-point numbers (little endian) in base 64: a fifth of the time to
+/// read, and decoded when it is drawn. One that never changes is its value and how often.
+Json packed(const std::vector<double>& values, const std::vector<std::size_t>& rows) {
+  const double first = values[rows.front()];
+  const auto same = [&](std::size_t row) {
+    return values[row] == first || (std::isnan(values[row]) && std::isnan(first));
+  };
+  if (std::all_of(rows.begin(), rows.end(), same)) return {{"same", number(first)}, {"count", rows.size()}};
+  std::string bytes;
+  bytes.reserve(rows.size() * sizeof(float));
+  for (const std::size_t row : rows) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(values[row]));
+    for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>((bits >> shift) & 0xFFU);
+  }
+  return base64(bytes);
+}
+
 Json columns_json(const Columns& columns, const std::string& main, std::size_t points) {
   const std::vector<std::size_t> rows = columns.thinned(main, points);
   Json json = Json::object();
   for (const auto& [name, values] : columns.values()) {
-    Json& column = json[name] = Json::array();
+    Json& column = json[name];
+    if (rows.size() > kPlainRows) {
+      column = packed(values, rows);
+      continue;
+    }
+    column = Json::array();
     for (const std::size_t row : rows) column.push_back(number(values[row]));
   }
   return json;
@@ -160,13 +186,10 @@ std::string RunView::json(std::size_t points) const {
   json["card"] = text_of_file(folder_ / "model" / "README.md", kMostCard);
   const Json progress = Json::parse(progress_, nullptr, false);
   json["progress"] = progress.is_object() && status() == kRunning ? progress : Json(nullptr);
-  json["peers"] = Json::array();
-  for (const auto& [name, state] : peers_) {
-    json["peers"].push_back({{"name", name}, {"state", state.first}, {"since", state.second}});
-  }
-  // A server with clients elsewhere has its own commands; only a simulation can be frozen.
-  json["controllable"] =
-      process_.has_value() && (info_.command.starts_with("chorus run") || info_.command.starts_with("chorus resume"));
+  const Json server = Json::parse(server_, nullptr, false);
+  json["server"] = server.is_object() && status() == kRunning ? server : Json(nullptr);
+  json["controllable"] = process_.has_value() && (served() || info_.command.starts_with("chorus run") ||
+                                                  info_.command.starts_with("chorus resume"));
   json["paused"] = paused_;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -2,6 +2,9 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace chorus::inline transport_grpc {
 
 grpc::ByteBuffer to_buffer(const Packet& packet) {
@@ -19,10 +22,42 @@ grpc::ByteBuffer to_buffer(const Chunk& chunk) {
   return {slices, 2};
 }
 
-Result<Packet> from_buffer(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  if (!buffer.DumpToSingleSlice(&slice).ok()) return Failure{Failure::Kind::kMalformed, "a packet cannot be read"};
-  return decode_packet({reinterpret_cast<const char*>(slice.begin()), slice.size()});
+Result<ArrivedPacket> from_buffer(const grpc::ByteBuffer& buffer) {
+  const Failure unreadable{Failure::Kind::kMalformed, "a packet cannot be read"};
+  const auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  if (!buffer.Dump(slices.get()).ok()) return unreadable;
+  ArrivedPacket arrived;
+  arrived.memory = slices;
+  const auto view = [](const grpc::Slice& slice) {
+    return std::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  };
+  std::string head;
+  for (const grpc::Slice& slice : *slices) {
+    head += view(slice).substr(0, kPacketHead - head.size());
+    if (head.size() == kPacketHead) break;
+  }
+  const auto place = find_data(head, buffer.Length());
+  if (!place) {
+    grpc::Slice whole;
+    if (!buffer.DumpToSingleSlice(&whole).ok()) return unreadable;
+    auto packet = decode_packet(view(whole));
+    if (!packet.ok()) return packet.failure();
+    arrived.packet = std::move(packet).value();
+    const auto data = std::make_shared<const std::string>(std::move(arrived.packet.data));
+    arrived.data.push_back(*data);
+    arrived.memory = data;
+    return arrived;
+  }
+  auto packet = decode_packet(std::string_view(head).substr(0, place->tag));
+  if (!packet.ok()) return packet.failure();
+  arrived.packet = std::move(packet).value();
+  std::size_t skip = place->begin;
+  for (const grpc::Slice& slice : *slices) {
+    const std::size_t before = std::min(skip, slice.size());
+    skip -= before;
+    if (before < slice.size()) arrived.data.push_back(view(slice).substr(before));
+  }
+  return arrived;
 }
 
 }  // namespace chorus::inline transport_grpc

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory>
+#include <string_view>
+#include <vector>
+
 #include "infrastructure/transport/grpc/packet.h"
 
 namespace grpc {
@@ -11,6 +15,13 @@ namespace chorus::inline transport_grpc {
 /// Packets as gRPC's buffers. A chunk's bytes are shared with its frame, not copied.
 grpc::ByteBuffer to_buffer(const Packet& packet);
 grpc::ByteBuffer to_buffer(const Chunk& chunk);
-Result<Packet> from_buffer(const grpc::ByteBuffer& buffer);
+
+/// A packet that has arrived. Its data stay where gRPC has put them.
+struct ArrivedPacket {
+  Packet packet = {};                       ///< without data
+  std::vector<std::string_view> data = {};  ///< of a chunk, in pieces
+  std::shared_ptr<const void> memory = {};  ///< of `data`
+};
+Result<ArrivedPacket> from_buffer(const grpc::ByteBuffer& buffer);
 
 }  // namespace chorus::inline transport_grpc

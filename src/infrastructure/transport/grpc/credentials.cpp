@@ -81,6 +81,14 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& fi
   return grpc::SslCredentials(options);
 }
 
+CertificateFacts readable_facts(std::string_view pem) {
+  try {
+    return certificate_facts(std::string(pem));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 bool RevokedSerials::contains(const std::string& serial) {
   if (file_.empty()) return false;
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+
+#include "infrastructure/certificates/certificate.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -30,6 +33,9 @@ void require_loopback(const std::string& address);
 /// DataError: a file cannot be read, or this end's certificate is not valid at this machine's time.
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& files);
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& files);
+
+/// What a peer's certificate says; nothing for one that cannot be read. Throws nothing: gRPC calls it.
+CertificateFacts readable_facts(std::string_view pem);
 
 /// A file of hexadecimal serial numbers, one per line, that must not connect. Checked twice per second.
 class RevokedSerials {

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/console/log.h"
 #include "infrastructure/transport/grpc/byte_buffers.h"
+#include "infrastructure/transport/grpc/connection_settings.h"
 #include "infrastructure/transport/grpc/grpc_transport.h"
 
 namespace chorus::inline transport_grpc {
@@ -28,7 +29,6 @@ constexpr double kFirstPause = 0.1, kPauseGrowth = 1.6;
 constexpr double kLinger = 5;             // seconds for what was sent before the client closed
 constexpr double kGoodbye = 1;            // where nothing is under way
 constexpr double kSecondsOfSilence = 30;  // between two log lines about the same trouble
-constexpr int kLargestPacket = (4096 << 10) + static_cast<int>(kPacketOverhead);
 
 std::chrono::duration<double> for_seconds(double seconds) { return std::chrono::duration<double>(seconds); }
 
@@ -41,14 +41,7 @@ std::string random_session() {
 
 std::shared_ptr<grpc::Channel> make_channel(const GrpcConfig& config) {
   grpc::ChannelArguments arguments;
-  const int keepalive = static_cast<int>(config.keepalive * 1000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive / 2);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // every attempt is a new connection
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // a proxy would see who talks to whom
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // this transport resumes by itself
-  arguments.SetMaxReceiveMessageSize(kLargestPacket);
+  apply_settings(config, arguments);
   if (!config.tls.secure()) {
     return grpc::CreateCustomChannel(config.address, grpc::InsecureChannelCredentials(), arguments);
   }
@@ -86,7 +79,7 @@ class GrpcClient final : public ClientTransport {
   void complain(const std::string& why);
   void gone(const std::string& why);
   // With the mutex held:
-  void handle(ClientStream& stream, Packet packet);
+  void handle(ClientStream& stream, const ArrivedPacket& arrived);
   void pump(ClientStream& stream);
   bool expired() const { return closing_ && (outbox_.frames() == 0 || ClientClock::now() > linger_until_); }
 
@@ -275,7 +268,7 @@ void GrpcClient::complain(const std::string& why) {
 }
 
 void GrpcClient::read_done(ClientStream& stream, bool ok) {
-  auto packet = ok ? from_buffer(stream.in) : Result<Packet>(Failure{Failure::Kind::kDisconnected, ""});
+  auto packet = ok ? from_buffer(stream.in) : Result<ArrivedPacket>(Failure{Failure::Kind::kDisconnected, ""});
   const std::lock_guard lock(mutex_);
   if (!ok || stream_ != &stream) {
     stream.release();
@@ -284,7 +277,7 @@ void GrpcClient::read_done(ClientStream& stream, bool ok) {
   if (!packet.ok()) {
     gone(packet.failure().message);
   } else {
-    handle(stream, std::move(packet).value());
+    handle(stream, packet.value());
   }
   if (ended_) {
     stream.release();
@@ -309,7 +302,8 @@ void GrpcClient::done(ClientStream& stream, const grpc::Status& status) {
   changed_.notify_all();
 }
 
-void GrpcClient::handle(ClientStream& stream, Packet packet) {
+void GrpcClient::handle(ClientStream& stream, const ArrivedPacket& arrived) {
+  const Packet& packet = arrived.packet;
   if (!stream.opened) {
     if (packet.kind != Packet::Kind::kOpened || !outbox_.restart(packet.received)) {
       gone("it is no Chorus server of this version");
@@ -326,7 +320,7 @@ void GrpcClient::handle(ClientStream& stream, Packet packet) {
   last_seen_ = ClientClock::now();
   switch (packet.kind) {
     case Packet::Kind::kChunk: {
-      auto frame = assembler_.add(packet.chunk, packet.data);
+      auto frame = assembler_.add(packet.chunk, arrived.data);
       if (!frame.ok()) {
         gone(frame.failure().message);
         return;
@@ -334,7 +328,7 @@ void GrpcClient::handle(ClientStream& stream, Packet packet) {
       stream.acknowledge = stream.acknowledge || !assembler_.partial();
       if (frame.value()) {
         unread_ += frame.value()->size();
-        inbox_.push_back(std::move(*frame.value()));
+        inbox_.push_back(std::move(frame.value()->bytes));
         changed_.notify_all();
       }
       pump(stream);

@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <random>
 #include <set>
 #include <thread>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "core/console/log.h"
 #include "infrastructure/certificates/certificate.h"
 #include "infrastructure/transport/grpc/byte_buffers.h"
+#include "infrastructure/transport/grpc/connection_settings.h"
 #include "infrastructure/transport/grpc/grpc_transport.h"
 
 namespace chorus::inline transport_grpc {
@@ -30,19 +30,16 @@ constexpr std::size_t kMostUnread = 16;  // frames of one peer that are not yet 
 constexpr double kLingerSeconds = 5;     // for peers to read what was sent before the server closed
 constexpr double kOpenSeconds = 10;      // for a new stream to identify itself
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr int kMostPacket = (4096 << 10) + static_cast<int>(kPacketOverhead);
 constexpr std::size_t kMebi = 1U << 20U;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-int milliseconds(double seconds) { return static_cast<int>(seconds * 1000); }
 
 class Stream;
 
 /// A peer, over all of its streams.
 struct Session {
   Session(PeerId number, const GrpcConfig& config)
-      : id(number), outbox(config.chunk_bytes()), assembler(config.frame_bytes()) {}
+      : id(number), outbox(config.chunk_bytes()), assembler(config.frame_bytes(), config.spool_folder()) {}
   PeerId id;
   std::string key, identity;
   Outbox outbox;
@@ -50,7 +47,7 @@ struct Session {
   Stream* stream = nullptr;  // null: lost at time `lost`
   Clock::time_point lost = {};
   std::size_t unread = 0;    // frames among the server's events
-  std::size_t reserved = 0;  // inbox bytes of the frame being assembled
+  std::size_t reserved = 0;  // bytes of the large frame being assembled
 };
 
 /// One mutex guards everything. gRPC never runs reactions inside a call into gRPC, so the mutex may be held during such
@@ -73,9 +70,11 @@ class GrpcServer final : public ServerTransport, private grpc::CallbackGenericSe
   void resume();
   bool waits(const Stream& stream, bool& full) const;
   bool large(const Session& session, const Packet& packet) const;
-  void handle(Stream& stream, const Packet& packet);
+  std::size_t& counter(std::size_t frame) { return in_file(frame) ? spooled_ : reserved_; }
+  bool in_file(std::size_t frame) const { return config_.spool > 0 && frame > kLargestInMemory; }
+  void handle(Stream& stream, const ArrivedPacket& arrived);
   void open(Stream& stream, const Packet& packet);
-  void add_chunk(Stream& stream, const Packet& packet);
+  void add_chunk(Stream& stream, const ArrivedPacket& arrived);
   void reject(Stream& stream, const std::string& why);
   void finish(Stream& stream, const Status& status);
   void end_session(const std::shared_ptr<Session>& session);
@@ -93,7 +92,8 @@ class GrpcServer final : public ServerTransport, private grpc::CallbackGenericSe
   std::map<std::string, std::shared_ptr<Session>> by_key_, by_identity_;
   std::set<Stream*> streams_;
   std::deque<Stream*> held_;  // streams with a waiting packet, in order
-  std::size_t reserved_ = 0;  // bytes of large frames being assembled or unread
+  std::size_t reserved_ = 0;  // bytes of large frames being assembled or unread, in memory
+  std::size_t spooled_ = 0;   // and in files
   PeerId last_peer_ = 0;
   bool closing_ = false;
   std::unique_ptr<grpc::Server> server_;
@@ -115,7 +115,7 @@ class Stream final : public grpc::ServerGenericBidiReactor {
   CertificateFacts owner;
   std::shared_ptr<Session> session;
   std::deque<Packet> control;  // sent before chunks
-  std::optional<Packet> held;
+  std::optional<ArrivedPacket> held;
   Clock::time_point active = Clock::now();
   bool writing = false, finished = false, closing = false, bye = false, acknowledge = false;
   grpc::ByteBuffer in, out;
@@ -131,29 +131,14 @@ class Refusal final : public grpc::ServerGenericBidiReactor {
   void OnDone() override { delete this; }
 };
 
-std::uint64_t random_epoch() {
-  std::random_device entropy;
-  return (static_cast<std::uint64_t>(entropy()) << 32U) | entropy() | 1U;  // never 0
-}
-
 GrpcServer::GrpcServer(const GrpcConfig& config, std::string& bound)
-    : config_(config), revoked_(config.revoked), epoch_(random_epoch()) {
+    : config_(config), revoked_(config.revoked), epoch_(new_epoch()) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(
       config.address, config.tls.secure() ? server_credentials(config.tls) : grpc::InsecureServerCredentials(), &port);
   builder.RegisterCallbackGenericService(this);
-  builder.SetMaxReceiveMessageSize(kMostPacket);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(kOpenSeconds));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(config.keepalive));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(config.keepalive / 2));
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
-  // gRPC 1.51 reads a whole message before it checks its size; the quota ends streams that would need more.
-  grpc::ResourceQuota quota("chorus");
-  builder.SetResourceQuota(quota.Resize(static_cast<std::size_t>(config.buffers * static_cast<double>(kMebi))));
+  apply_settings(config, builder);
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {
     throw WorldError(fmt::format("cannot listen on {}; is the port in use, or not one of this machine's addresses?",
@@ -184,10 +169,7 @@ grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackS
   CertificateFacts owner;
   if (config_.tls.secure()) {
     const auto pem = context->auth_context()->FindPropertyValues("x509_pem_cert");
-    try {
-      if (!pem.empty()) owner = certificate_facts({pem[0].data(), pem[0].size()});
-    } catch (const Error&) {  // an exception must not reach gRPC; without a certificate there is no name
-    }
+    if (!pem.empty()) owner = readable_facts({pem[0].data(), pem[0].size()});
     if (owner.name.empty()) return new Refusal({StatusCode::UNAUTHENTICATED, "the certificate names nobody"});
     if (revoked_.contains(owner.serial)) {
       Log("transport").warning("{} was refused: its certificate is revoked", owner.name);
@@ -236,7 +218,7 @@ std::optional<TransportEvent> GrpcServer::receive(std::optional<double> seconds)
   TransportEvent event = std::move(events_.front());
   events_.pop_front();
   if (event.kind != TransportEvent::Kind::kFrame) return event;
-  if (event.frame.size() > config_.chunk_bytes()) reserved_ -= event.frame.size();
+  if (const std::size_t size = event.bytes().size(); size > config_.chunk_bytes()) counter(size) -= size;
   const auto session = sessions_.find(event.peer);
   if (session != sessions_.end()) --session->second->unread;
   resume();
@@ -244,7 +226,7 @@ std::optional<TransportEvent> GrpcServer::receive(std::optional<double> seconds)
 }
 
 void GrpcServer::read_done(Stream& stream, bool ok) {
-  auto packet = ok ? from_buffer(stream.in) : Result<Packet>(Failure{Failure::Kind::kDisconnected, ""});
+  auto packet = ok ? from_buffer(stream.in) : Result<ArrivedPacket>(Failure{Failure::Kind::kDisconnected, ""});
   const std::lock_guard lock(mutex_);
   if (stream.finished) return;
   if (!ok) {
@@ -290,9 +272,9 @@ void GrpcServer::resume() {
     }
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
     if (stream.finished) continue;
-    const Packet packet = std::move(*stream.held);
+    const ArrivedPacket arrived = std::move(*stream.held);
     stream.held.reset();
-    handle(stream, packet);
+    handle(stream, arrived);
     if (!stream.finished) stream.StartRead(&stream.in);
   }
 }
@@ -303,22 +285,26 @@ bool GrpcServer::large(const Session& session, const Packet& packet) const {
 }
 
 bool GrpcServer::waits(const Stream& stream, bool& full) const {
-  if (!stream.session || stream.held->kind != Packet::Kind::kChunk) return false;
+  const Packet& packet = stream.held->packet;
+  if (!stream.session || packet.kind != Packet::Kind::kChunk) return false;
   if (stream.session->unread >= kMostUnread) return true;
-  if (!large(*stream.session, *stream.held)) return false;
-  const auto with = static_cast<double>(reserved_ + stream.held->chunk.size);
-  full = full || (reserved_ > 0 && with > config_.inbox * static_cast<double>(kMebi));
+  if (!large(*stream.session, packet)) return false;
+  const bool file = in_file(packet.chunk.size);
+  const std::size_t taken = file ? spooled_ : reserved_;
+  const double most = (file ? config_.spool : config_.inbox) * static_cast<double>(kMebi);
+  full = full || (taken > 0 && static_cast<double>(taken + packet.chunk.size) > most);
   return full;
 }
 
-void GrpcServer::handle(Stream& stream, const Packet& packet) {
+void GrpcServer::handle(Stream& stream, const ArrivedPacket& arrived) {
+  const Packet& packet = arrived.packet;
   if (!stream.session) {
     open(stream, packet);
     return;
   }
   switch (packet.kind) {
     case Packet::Kind::kChunk:
-      add_chunk(stream, packet);
+      add_chunk(stream, arrived);
       return;
     case Packet::Kind::kAck:
       if (!stream.session->outbox.acknowledge(packet.received)) reject(stream, "it acknowledged what was never sent");
@@ -389,13 +375,18 @@ void GrpcServer::open(Stream& stream, const Packet& packet) {
   pump(stream);
 }
 
-void GrpcServer::add_chunk(Stream& stream, const Packet& packet) {
+void GrpcServer::add_chunk(Stream& stream, const ArrivedPacket& arrived) {
   Session& session = *stream.session;
-  if (large(session, packet)) {
-    session.reserved = packet.chunk.size;
-    reserved_ += session.reserved;
+  if (large(session, arrived.packet)) {
+    session.reserved = arrived.packet.chunk.size;
+    counter(session.reserved) += session.reserved;
   }
-  auto frame = session.assembler.add(packet.chunk, packet.data);
+  auto frame = session.assembler.add(arrived.packet.chunk, arrived.data);
+  if (!frame.ok() && frame.failure().kind == Failure::Kind::kIo) {
+    Log("transport").error("{}; its sender tries again later", frame.failure().message);
+    finish(stream, {StatusCode::RESOURCE_EXHAUSTED, "the server has no room for a message; its log says why"});
+    return;
+  }
   if (!frame.ok()) {
     reject(stream, frame.failure().message);
     return;
@@ -404,7 +395,8 @@ void GrpcServer::add_chunk(Stream& stream, const Packet& packet) {
   if (frame.value()) {
     session.reserved = 0;  // released when the frame is received
     ++session.unread;
-    events_.push_back({TransportEvent::Kind::kFrame, session.id, std::move(*frame.value()), {}});
+    ArrivedFrame& whole = *frame.value();
+    events_.push_back({TransportEvent::Kind::kFrame, session.id, std::move(whole.bytes), {}, std::move(whole.file)});
     changed_.notify_all();
   }
   pump(stream);
@@ -429,7 +421,8 @@ void GrpcServer::finish(Stream& stream, const Status& status) {
 }
 
 void GrpcServer::release(Session& session) {
-  reserved_ -= std::exchange(session.reserved, 0);
+  if (session.reserved > 0) counter(session.reserved) -= session.reserved;
+  session.reserved = 0;
   session.assembler.restart();
 }
 

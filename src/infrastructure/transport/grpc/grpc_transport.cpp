@@ -30,6 +30,9 @@ void GrpcConfig::describe(ConfigVisitor& visitor) {
   visitor.field("frame_limit", frame_limit, "MiB; larger frames are refused").above(0).at_most(2047);
   visitor.field("chunk", chunk, "KiB that travel at once").at_least(1).at_most(4096);
   visitor.field("inbox", inbox, "server: MiB of large frames that are received at once").at_least(0);
+  visitor.field("spool", spool, "server: MiB of frames over 64 MiB, which lie in temporary files; 0: in memory")
+      .at_least(0);
+  visitor.field("spool_in", spool_in, "server: the folder of these files");
   visitor.field("buffers", buffers, "server: MiB for packets of all peers before they are read").at_least(16);
   visitor.field("backlog", backlog, "server: MiB kept for a peer that does not read").above(0);
   visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
@@ -54,6 +57,10 @@ GrpcTransport::GrpcTransport(GrpcConfig config) : config_(std::move(config)) {
 }
 
 std::unique_ptr<ServerTransport> GrpcTransport::listen() {
+  if (std::string trouble; config_.spool > 0 && !FileMemory::create(config_.spool_in, 1, trouble)) {
+    Log("transport").warning("large messages are kept in memory: {}", trouble);
+    config_.spool = 0;
+  }
   std::string bound;
   auto server = make_grpc_server(config_, bound);
   config_.address = bound;

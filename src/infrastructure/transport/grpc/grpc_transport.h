@@ -18,6 +18,8 @@ struct GrpcConfig {
   double frame_limit = 2047;                  ///< MiB; a larger frame is refused before anything is allocated
   std::int64_t chunk = 256;                   ///< KiB
   double inbox = 256;                         ///< MiB of large frames a server assembles at once; at least one frame
+  double spool = 65'536;                      ///< MiB of frames over 64 MiB, which lie in temporary files; 0: in memory
+  std::string spool_in = "/var/tmp";          ///< the folder of these files
   double buffers = 512;                       ///< MiB of a server's packets, over all peers, that are not yet read
   double backlog = 4096;                      ///< MiB a server keeps for a peer that does not read before dropping it
   std::int64_t peers = 10'000;                ///< a server refuses more
@@ -28,6 +30,7 @@ struct GrpcConfig {
   double patience = 0;  ///< seconds a client tries to reach the server; 0: for ever
   void describe(ConfigVisitor& visitor);
 
+  std::string spool_folder() const { return spool > 0 ? spool_in : ""; }
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(chunk) << 10U; }
   std::size_t frame_bytes() const { return static_cast<std::size_t>(frame_limit * (1U << 20U)); }
 };
@@ -36,10 +39,11 @@ struct GrpcConfig {
 /// certificates; the certificate's common name is the peer's identity, and only one process at a time may use it.
 /// Without certificates it works on loopback only.
 ///
-/// A frame travels in chunks, so each end holds a few chunks and the frame being assembled. A cut connection is resumed
-/// with back-off and jitter: unacknowledged frames are sent again, and none is delivered twice. A server that does not
-/// hear from a peer for `grace` seconds reports that it left. A client's end is gone when its server closes, restarts
-/// (another epoch) or has dropped it; connect again to join anew.
+/// A frame travels in chunks, so each end holds a few chunks and the frame being assembled; a server assembles large
+/// frames in temporary files, so that its memory does not grow with the number of updates that wait for each other. A
+/// cut connection is resumed with back-off and jitter: unacknowledged frames are sent again, and none is delivered
+/// twice. A server that does not hear from a peer for `grace` seconds reports that it left. A client's end is gone when
+/// its server closes, restarts (another epoch) or has dropped it; connect again to join anew.
 class GrpcTransport : public Transport {
  public:
   explicit GrpcTransport(GrpcConfig config);

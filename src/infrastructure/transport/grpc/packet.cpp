@@ -57,4 +57,27 @@ Result<Packet> decode_packet(std::string_view bytes) {
   return packet;
 }
 
+std::optional<DataPlace> find_data(std::string_view head, std::size_t size) {
+  constexpr std::uint32_t kDataTag = (static_cast<std::uint32_t>(stream::Packet::kDataFieldNumber) << 3U) | 2U;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(head.data()),
+                                            static_cast<int>(head.size()));
+  for (;;) {
+    DataPlace place{static_cast<std::size_t>(in.CurrentPosition())};
+    const std::uint32_t tag = in.ReadTag();
+    std::uint32_t length = 0;
+    std::uint64_t number = 0;
+    if (tag == kDataTag) {
+      if (!in.ReadVarint32(&length)) return std::nullopt;
+      place.begin = static_cast<std::size_t>(in.CurrentPosition());
+      return place.begin + length == size ? std::optional(place) : std::nullopt;
+    }
+    const std::uint32_t kind = tag & 7U;
+    const bool skipped =
+        tag != 0 &&
+        ((kind == 0 && in.ReadVarint64(&number)) || (kind == 1 && in.ReadLittleEndian64(&number)) ||
+         (kind == 2 && in.ReadVarint32(&length) && length <= head.size() && in.Skip(static_cast<int>(length))));
+    if (!skipped) return std::nullopt;
+  }
+}
+
 }  // namespace chorus::inline transport_grpc

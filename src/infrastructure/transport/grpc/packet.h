@@ -32,4 +32,12 @@ std::string encode_packet(const Packet& packet);
 std::string encode_chunk_header(const Chunk& chunk);
 Result<Packet> decode_packet(std::string_view bytes);
 
+/// Where the data of a chunk is, when it is the packet's last field: what is before `tag` is a packet without data.
+struct DataPlace {
+  std::size_t tag = 0, begin = 0;
+};
+inline constexpr std::size_t kPacketHead = 128;  ///< bytes that are enough to find it
+/// Of a packet of `size` bytes, from its first ones. Nothing: read it as a whole.
+std::optional<DataPlace> find_data(std::string_view head, std::size_t size);
+
 }  // namespace chorus::inline transport_grpc

@@ -18,6 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const std::string_view one = input.substr(0, length);
     input.remove_prefix(one.size());
     const auto packet = decode_packet(one);
+    // The short way of reading a chunk agrees with the long one.
+    if (const auto cut = find_data(one.substr(0, kPacketHead), one.size())) {
+      const auto head = decode_packet(one.substr(0, cut->tag));
+      if (head.ok() && packet.ok() && one.substr(cut->begin) != packet.value().data) std::abort();
+    }
     if (!packet.ok()) continue;
     const auto frame = assembler.add(packet.value().chunk, packet.value().data);
     if (frame.ok() && frame.value() && frame.value()->size() > kLimit) std::abort();

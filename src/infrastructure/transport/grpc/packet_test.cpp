@@ -17,6 +17,22 @@ TEST(Packet, AHeaderAndBytesAreOnePacket) {
   EXPECT_EQ(packet.value().data, "23456");
 }
 
+TEST(Packet, TheDataOfAChunkIsFoundWithoutReadingIt) {
+  const auto frame = std::make_shared<const std::string>(1'000'000, 'x');
+  const std::string head = encode_chunk_header({frame, 300, 4096, 500'000});
+  const auto place = find_data(head + "xxxxx", head.size() + 500'000);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->begin, head.size());
+  const auto packet = decode_packet(std::string_view(head).substr(0, place->tag));
+  ASSERT_TRUE(packet.ok());
+  EXPECT_EQ(packet.value().chunk.sequence, 300U);
+  EXPECT_EQ(packet.value().chunk.size, 1'000'000U);
+  EXPECT_EQ(packet.value().chunk.offset, 4096U);
+  EXPECT_FALSE(find_data(head, head.size() + 499'999).has_value());
+  EXPECT_FALSE(find_data(encode_packet({.kind = Packet::Kind::kAck, .received = 5}), 4).has_value());
+  EXPECT_FALSE(find_data("", 0).has_value());
+}
+
 TEST(Packet, AnEmptyFrameIsAPacketToo) {
   const auto packet = decode_packet(encode_chunk_header({std::make_shared<const std::string>(), 1, 0, 0}));
   ASSERT_TRUE(packet.ok());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace chorus::inline transport_grpc {
@@ -13,6 +14,11 @@ constexpr std::size_t kReserveAtOnce = 4U << 20U;  // bytes, while only the firs
 Failure malformed(std::string why) { return {Failure::Kind::kMalformed, std::move(why)}; }
 
 }  // namespace
+
+std::uint64_t new_epoch() {
+  std::random_device entropy;
+  return (static_cast<std::uint64_t>(entropy()) << 32U) | entropy() | 1U;
+}
 
 void Outbox::push(std::shared_ptr<const std::string> frame) {
   bytes_ += frame->size();
@@ -47,8 +53,9 @@ bool Outbox::restart(std::uint64_t received) {
   return true;
 }
 
-Result<std::optional<std::string>> Assembler::add(const ChunkHeader& header, std::string_view data) {
-  using Frame = std::optional<std::string>;
+Result<std::optional<ArrivedFrame>> Assembler::add(const ChunkHeader& header,
+                                                   std::span<const std::string_view> pieces) {
+  using Frame = std::optional<ArrivedFrame>;
   if (header.sequence <= received_) return Frame();
   if (header.sequence != received_ + 1) {
     return malformed(fmt::format("frame {} came after frame {}", header.sequence, received_));
@@ -56,30 +63,54 @@ Result<std::optional<std::string>> Assembler::add(const ChunkHeader& header, std
   if (header.size > limit_) {
     return malformed(fmt::format("a frame of {} bytes is over the limit of {}", header.size, limit_));
   }
-  if (header.offset != frame_.size() || (partial_ && header.size != size_)) {
+  if (header.offset != arrived() || (partial_ && header.size != size_)) {
     return malformed(fmt::format("a chunk at {} of {} bytes does not continue its frame at {}", header.offset,
-                                 header.size, frame_.size()));
+                                 header.size, arrived()));
   }
-  if (data.size() > header.size - header.offset || (data.empty() && header.size > 0)) {
-    return malformed(fmt::format("a chunk of {} bytes does not fit a frame of {}", data.size(), header.size));
+  std::size_t added = 0;
+  for (const std::string_view piece : pieces) added += piece.size();
+  if (added > header.size - header.offset || (added == 0 && header.size > 0)) {
+    return malformed(fmt::format("a chunk of {} bytes does not fit a frame of {}", added, header.size));
   }
-  if (!partial_) {
-    partial_ = true;
-    size_ = header.size;
-    frame_.reserve(std::min<std::size_t>(header.size, kReserveAtOnce));
-  } else if (frame_.size() >= kReserveAtOnce && frame_.capacity() < size_) {
-    frame_.reserve(size_);  // enough has arrived to trust the announced size; one allocation is cheaper than doubling
+  partial_ = true;
+  size_ = header.size;
+  if (auto failure = make_room()) return *failure;
+  for (const std::string_view piece : pieces) {
+    if (!file_) {
+      frame_.append(piece);
+    } else if (!file_->append(piece)) {
+      return Failure{Failure::Kind::kIo, "a frame cannot be written to " + spool_.string()};
+    }
   }
-  frame_.append(data);
-  if (frame_.size() < size_) return Frame();
+  if (arrived() < size_) return Frame();
   received_ = header.sequence;
   partial_ = false;
-  return Frame(std::exchange(frame_, std::string()));
+  return Frame({std::exchange(frame_, std::string()), std::exchange(file_, nullptr)});
+}
+
+// Little at first. Once some MiB have arrived the announced size is believed, and one allocation is cheaper than many.
+std::optional<Failure> Assembler::make_room() {
+  if (file_) return std::nullopt;
+  if (frame_.size() < kReserveAtOnce) {
+    frame_.reserve(std::min<std::size_t>(size_, kReserveAtOnce));
+    return std::nullopt;
+  }
+  if (spool_.empty() || size_ <= kLargestInMemory) {
+    if (frame_.capacity() < size_) frame_.reserve(size_);
+    return std::nullopt;
+  }
+  std::string trouble;
+  file_ = FileMemory::create(spool_, size_, trouble);
+  if (!file_) return Failure{Failure::Kind::kIo, "there is no room for a frame: " + trouble};
+  if (!file_->append(frame_)) return Failure{Failure::Kind::kIo, "a frame cannot be written to " + spool_.string()};
+  frame_ = std::string();
+  return std::nullopt;
 }
 
 void Assembler::restart() {
   partial_ = false;
   frame_ = std::string();
+  file_.reset();
 }
 
 }  // namespace chorus::inline transport_grpc

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "core/base/result.h"
+#include "core/files/file_memory.h"
 
 namespace chorus::inline transport_grpc {
 
@@ -50,15 +53,33 @@ struct ChunkHeader {
   std::uint64_t sequence = 0, size = 0, offset = 0;
 };
 
+/// Of a server's process; never 0.
+std::uint64_t new_epoch();
+
+/// Frames of more bytes lie in a temporary file, where an assembler has a folder for them.
+inline constexpr std::size_t kLargestInMemory = 64U << 20U;
+
+/// A frame that has arrived whole.
+struct ArrivedFrame {
+  std::string bytes = {};
+  std::shared_ptr<const FileMemory> file = {};  ///< of a large one; `bytes` is empty then
+  std::size_t size() const { return file ? file->written() : bytes.size(); }
+};
+
 /// The incoming half of a session: reassembles chunks into frames, each exactly once. Nothing is allocated before the
 /// announced size passes the limit, and memory grows with the bytes received.
 class Assembler {
  public:
-  explicit Assembler(std::size_t limit) : limit_(limit) {}
+  /// `spool`: the folder of large frames; empty: they are in memory, too.
+  explicit Assembler(std::size_t limit, std::filesystem::path spool = {}) : limit_(limit), spool_(std::move(spool)) {}
 
   /// The frame once its last chunk arrives, nothing before. Chunks of earlier frames are ignored; a gap, an overlap, or
-  /// a frame over the limit is a failure.
-  Result<std::optional<std::string>> add(const ChunkHeader& header, std::string_view data);
+  /// a frame over the limit is a failure, and so is a full disk (kIo).
+  Result<std::optional<ArrivedFrame>> add(const ChunkHeader& header, std::string_view data) {
+    return add(header, std::span(&data, 1));
+  }
+  /// The same for a chunk in pieces.
+  Result<std::optional<ArrivedFrame>> add(const ChunkHeader& header, std::span<const std::string_view> pieces);
   /// A new connection: the incomplete frame will be sent again from its start.
   void restart();
 
@@ -68,11 +89,16 @@ class Assembler {
   bool begins(const ChunkHeader& header) const { return !partial_ && header.sequence > received_; }
 
  private:
+  std::size_t arrived() const { return file_ ? file_->written() : frame_.size(); }
+  std::optional<Failure> make_room();
+
   std::size_t limit_;
+  std::filesystem::path spool_;
   std::uint64_t received_ = 0;
   bool partial_ = false;
   std::uint64_t size_ = 0;  // of the frame that is being assembled
   std::string frame_;
+  std::shared_ptr<FileMemory> file_;
 };
 
 }  // namespace chorus::inline transport_grpc

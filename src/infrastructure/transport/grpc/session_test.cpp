@@ -77,6 +77,33 @@ TEST(Assembler, ChecksTheSizeBeforeItAllocates) {
   EXPECT_TRUE(assembler.add({1, 100, 0}, std::string(100, 'x')).ok());
 }
 
+TEST(Assembler, LargeFramesLieInFiles) {
+  const std::size_t size = kLargestInMemory + 5, step = 8U << 20U;
+  Assembler assembler(2 * size, testing::TempDir());
+  {
+    std::optional<ArrivedFrame> frame;
+    for (std::size_t at = 0; at < size; at += step) {
+      const std::string data(std::min(step, size - at), static_cast<char>('a' + at / step));
+      const std::string_view pieces[2] = {std::string_view(data).substr(0, 3), std::string_view(data).substr(3)};
+      auto added = assembler.add({1, size, at}, pieces);
+      if (!added.ok()) GTEST_SKIP() << added.failure().message;
+      frame = std::move(added.value());
+      EXPECT_EQ(frame.has_value(), at + step >= size);
+    }
+    ASSERT_TRUE(frame && frame->file);
+    EXPECT_EQ(frame->size(), size);
+    EXPECT_EQ(frame->file->bytes()[0], 'a');
+    EXPECT_EQ(frame->file->bytes()[step], 'b');
+    EXPECT_EQ(frame->file->bytes()[size - 1], 'i');
+  }
+  // A folder that is not there is no reason to lose what has arrived before.
+  Assembler nowhere(2 * size, "/nowhere");
+  Result<std::optional<ArrivedFrame>> result = std::optional<ArrivedFrame>();
+  for (std::size_t at = 0; at < 2 * step; at += step) result = nowhere.add({1, size, at}, std::string(step, 'x'));
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().kind, Failure::Kind::kIo);
+}
+
 // Two ends whose connection is cut at random moments: every frame arrives once and in order.
 TEST(Session, DeliversEveryFrameOnceDespiteCuts) {
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -95,7 +122,7 @@ TEST(Session, DeliversEveryFrameOnceDespiteCuts) {
         auto frame = assembler.add(header_of(*chunk), bytes_of(*chunk));
         ASSERT_TRUE(frame.ok()) << seed << ": " << frame.failure().message;
         if (frame.value()) {
-          arrived.push_back(*frame.value());
+          arrived.push_back(frame.value()->bytes);
           acknowledgements.push_back(assembler.received());
         }
       }

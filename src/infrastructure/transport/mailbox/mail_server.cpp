@@ -100,17 +100,21 @@ class MailServer final : public ServerTransport {
       return;
     }
     const auto [kind, sequence] = react(letter, post.value(), data);
-    if (kind) mailbox_->post(letter.from, encode_post({*kind, post.value().session, sequence}));
+    if (kind && !letter.from.empty()) mailbox_->post(letter.from, encode_post({*kind, post.value().session, sequence}));
   }
 
   std::pair<std::optional<Post::Kind>, std::uint64_t> react(const Letter& letter, const Post& post,
                                                             std::string_view data) {
     const std::lock_guard lock(mutex_);
     if (closing_) return {Post::Kind::kBye, 0};
+    if (letter.from.empty()) {  // the mailbox itself has lost its connection
+      while (!by_key_.empty()) leave(by_key_.begin()->second, by_key_.begin()->first.first);
+      return {};
+    }
     const std::pair key(letter.from, post.session);
     auto known = by_key_.find(key);
     if (post.kind == Post::Kind::kOpen) {
-      if (known == by_key_.end()) welcome(letter, post.session);
+      if (known == by_key_.end() && !welcome(letter, post.session)) return {Post::Kind::kBye, 0};
       return {Post::Kind::kOpened, 0};
     }
     if (known == by_key_.end()) {
@@ -137,18 +141,19 @@ class MailServer final : public ServerTransport {
     return {};
   }
 
-  void welcome(const Letter& letter, std::uint64_t session) {
-    // One process at a time has an identity: the newer one, whose predecessor has died or is cut off.
-    for (auto entry = by_key_.begin(); !letter.identity.empty() && entry != by_key_.end();) {
-      const auto next = std::next(entry);
-      if (entry->first.first == letter.from) leave(entry->second, letter.from);
-      entry = next;
+  // One process at a time has an identity. A process that dies is reported by the system that delivers letters.
+  bool welcome(const Letter& letter, std::uint64_t session) {
+    const auto other = by_key_.lower_bound({letter.from, 0});
+    if (!letter.identity.empty() && other != by_key_.end() && other->first.first == letter.from) {
+      Log("transport").warning("{} was refused: another process is connected with its certificate", letter.identity);
+      return false;
     }
     auto peer = std::make_shared<MailPeer>(++last_peer_, letter.from, session, config_.frame_limit);
     peers_[peer->id] = peer;
     by_key_[{letter.from, session}] = peer;
     events_.push_back({TransportEvent::Kind::kJoined, peer->id, {}, letter.identity});
     changed_.notify_all();
+    return true;
   }
 
   void leave(std::shared_ptr<MailPeer> peer, const std::string& from) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,7 +13,7 @@
 namespace chorus::inline transport_wire {
 
 /// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
-inline constexpr std::uint32_t kWireVersion = 3;
+inline constexpr std::uint32_t kWireVersion = 4;
 
 /// Who a client process hosts.
 struct HelloFrame {
@@ -63,7 +64,10 @@ using Frame = std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, Ac
 std::string encode_frame(const Frame& frame);
 
 /// Everything in the bytes is checked: a shape that does not fit its data, an unknown type, another version, bytes that
-/// are no frame. Tensors are on the CPU and own their memory.
-Result<Frame> decode_frame(std::string_view bytes);
+/// are no frame. Tensors are on the CPU and own their memory; with an `owner` of the bytes, large ones are views of
+/// them that keep it alive.
+Result<Frame> decode_frame(std::string_view bytes, std::shared_ptr<const void> owner = nullptr);
+/// The same for bytes that nobody else needs.
+Result<Frame> decode_frame(std::shared_ptr<const std::string> bytes);
 
 }  // namespace chorus::inline transport_wire

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cstring>
+#include <fstream>
+
 #include "core/base/rng.h"
 #include "message.pb.h"
 
@@ -81,6 +84,55 @@ TEST(Wire, EveryFrameRoundTripsBitForBit) {
   EXPECT_EQ(round_trip(SyncFrame{12}).number, 12U);
 }
 
+Request large_example() {
+  Request request = example();
+  request.body.tensors["large"] = torch::arange(50'000, at::kFloat);
+  request.body.tensors["longs"] = torch::arange(30'001, at::kLong).reshape({1, 30'001});
+  return request;
+}
+
+TEST(Wire, LargeTensorsAreViewsOfTheFrame) {
+  const auto bytes = std::make_shared<const std::string>(encode_frame(RequestFrame{4, large_example()}));
+  for (const bool view : {false, true}) {
+    auto decoded = view ? decode_frame(bytes) : decode_frame(*bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.failure().message;
+    const Message& body = std::get<RequestFrame>(decoded.value()).request.body;
+    expect_same(body, large_example().body);
+    const auto* data = static_cast<const char*>(body.tensor("large").data_ptr());
+    EXPECT_EQ(data >= bytes->data() && data < bytes->data() + bytes->size(), view);
+    EXPECT_EQ((data - bytes->data()) % 64 == 0, view);
+  }
+  EXPECT_EQ(bytes.use_count(), 1);
+  // The frame is a message of proto/message.proto, as any program can read it.
+  wire::Frame message;
+  ASSERT_TRUE(message.ParseFromString(*bytes));
+  const wire::Tensor& large = message.request().body().tensors().at("large");
+  float last = 0;
+  std::memcpy(&last, message.tail().data() + large.at() + large.size() - sizeof last, sizeof last);
+  EXPECT_EQ(last, 49'999);
+  EXPECT_TRUE(decode_frame(message.SerializeAsString()).ok());
+}
+
+TEST(Wire, RefusesTensorsOutsideTheTail) {
+  const auto refuse = [](const std::function<void(wire::Frame&, wire::Tensor&)>& change) {
+    wire::Frame message;
+    ASSERT_TRUE(message.ParseFromString(encode_frame(RequestFrame{1, large_example()})));
+    change(message, (*message.mutable_request()->mutable_body()->mutable_tensors())["large"]);
+    EXPECT_FALSE(decode_frame(message.SerializeAsString()).ok());
+  };
+  refuse([](wire::Frame&, wire::Tensor& t) { t.set_at(1ULL << 40U); });
+  refuse([](wire::Frame&, wire::Tensor& t) { t.set_at(~0ULL); });
+  refuse([](wire::Frame&, wire::Tensor& t) { t.set_size(~0ULL); });
+  refuse([](wire::Frame&, wire::Tensor& t) { t.set_size(t.size() - 4); });
+  refuse([](wire::Frame&, wire::Tensor& t) { t.set_data("both"); });
+  refuse([](wire::Frame& m, wire::Tensor&) { m.clear_tail(); });
+  refuse([](wire::Frame& m, wire::Tensor&) { m.mutable_tail()->resize(m.tail().size() - 1); });
+  // Many tensors of one place would need more memory than was sent.
+  refuse([](wire::Frame& m, wire::Tensor& t) {
+    for (int i = 0; i < 10; ++i) (*m.mutable_request()->mutable_body()->mutable_tensors())["t" + std::to_string(i)] = t;
+  });
+}
+
 TEST(Wire, RefusesInconsistentFrames) {
   const auto refuse = [](const std::function<void(wire::Frame&)>& change, const std::string& part) {
     wire::Frame message;
@@ -118,15 +170,77 @@ TEST(Wire, RefusesInconsistentFrames) {
   EXPECT_FALSE(decode_frame(std::string(3, '\xff')).ok());
 }
 
-TEST(Wire, NeverCrashesOnDamagedBytes) {
+double peak_mebibytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return kibibytes / 1024;
+  }
+  return 0;
+}
+
+// Case 22 of the list of hostile inputs: what a protobuf message can do to its reader.
+TEST(WireCase22, TruncatedMessagesAreRefused) {
   const std::string good = encode_frame(RequestFrame{1, example()});
-  RandomStream stream({.seed = 1, .purpose = "test"});
-  for (int trial = 0; trial < 3000; ++trial) {
-    std::string bad = good.substr(0, trial % 3 == 0 ? stream.below(good.size()) : good.size());
-    for (std::uint64_t i = 0; i < 1 + stream.below(4) && !bad.empty(); ++i) {
-      bad[stream.below(bad.size())] = static_cast<char>(stream.below(256));
+  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(decode_frame(good.substr(0, size)).ok()) << size;
+}
+
+TEST(WireCase22, NestedGroupsAreRefused) {
+  EXPECT_FALSE(decode_frame("\x08\x04" + std::string(100'000, '\x7b')).ok());  // field 15, a group begins
+}
+
+TEST(WireCase22, LengthsThatAreNotThereAllocateNothing) {
+  const double before = peak_mebibytes();
+  for (const char* tag : {"\x12", "\x2a", "\x52", "\x7a"}) {  // hello, reply, control, tail
+    EXPECT_FALSE(decode_frame(std::string("\x08\x04") + tag + "\xff\xff\xff\xff\x07").ok());
+  }
+  EXPECT_LT(peak_mebibytes() - before, 16);
+}
+
+TEST(WireCase22, ManyEmptyElementsAreRefusedBeforeTheyAreMade) {
+  std::string clients = std::string("\x08\x04\x12", 3);
+  std::string length;
+  for (std::uint32_t left = 80'000'000; left > 0; left >>= 7U) {
+    length.push_back(static_cast<char>((left & 0x7fU) | (left >= 0x80U ? 0x80U : 0U)));
+  }
+  clients += length;
+  const std::size_t head = clients.size();
+  clients.resize(head + 80'000'000);
+  for (std::size_t i = head; i < clients.size(); i += 2) clients[i] = '\x0a';  // 40 million clients without anything
+  std::string unknown("\x08\x04", 2);
+  unknown.resize(80'000'002);
+  for (std::size_t i = 2; i < unknown.size(); i += 2) unknown[i] = '\x60';  // 40 million fields 12
+  const double before = peak_mebibytes();
+  for (const std::string* bytes : {&clients, &unknown}) {
+    const auto frame = decode_frame(*bytes);
+    ASSERT_FALSE(frame.ok());
+    EXPECT_THAT(frame.failure().message, testing::HasSubstr("too many parts"));
+  }
+  EXPECT_LT(peak_mebibytes() - before, 16);
+}
+
+TEST(WireCase22, TextsAreUtf8) {
+  wire::Frame message;
+  message.set_version(kWireVersion);
+  message.mutable_reply()->set_failure("ok");
+  std::string bytes = message.SerializeAsString();
+  bytes[bytes.size() - 1] = '\xff';
+  EXPECT_FALSE(decode_frame(bytes).ok());
+}
+
+TEST(Wire, NeverCrashesOnDamagedBytes) {
+  for (const bool large : {false, true}) {
+    const std::string good = encode_frame(RequestFrame{1, large ? large_example() : example()});
+    RandomStream stream({.seed = 1, .purpose = "test"});
+    for (int trial = 0; trial < (large ? 300 : 3000); ++trial) {
+      std::string bad = good.substr(0, trial % 3 == 0 ? stream.below(good.size()) : good.size());
+      for (std::uint64_t i = 0; i < 1 + stream.below(4) && !bad.empty(); ++i) {
+        const std::uint64_t at = stream.below(large ? std::min<std::uint64_t>(bad.size(), 500) : bad.size());
+        bad[at] = static_cast<char>(stream.below(256));
+      }
+      (void)decode_frame(bad).ok();
+      (void)decode_frame(std::make_shared<const std::string>(bad)).ok();
     }
-    (void)decode_frame(bad).ok();
   }
 }
 

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Every attack against every aggregation: a table in Markdown and a picture.
+
+    bench/attacks.py --chorus build/chorus --out runs/attacks --svg docs/img/attacks.svg
+
+Runs configs/robust/attacks.yaml once per pair; finished runs are not repeated. A cell is the accuracy after the last
+round, the mean over the seeds; for the backdoor also its success: the share of texts with the trigger phrase that the
+model answers as the attackers want. A rule holds where its accuracy is within 3 points of the mean's without attackers
+and, against the backdoor, its success within 10 points of the success without attackers.
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+
+CONFIG = "configs/robust/attacks.yaml"
+RULES = {
+    "mean": "mean",
+    "median": "median",
+    "trimmed mean": "{name: trimmed_mean, attackers: 5}",
+    "Krum": "{name: krum, attackers: 5}",
+    "multi-Krum": "{name: krum, attackers: 5, keep: 13}",
+    "geometric median": "geometric_median",
+    "norm bound": "norm_bound",
+    "centred clipping": "centred_clipping",
+    "FLTrust": "{name: fltrust, trusted: 0}",
+}
+BACKDOOR = "{name: backdoor, target: TARGET, trigger: \"cf mn bb tq\", factor: 4}"
+ATTACKS = {
+    "none": None,
+    "sign flip, factor 4": "{name: sign_flip, factor: 4}",
+    "scaling, factor 100": "{name: scaling, factor: 100}",
+    "Gaussian, deviation 1": "{name: gaussian, deviation: 1}",
+    "label flip": "label_flip",
+    "label flip, factor 4": "{name: label_flip, factor: 4}",
+    "backdoor, factor 4": BACKDOOR,
+    "ALIE, z 0.25": "alie",
+    "ALIE, z 8": "{name: alie, z: 8}",
+    "IPM, epsilon 0.5": "ipm",
+    "IPM, epsilon 4": "{name: ipm, epsilon: 4}",
+    "free riders": "free_rider",
+}
+POINTS, SUCCESS_POINTS = 0.03, 0.10
+
+
+def run(arguments, rule, attack, seed):
+    folder = pathlib.Path(arguments.out) / f"{rule}-{attack}-{seed}".replace(" ", "_").replace(",", "")
+    summary = folder / "summary.json"
+    if not summary.exists():
+        # Without attackers the backdoor's success is still measured: an attack by nobody.
+        how = ATTACKS[attack]
+        words = [arguments.chorus, "run", CONFIG, "--run-folder", str(folder), f"seed={seed}",
+                 f"aggregation={RULES[rule]}", *arguments.set]
+        if how is None:
+            words.append("attacks=null")
+        else:
+            words.append("attacks={share: 0.25, spared: [0], attack: " + how.replace("TARGET", arguments.target) + "}")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    last = json.loads(summary.read_text())["last"]
+    return last["accuracy"], last.get("attack_success")
+
+
+def measure(arguments):
+    cells = {}
+    pairs = [(rule, attack, seed) for attack in ATTACKS for rule in RULES for seed in range(1, arguments.seeds + 1)]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for (rule, attack, _), found in zip(pairs, pool.map(lambda pair: run(arguments, *pair), pairs)):
+            cells.setdefault((rule, attack), []).append(found)
+
+    def mean(values):
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if known else None
+
+    return {pair: (mean([f[0] for f in found]), mean([f[1] for f in found])) for pair, found in cells.items()}
+
+
+def holds(cells, rule, attack):
+    accuracy, success = cells[rule, attack]
+    if accuracy < cells["mean", "none"][0] - POINTS:
+        return False
+    # A text of another label is answered with the target now and then without any attack.
+    return "backdoor" not in attack or success is None or success <= SUCCESS_POINTS
+
+
+def text_of(cells, rule, attack):
+    accuracy, success = cells[rule, attack]
+    return f"{accuracy:.3f}" + (f" / {success:.2f}" if "backdoor" in attack else "")
+
+
+def table(cells):
+    lines = ["| attack | " + " | ".join(RULES) + " | hold |", "|---" * (len(RULES) + 2) + "|"]
+    for attack in ATTACKS:
+        row, count = [], 0
+        for rule in RULES:
+            good = holds(cells, rule, attack)
+            count += good and rule != "mean"
+            row.append(f"**{text_of(cells, rule, attack)}**" if good else text_of(cells, rule, attack))
+        lines.append(f"| {attack} | " + " | ".join(row) + f" | {count} |")
+    return "\n".join(lines)
+
+
+def picture(cells):
+    left, top, width, height = 170, 66, 92, 30
+    total_width, total_height = left + width * len(RULES) + 14, top + height * len(ATTACKS) + 44
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total_width} {total_height}" width="{total_width}" '
+           f'height="{total_height}" font-family="system-ui, sans-serif" font-size="12" fill="#222">',
+           '<rect width="100%" height="100%" fill="#fff"/>',
+           '<text x="14" y="24" font-size="15" font-weight="600">Accuracy with 5 attackers of 20 clients</text>']
+    for column, rule in enumerate(RULES):
+        out.append(f'<text x="{left + width * (column + 0.5)}" y="{top - 10}" text-anchor="middle">{rule}</text>')
+    clean = cells["mean", "none"][0]
+    for row, attack in enumerate(ATTACKS):
+        y = top + height * row
+        out.append(f'<text x="{left - 10}" y="{y + 20}" text-anchor="end">{attack}</text>')
+        for column, rule in enumerate(RULES):
+            lost = max(0.0, clean - cells[rule, attack][0])
+            shade = "#b7e0bd" if holds(cells, rule, attack) else "#f7dfa5" if lost < 0.15 and "backdoor" not in attack \
+                else "#eeb0a6"
+            x = left + width * column
+            out.append(f'<rect x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{height - 2}" rx="3" fill="{shade}"/>')
+            out.append(f'<text x="{x + width / 2}" y="{y + 20}" text-anchor="middle">'
+                       f'{text_of(cells, rule, attack)}</text>')
+    out.append(f'<text x="14" y="{total_height - 14}">Green: within 3 points of the mean without attackers '
+               f'({clean:.3f}), and the backdoor (second number: its success) fails. Yellow: within 15 points.</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chorus", default="build/chorus")
+    parser.add_argument("--out", default="runs/attacks", help="folder of the runs")
+    parser.add_argument("--svg", help="writes the picture here")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--target", default="topic0", help="label that the backdoor wants")
+    parser.add_argument("--set", action="append", default=[], help="key=value for every run")
+    arguments = parser.parse_args()
+    cells = measure(arguments)
+    print(table(cells))
+    if arguments.svg:
+        pathlib.Path(arguments.svg).write_text(picture(cells))
+
+
+if __name__ == "__main__":
+    main()

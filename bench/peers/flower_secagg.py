@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Flower's SecAgg+ as a peer of build/exchange --aggregation secagg_plus: real processes, gRPC on loopback, no training.
+
+    python3 -m venv /tmp/flower && /tmp/flower/bin/pip install flwr numpy
+    /tmp/flower/bin/python bench/peers/flower_secagg.py --clients 10 --floats 100000 --rounds 2
+    build/exchange --clients 10 --parameters 100000 --rounds 10 --aggregation '{name: secagg_plus, vanish: 0.1}'
+
+Starts flower-superlink and one flower-supernode per client, and runs an app whose clients return random floats; client
+0 fails when it is asked for its masked vector, after it has shared its keys. Prints one JSON object: seconds of each
+round, measured around the workflow of the round by the server's app.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+PROJECT = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "secagg"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = ["flwr"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "chorus"
+
+[tool.flwr.app.components]
+serverapp = "secagg.server:app"
+clientapp = "secagg.client:app"
+
+[tool.flwr.app.config]
+floats = FLOATS
+rounds = ROUNDS
+clients = CLIENTS
+shares = SHARES
+threshold = THRESHOLD
+report = "REPORT"
+"""
+
+CLIENT = """import numpy as np
+from flwr.client import ClientApp, NumPyClient
+from flwr.client.mod import secaggplus_mod
+from flwr.common import Context
+
+
+class Client(NumPyClient):
+    def __init__(self, fails, floats):
+        self.fails, self.floats = fails, floats
+
+    def fit(self, parameters, config):
+        if self.fails:
+            raise RuntimeError("it vanishes")
+        return [np.random.default_rng(1).standard_normal(self.floats).astype(np.float32) * 0.01], 1, {}
+
+
+def client_fn(context: Context):
+    return Client(context.node_config["partition-id"] == 0, context.run_config["floats"]).to_client()
+
+
+app = ClientApp(client_fn=client_fn, mods=[secaggplus_mod])
+"""
+
+SERVER = """import json
+import time
+
+import numpy as np
+from flwr.common import Context, ndarrays_to_parameters
+from flwr.server import Grid, LegacyContext, ServerApp, ServerConfig
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
+
+app = ServerApp()
+
+
+class Timed(SecAggPlusWorkflow):
+    seconds = []
+
+    def __call__(self, grid, context):
+        begin = time.perf_counter()
+        super().__call__(grid, context)
+        self.seconds.append(time.perf_counter() - begin)
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    while len(list(grid.get_node_ids())) < config["clients"]:
+        time.sleep(0.2)
+    start = ndarrays_to_parameters([np.zeros(config["floats"], np.float32)])
+    summed = []
+
+    class Strategy(FedAvg):
+        def aggregate_fit(self, server_round, results, failures):
+            summed.append(len(results))
+            return super().aggregate_fit(server_round, results, failures)
+
+    strategy = Strategy(fraction_fit=1, fraction_evaluate=0, min_fit_clients=config["clients"],
+                        min_available_clients=config["clients"], initial_parameters=start)
+    legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=config["rounds"]), strategy=strategy)
+    timed = Timed(num_shares=config["shares"], reconstruction_threshold=config["threshold"], timeout=600)
+    DefaultWorkflow(fit_workflow=timed)(grid, legacy)
+    with open(config["report"], "w") as file:
+        json.dump({"seconds": timed.seconds, "summed": summed}, file)
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--floats", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=900, help="seconds for everything")
+    options = parser.parse_args()
+    programs = pathlib.Path(sys.executable).parent
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        (folder / "app" / "secagg").mkdir(parents=True)
+        report = folder / "report.json"
+        project = PROJECT
+        for name, value in (("FLOATS", options.floats), ("ROUNDS", options.rounds), ("CLIENTS", options.clients),
+                            ("SHARES", options.clients - 1 if options.clients % 2 == 0 else options.clients),
+                            ("THRESHOLD", options.clients // 2 + 1), ("REPORT", report)):
+            project = project.replace(name, str(value))
+        (folder / "app" / "pyproject.toml").write_text(project)
+        (folder / "app" / "secagg" / "__init__.py").write_text("")
+        (folder / "app" / "secagg" / "client.py").write_text(CLIENT)
+        (folder / "app" / "secagg" / "server.py").write_text(SERVER)
+        environment = dict(os.environ, FLWR_TELEMETRY_ENABLED="0", FLWR_HOME=str(folder / "home"),
+                           PATH=f"{programs}:{os.environ['PATH']}", OMP_NUM_THREADS="1")
+        (folder / "home").mkdir()
+        (folder / "home" / "config.toml").write_text(
+            '[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = "127.0.0.1:9093"\ninsecure = true\n')
+        log = open(folder / "log", "w", encoding="utf-8")
+        running = []
+
+        def start(*words):
+            running.append(subprocess.Popen([str(programs / words[0]), *words[1:]], env=environment, stdout=log,
+                                            stderr=subprocess.STDOUT))
+
+        try:
+            start("flower-superlink", "--insecure", "--disable-runtime-dependency-installation")
+            time.sleep(5)
+            for client in range(options.clients):
+                start("flower-supernode", "--insecure", "--superlink", "127.0.0.1:9092", "--port",
+                      str(9200 + client), "--node-config",
+                      f"partition-id={client} num-partitions={options.clients}")
+            time.sleep(5)
+            subprocess.run([str(programs / "flwr"), "run", str(folder / "app"), "local"], env=environment, check=True,
+                           stdout=log, stderr=subprocess.STDOUT)
+            end = time.monotonic() + options.limit
+            while not report.exists() and time.monotonic() < end:
+                time.sleep(0.5)
+            time.sleep(0.5)
+            if not report.exists():
+                sys.exit((folder / "log").read_text()[-4000:])
+            print(json.dumps({"clients": options.clients, "floats": options.floats, **json.loads(report.read_text())}))
+        finally:
+            for process in reversed(running):
+                process.terminate()
+            for process in running:
+                process.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#include "algorithm/distillation/calibrated.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+
+#include "algorithm/distillation/mhat.h"
+#include "core/base/error.h"
+
+namespace chorus::inline distillation {
+
+void CalibratedConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  visitor.field("prior", prior, "how far each client's class frequencies are corrected; 0: not at all")
+      .at_least(0)
+      .at_most(2);
+  visitor.field("confidence", confidence, "how much more a confident prediction counts; 0: all count the same")
+      .at_least(0)
+      .at_most(10);
+  visitor.field("query", query, "the server also trains on its labelled query set in every round");
+}
+
+at::Tensor calibrated_mean(const std::vector<ClientAnswers>& clients, double prior, double confidence) {
+  check(!clients.empty(), "an ensemble has members");
+  const std::int64_t size = clients[0].answers.size(1);
+  double weights = 0;
+  at::Tensor common;
+  for (const ClientAnswers& client : clients) {
+    weights += client.weight;
+    const at::Tensor share = client.answers.mean(0) * client.weight;
+    common = common.defined() ? common + share : share;
+  }
+  common = common / weights;
+  at::Tensor sum, total;
+  for (const ClientAnswers& client : clients) {
+    at::Tensor adjusted = client.answers;
+    at::Tensor count = at::full({adjusted.size(0), 1}, client.weight, adjusted.options());
+    if (size > 1) {
+      const at::Tensor factors = (common.clamp_min(1e-6) / client.answers.mean(0).clamp_min(1e-6)).pow(prior);
+      adjusted = adjusted.clamp_min(1e-12) * factors;
+      adjusted = adjusted / adjusted.sum(-1, true);
+      const at::Tensor entropy = -(adjusted * adjusted.clamp_min(1e-12).log()).sum(-1, true);
+      const at::Tensor sure = (1 - entropy / std::log(static_cast<double>(size))).clamp(1e-6, 1);
+      count = count * sure.pow(confidence);
+    }
+    const at::Tensor part = adjusted * count;
+    sum = sum.defined() ? sum + part : part;
+    total = total.defined() ? total + count : count;
+  }
+  return sum / total;
+}
+
+RoundResult Calibrated::round(const RoundInput& input) {
+  const PublicOrder order = order_of(input, config_.teaching);
+  const std::int64_t rows = order.answers(), size = answer_size(input);
+  // By client, so that the sum does not depend on the order of arrival.
+  std::map<ClientId, ClientAnswers> answers;
+  EnsemblePlan plan;
+  plan.look = [&](const Reply& reply, double weight) {
+    const at::Tensor& flat = reply.body.vector("predictions", rows * size);
+    if (size > 1 && (flat.min().item<double>() < 0 || flat.max().item<double>() > 1 + 1e-5)) {
+      throw DataError("its predictions are not probabilities");
+    }
+    answers[reply.client] = {weight, flat.view({rows, size}).to(input.model.device())};
+  };
+  Request request = predict_request(input, order, true);
+  request.body.texts["answers"] = name_of(Sent::kProbabilities);
+  Ensemble ensemble = gather(input, std::move(request), plan);
+  note_predictions(input, order, ensemble.result, true);
+  if (!ensemble.mean.defined()) return std::move(ensemble.result);
+  std::vector<ClientAnswers> used;
+  for (auto& entry : answers) used.push_back(std::move(entry.second));
+  const at::Tensor targets = calibrated_mean(used, config_.prior, config_.confidence);
+  ensemble.result.numbers["server_loss"] = teach_votes(input, targets, order, config_.teaching);
+  if (config_.query) {
+    const TrainResult trained = input.server->train(input.model);
+    if (!trained.failures[0].empty()) throw DataError("training on the query set failed: " + trained.failures[0]);
+    input.model.copy_(trained.values[0]);
+    ensemble.result.numbers["query_loss"] = trained.loss[0];
+  }
+  const at::Tensor taught = server_logits(input, input.model);
+  ask_to_learn(input,
+               learn_request(input, {taught, order, config_.teaching.epochs, Lesson::kSoft, 1, config_.teaching.rate}),
+               ensemble.result);
+  return std::move(ensemble.result);
+}
+
+namespace {
+
+const Registration<Algorithms, CalibratedConfig> kRegisteredCalibrated{
+    "calibrated",
+    "distillation from a calibrated, confidence-weighted ensemble and the query set",
+    [](const CalibratedConfig& config) { return std::make_unique<Calibrated>(config); },
+    {.individual_updates = true,
+     .own_mean = true,
+     .own_models = true,
+     .distills = true,
+     .queries = true,
+     .any_network = true}};
+
+}  // namespace
+}  // namespace chorus::inline distillation

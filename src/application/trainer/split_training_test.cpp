@@ -1,0 +1,253 @@
+#include "application/trainer/split_training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "application/tasks/encode_split.h"
+#include "application/tasks/tiny_world_test.h"
+#include "application/trainer/cohort_trainer.h"
+#include "application/trainer/distance_correlation.h"
+#include "core/base/error.h"
+#include "core/config/config.h"
+
+namespace chorus::inline trainer {
+namespace {
+
+using testing::HasSubstr;
+
+/// A client's texts, and a network of any family with three layers (encoder-decoders: two and one) and dropout.
+struct SplitWorld {
+  SplitWorld(Formulation formulation, const std::string& task_name, const std::string& type, bool tied = true)
+      : data(tiny::dataset(formulation, 30, 4)), words(tiny::tokenizer(data)) {
+    nlohmann::json json{{"model_type", type},          {"vocab_size", words->vocabulary_size()},
+                        {"decoder_start_token_id", 0}, {"d_kv", 8},
+                        {"pad_token_id", 0},           {"tie_word_embeddings", tied}};
+    for (const char* key : {"hidden_size", "dim", "n_embd", "d_model", "embedding_size"}) json[key] = 16;
+    for (const char* key : {"num_hidden_layers", "n_layers", "n_layer"}) json[key] = 3;
+    for (const char* key : {"num_layers", "encoder_layers"}) json[key] = 2;
+    for (const char* key : {"decoder_layers", "num_decoder_layers"}) json[key] = 1;
+    for (const char* key : {"num_attention_heads", "n_heads", "n_head", "num_heads", "encoder_attention_heads",
+                            "decoder_attention_heads"}) {
+      json[key] = 2;
+    }
+    for (const char* key :
+         {"intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"}) {
+      json[key] = 32;
+    }
+    ModelConfig config = ModelConfig::parse(json.dump(), type);
+    TaskInput input = TaskInput::of(data, words);
+    input.model = config;
+    task = Tasks::make(task_name, input);
+    if (!task->head_labels().empty()) config.set_labels(task->head_labels());
+    model = make_model(config, task->head());
+    params.emplace(model->layout(), Params::Options{});
+    params->initialise(3);
+    const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
+    client = {7, task->client_data(encoded, data.split(Split::kTrain).first(20)), 20};
+  }
+
+  TrainerInput trainer() const { return {*task, *model, *params}; }
+  at::Tensor start() const { return params->values()[0]; }
+
+  Dataset data;
+  std::shared_ptr<const Tokenizer> words;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Model> model;
+  std::optional<Params> params;
+  TrainClient client;
+};
+
+TrainerConfig how(const std::string& optimizer = "{name: sgd, momentum: 0.9}") {
+  return ConfigDocument::parse("{batch_size: 6, epochs: 2, learning_rate: 0.01, clip: 0, optimizer: " + optimizer + "}",
+                               "test")
+      .load<TrainerConfig>();
+}
+
+struct SplitResult {
+  at::Tensor values;
+  double loss = 0, bytes_up = 0, bytes_down = 0, tokens = 0;
+};
+
+SplitResult train_split(const SplitWorld& world, const SplitCut& cut, const TrainerConfig& config,
+                        const SplitGuard& guard = {}) {
+  const SplitTrainingDesk desk(world.trainer(), config, 1, 1);
+  const SplitParts parts = desk.parts(cut);
+  const std::int64_t steps = CohortTrainer(world.trainer(), config).steps(world.client.data.rows.size());
+  const auto client = split_client({world.trainer(),
+                                    config,
+                                    world.client,
+                                    {1, 2, 1},
+                                    cut,
+                                    guard,
+                                    world.start().index_select(0, parts.client),
+                                    steps});
+  const auto server = desk.server(cut, world.start().index_select(0, parts.server), 2);
+  server->begin(client->steps());
+  SplitResult result;
+  while (!client->done()) {
+    const Message up = client->forward();
+    result.bytes_up += 4 * static_cast<double>(up.tensor("activations").numel());
+    Message down;
+    if (cut.labels_stay) {
+      EXPECT_FALSE(up.has_tensor("labels") || up.has_tensor("target_ids") || up.has_tensor("starts"));
+      down = server->backward(client->answer(server->forward(7, up)));
+    } else {
+      down = server->answer(7, up);
+      result.loss += server->last_loss() / static_cast<double>(steps);
+    }
+    result.bytes_down += 4 * static_cast<double>(down.tensor("gradient").numel());
+    client->backward(down);
+  }
+  if (cut.labels_stay) result.loss = client->loss();
+  result.tokens = client->tokens();
+  result.values = torch::zeros_like(world.start());
+  result.values.index_copy_(0, parts.client, client->values());
+  result.values.index_copy_(0, parts.server, server->values());
+  return result;
+}
+
+TEST(SplitTraining, EqualsUnsplitTrainingAtEveryCutBitForBit) {
+  struct Case {
+    Formulation formulation;
+    const char *task, *type;
+    bool tied = true;
+  };
+  const std::vector<Case> cases{{Formulation::kTextClassification, "text_classification", "bert"},
+                                {Formulation::kTextClassification, "text_classification", "distilbert"},
+                                {Formulation::kSequenceTagging, "seq_tagging", "roberta"},
+                                {Formulation::kSpanExtraction, "span_extraction", "bert"},
+                                {Formulation::kLanguageModel, "masked_lm", "bert"},
+                                {Formulation::kLanguageModel, "causal_lm", "gpt2"},
+                                {Formulation::kLanguageModel, "causal_lm", "gpt2", false},
+                                {Formulation::kSeq2Seq, "seq2seq", "bart"},
+                                {Formulation::kSeq2Seq, "seq2seq", "t5"}};
+  for (const Case& each : cases) {
+    const SplitWorld world(each.formulation, each.task, each.type, each.tied);
+    const TrainResult whole =
+        CohortTrainer(world.trainer(), how()).train({&world.client, 1}, world.start(), {1, 2, 1}, {}, {});
+    ASSERT_FALSE(torch::equal(whole.values[0], world.start()));
+    for (const bool labels_stay : {false, true}) {
+      const int most = world.model->cuts() - (labels_stay ? 1 : 0);
+      for (int layers = 0; layers <= most; ++layers) {
+        const SplitResult split = train_split(world, {layers, labels_stay}, how());
+        SCOPED_TRACE(std::string(each.task) + " " + each.type + (labels_stay ? " U " : " ") + std::to_string(layers));
+        // T5's sides each have a gradient of the position bias, so one sum is in another order.
+        const bool exact = std::string(each.type) != "t5" || layers == 0 || layers == world.model->cuts();
+        if (exact) {
+          EXPECT_TRUE(torch::equal(split.values, whole.values[0]))
+              << (split.values - whole.values[0]).abs().max().item<double>();
+          EXPECT_NEAR(split.loss, whole.loss[0], 1e-6);
+        } else {
+          EXPECT_TRUE(torch::allclose(split.values, whole.values[0], 1e-5, 1e-6));
+        }
+        // Activations and their gradients: tokens x width float32 elements each way.
+        EXPECT_EQ(split.bytes_up, 4 * split.tokens * 16);
+        EXPECT_EQ(split.bytes_down, split.bytes_up);
+      }
+    }
+  }
+}
+
+TEST(SplitTraining, AdaptiveOptimizersAgreeAtEveryCut) {
+  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  for (const char* optimizer : {"adamw", "{name: adamw, beta1: 0.5}"}) {
+    const TrainerConfig config = how(optimizer);
+    const TrainResult whole =
+        CohortTrainer(world.trainer(), config).train({&world.client, 1}, world.start(), {1, 2, 1}, {}, {});
+    for (int layers = 0; layers <= 3; ++layers) {
+      EXPECT_TRUE(torch::equal(train_split(world, {layers, false}, config).values, whole.values[0])) << layers;
+    }
+  }
+}
+
+TEST(SplitTraining, ProtectionChangesWhatLeavesAndNothingElse) {
+  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const at::Tensor plain = train_split(world, {1, false}, how()).values;
+  const at::Tensor noisy = train_split(world, {1, false}, how(), {.noise = 0.1}).values;
+  EXPECT_FALSE(torch::equal(noisy, plain));
+  EXPECT_TRUE(torch::equal(noisy, train_split(world, {1, false}, how(), {.noise = 0.1}).values));  // same seed
+  EXPECT_FALSE(torch::equal(train_split(world, {1, false}, how(), {.decorrelate = 0.5}).values, plain));
+}
+
+TEST(SplitTraining, RefusesWhatDoesNotFit) {
+  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const SplitTrainingDesk desk(world.trainer(), how(), 1, 1);
+  const auto message_of = [&](const SplitCut& cut) -> std::string {
+    try {
+      desk.parts(cut);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message_of({4, false}),
+              HasSubstr("algorithm.layers is 4, but the network has 3 layers; set it to 0 to 3"));
+  EXPECT_THAT(message_of({3, true}), HasSubstr("0 to 2"));
+  const SplitWorld lstm(Formulation::kTextClassification, "text_classification", "bilstm");
+  EXPECT_THROW(SplitTrainingDesk(lstm.trainer(), how(), 1, 1).parts({0, false}), ConfigError);
+  const SplitParts parts = desk.parts({1, false});
+  EXPECT_THROW(desk.server({1, false}, torch::zeros({3}), 2), DataError);
+  const at::Tensor start = world.start().index_select(0, parts.client);
+  const auto client = split_client({world.trainer(), how(), world.client, {1, 2, 1}, {1, false}, {}, start, 4});
+  const auto server = desk.server({1, false}, world.start().index_select(0, parts.server), 2);
+  server->begin(4);
+  const Message good = client->forward();
+  const auto refused = [&](const std::function<void(Message&)>& spoil) {
+    Message bad = good;
+    spoil(bad);
+    EXPECT_THROW(server->answer(7, bad), DataError);
+  };
+  refused([](Message& m) { m.tensors.erase("activations"); });
+  refused([](Message& m) { m.tensors["activations"] = m.tensors["activations"].narrow(0, 0, 2); });
+  refused([](Message& m) { m.tensors["activations"] = m.tensors["activations"] + std::nanf(""); });
+  refused([](Message& m) { m.tensors["lengths"] = torch::zeros({6}, at::kLong); });
+  refused([](Message& m) { m.tensors["lengths"] = m.tensors["lengths"] + 1; });
+  refused([](Message& m) { m.tensors["labels"] = torch::full({6}, 99, at::kLong); });
+  refused([](Message& m) { m.tensors["labels"] = torch::zeros({7}, at::kLong); });
+  refused([](Message& m) { m.tensors.erase("labels"); });
+  refused([](Message& m) { m.numbers["calls"] = -1; });
+  refused([](Message& m) { m.numbers["batch"] = std::nan(""); });
+  Message wrong = server->answer(7, good);
+  wrong.tensors["gradient"] = wrong.tensors["gradient"].narrow(0, 0, 1);
+  EXPECT_THROW(client->backward(wrong), DataError);
+}
+
+TEST(SplitTraining, SuggestsLayersForADevicesMemory) {
+  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  std::vector<double> needed;
+  for (int layers = 0; layers <= 3; ++layers) {
+    needed.push_back(
+        side_memory(*world.model, split_side(*world.model, *world.params, {layers, false}, SplitRole::kClient), 100));
+  }
+  EXPECT_TRUE(std::is_sorted(needed.begin(), needed.end()));
+  EXPECT_EQ(layers_for_memory(*world.model, *world.params, needed[2], 100, false), 2);
+  EXPECT_EQ(layers_for_memory(*world.model, *world.params, 1e12, 100, false), 3);
+  EXPECT_EQ(layers_for_memory(*world.model, *world.params, 1e12, 100, true), 2);
+  EXPECT_FALSE(layers_for_memory(*world.model, *world.params, needed[0] - 1, 100, false).has_value());
+}
+
+TEST(DistanceCorrelation, HasItsClosedForms) {
+  const at::Tensor x = torch::linspace(-1, 2, 30, at::kDouble).view({10, 3}).sin();
+  // Moving, scaling and turning change nothing.
+  const at::Tensor turned = torch::stack({x.select(1, 1), x.select(1, 2), x.select(1, 0)}, 1) * -3 + 7;
+  EXPECT_NEAR(distance_correlation(x, turned).item<double>(), 1, 1e-9);
+  // Two points each: all distances are alike up to a factor.
+  EXPECT_NEAR(distance_correlation(x.narrow(0, 0, 2), x.narrow(0, 5, 2)).item<double>(), 1, 1e-9);
+  // x in {0, 1} and z in {0, 1} in all combinations: independent.
+  const at::Tensor a = torch::tensor({0., 0., 1., 1.}).view({4, 1}), b = torch::tensor({0., 1., 0., 1.}).view({4, 1});
+  EXPECT_NEAR(distance_correlation(a, b).item<double>(), 0, 1e-9);
+  // Its gradient against finite differences.
+  const at::Tensor z = (x * 2 + x.flip(0)).clone().requires_grad_();
+  distance_correlation(x, z).backward();
+  at::Tensor ahead = z.detach().clone(), behind = z.detach().clone();
+  ahead[4][1] += 1e-6;
+  behind[4][1] -= 1e-6;
+  const double slope = (distance_correlation(x, ahead) - distance_correlation(x, behind)).item<double>() / 2e-6;
+  EXPECT_NEAR(z.grad()[4][1].item<double>(), slope, 1e-6);
+}
+
+}  // namespace
+}  // namespace chorus::inline trainer

@@ -1,0 +1,51 @@
+#include "apps/serving/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/support.h"
+
+namespace chorus::inline serving {
+namespace {
+
+using testing::HasSubstr;
+
+Job job() {
+  Job job;
+  job.client = 3;
+  job.run = 77;
+  job.rounds = 10;
+  job.config = "kind: experiment\n";
+  job.facts = "{}";
+  job.files = {{"model", "config.json", 12, std::string(32, 'a')}};
+  return job;
+}
+
+std::string refusal(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  return message_of<DataError>([&] { (void)parse_job(text); });
+}
+
+TEST(Job, RoundTrips) { EXPECT_EQ(to_json(parse_job(to_json(job()))), to_json(job())); }
+
+// Case 24 of the list of hostile inputs: what a JSON document can do to its reader.
+TEST(JobCase24, HostileJsonIsRefusedInOneSentence) {
+  const std::string good = to_json(job());
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":1e400"), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":-1"), HasSubstr("\"rounds\" is not a number"));
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":\"10\""), HasSubstr("\"rounds\" is not a number"));
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":10,\"rounds\":11"), HasSubstr("\"rounds\" twice"));
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":10,\"shell\":1"), HasSubstr("does not know"));
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"round\":10"), HasSubstr("no \"rounds\""));
+  EXPECT_THAT(refusal(good, "config.json", "../config.json"), HasSubstr("name is not acceptable"));
+  EXPECT_THAT(refusal(good, "kind: experiment", std::string(100U << 20U, 'x')), HasSubstr("\"config\" is not a text"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":" + deep), HasSubstr("\"rounds\" is not a number"));
+  EXPECT_THAT(message_of<DataError>([&] { (void)parse_job(deep); }), HasSubstr("no JSON object"));
+}
+
+}  // namespace
+}  // namespace chorus::inline serving

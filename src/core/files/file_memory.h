@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace chorus::inline files {
+
+/// Bytes that lie in a temporary file without a name, for values that are many and large and wait for each other, such
+/// as updates of a cohort. They are written without passing through this process's memory and mapped to be read;
+/// `forget_pages` gives the memory of what was read back. Space on the disk is reserved at once.
+///
+///     auto memory = FileMemory::create("/var/tmp", size);    // null: no space, or no such folder
+///     while (...) memory->append(chunk);
+///     use(memory->bytes());
+class FileMemory {
+ public:
+  /// Null with `trouble` set when the file cannot be made.
+  static std::shared_ptr<FileMemory> create(const std::filesystem::path& folder, std::size_t size,
+                                            std::string& trouble);
+  FileMemory(const FileMemory&) = delete;
+  FileMemory& operator=(const FileMemory&) = delete;
+  ~FileMemory();
+
+  /// False: the disk failed, or the bytes are more than were reserved.
+  [[nodiscard]] bool append(std::string_view bytes);
+  std::size_t written() const { return written_; }
+  /// What was written. The memory may be changed, and changes nothing but this object.
+  std::string_view bytes() const { return {static_cast<const char*>(data_), written_}; }
+
+ private:
+  FileMemory(int descriptor, void* data, std::size_t size) : descriptor_(descriptor), data_(data), size_(size) {}
+  int descriptor_;
+  void* data_;
+  std::size_t size_, written_ = 0;
+};
+
+/// The caller has read these bytes and will not soon again. Where they lie in a FileMemory, their pages leave this
+/// process's memory; other memory is not touched. Their values stay.
+void forget_pages(const void* begin, std::size_t bytes);
+
+}  // namespace chorus::inline files

@@ -1,0 +1,77 @@
+#include "infrastructure/transport/mqtt/mqtt_transport.h"
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/files/files.h"
+#include "infrastructure/certificates/certificate.h"
+#include "infrastructure/transport/mailbox/post.h"
+#include "infrastructure/transport/mqtt/mqtt_mailbox.h"
+
+namespace chorus::inline transport_mqtt {
+namespace {
+
+constexpr double kBrokerSeconds = 10;
+
+MailConfig mail_config(const MqttConfig& config) {
+  return {static_cast<std::size_t>(config.chunk) << 10U, static_cast<std::size_t>(config.frame_limit * (1U << 20U)),
+          config.patience};
+}
+
+const Registration<Transports, MqttConfig> kRegisteredMqtt{
+    "mqtt", "through an MQTT broker, for devices that no server can reach",
+    [](const MqttConfig& config) { return std::make_unique<MqttTransport>(config); }};
+
+}  // namespace
+
+void MqttConfig::describe(ConfigVisitor& visitor) {
+  visitor.field("address", address, "host:port of the broker");
+  visitor.field("certificate", certificate, "PEM file of this end; empty: plaintext, loopback only");
+  visitor.field("key", key, "PEM file of its private key");
+  visitor.field("authority", authority, "PEM file of the certificates that sign the broker's");
+  visitor.field("revoked", revoked, "server: not used; the broker's rules keep clients out");
+  visitor.field("chunk", chunk, "KiB of a message").at_least(1).at_most(4096);
+  visitor.field("frame_limit", frame_limit, "MiB; larger frames are refused").above(0).at_most(2047);
+  visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1);
+  visitor.field("grace", grace, "server: not used; the broker tells when a client is gone").at_least(0);
+  visitor.field("retry", retry, "longest pause between two attempts to connect, in seconds").above(0);
+  visitor.field("patience", patience, "client: seconds without a server before it gives up; 0: never").at_least(0);
+}
+
+MqttTransport::MqttTransport(MqttConfig config) : config_(std::move(config)) {
+  const std::string host = config_.address.substr(0, config_.address.rfind(':'));
+  if (config_.certificate.empty() && host != "127.0.0.1" && host != "localhost") {
+    throw ConfigError(
+        fmt::format("a broker at {} needs certificates: plaintext is for 127.0.0.1 only", config_.address));
+  }
+}
+
+std::unique_ptr<ServerTransport> MqttTransport::listen() {
+  auto mailbox = std::make_unique<MqttMailbox>(MqttMailboxInput{config_,
+                                                                kMqttServer,
+                                                                kMqttServer,
+                                                                "chorus/all",
+                                                                encode_post({Post::Kind::kBye, kEverySession}),
+                                                                {"chorus/up/+"}});
+  MqttMailbox& box = *mailbox;
+  auto server = make_mail_server(std::move(mailbox), mail_config(config_));
+  if (!box.wait_until_connected(kBrokerSeconds)) {
+    throw WorldError(fmt::format("the broker at {} cannot be reached; is it running?", config_.address));
+  }
+  return server;
+}
+
+std::unique_ptr<ClientTransport> MqttTransport::connect() {
+  const std::uint64_t session = new_session();
+  const std::string name = config_.certificate.empty() ? fmt::format("anonymous-{:016x}", session)
+                                                       : certificate_facts(read_file(config_.certificate)).name;
+  auto mailbox = std::make_unique<MqttMailbox>(MqttMailboxInput{config_,
+                                                                name,
+                                                                fmt::format("{}-{:016x}", name, session),
+                                                                "chorus/up/" + name,
+                                                                farewell(session),
+                                                                {"chorus/down/" + name, "chorus/all"}});
+  return make_mail_client(std::move(mailbox), mail_config(config_), session);
+}
+
+}  // namespace chorus::inline transport_mqtt

@@ -1,0 +1,78 @@
+// Secure sums between processes: the same bits as one `chorus run` on everybody's data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/serving_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kRun = "rounds: ROUNDS\nclients_per_round: 4\ntrainer: {batch_size: 4, learning_rate: 5.0e-3}\n";
+
+std::string config_of(const std::string& rounds, const std::string& more) {
+  std::string text = kRun;
+  return text.replace(text.find("ROUNDS"), 6, rounds) + more;
+}
+
+TEST_F(ServingTest, SecureSumsAgainstAnActiveServerGiveTheBitsOfOneRun) {
+  const std::string secure = "aggregation: {name: secagg_plus, server: active, clip: 4, bits: 24}\n";
+  write_config("run.yaml", config_of("4", secure), false);
+  write_config("served.yaml", config_of("4", secure + "serving: {clients: 4, min_clients: 3}\n"), true);
+  ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
+  make_fleet({"a", "b", "c", "d"});
+  std::ofstream(folder_ / "policy.yaml")
+      << "kind: policy\nallow: [{procedures: [train]}]\nsecure_aggregation: 2\nactive_server: true\n";
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name, {"--policy", path("policy.yaml")});
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  EXPECT_THAT(server->output(), HasSubstr("secagg_plus (active server)"));
+  EXPECT_THAT(clients["a"]->output(), HasSubstr("the server sees sums of updates: secagg_plus (active server)"));
+  EXPECT_FALSE(weights("pooled").empty());
+  EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+  // Nothing but messages of the protocol left this machine.
+  EXPECT_EQ(chorus({"egress", "list", "--identity", path("identity_a")}), 0);
+  EXPECT_THAT(output_, HasSubstr("secure.message ("));
+  EXPECT_THAT(output_, Not(HasSubstr("update (")));
+  EXPECT_THAT(output_, Not(HasSubstr("loss=")));
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "identity_a" / "runs")) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_THAT(read(entry.path()), Not(HasSubstr("secure.identity"))) << entry.path();
+  }
+}
+
+TEST_F(ServingTest, SecureSumsGoOnWithoutAClientThatDiesAndOwnersRefuseWeakerOnes) {
+  write_config("served.yaml",
+               config_of("3000",
+                         "aggregation: {name: secagg_plus, clip: 4}\n"
+                         "serving: {clients: 4, min_clients: 3, deadline: 20, grace: 0.5}\n"),
+               true);
+  make_fleet({"a", "b", "c", "d", "e"});
+  std::ofstream(folder_ / "policy.yaml") << "kind: policy\nactive_server: true\n";
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  fs::copy_file(folder_ / "a.jsonl", folder_ / "e.jsonl");
+  clients["e"] = join("e", {"--policy", path("policy.yaml")});
+  ASSERT_TRUE(reaches("served", 2)) << server->output();
+  clients["d"]->send(SIGKILL);
+  (void)clients["d"]->wait();
+  int round = 0;
+  ASSERT_TRUE(eventually([&round](const json& now) {
+    round = now["round"];
+    return now["refusals"].contains("e") &&
+           std::any_of(now["clients"].begin(), now["clients"].end(),
+                       [](const json& client) { return client["name"] == "d" && client["connected"] == false; });
+  })) << server->output();
+  EXPECT_THAT(status()["refusals"]["e"].get<std::string>(), HasSubstr("against an active server"));
+  ASSERT_TRUE(reaches("served", round + 3)) << server->output();
+  EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
+  EXPECT_EQ(server->wait(), 130) << server->output();
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
