@@ -3,7 +3,8 @@
 
     bench/one_run_audits.py --runs 25 [--jobs 4] [--chorus build/chorus] [--json FILE] [--svg docs/img/one_run.svg]
 
-Four settings with different noise and sampling, --runs runs each, with other canaries in each of them. Prints for every
+Four settings with different noise and sampling, --runs runs each, with other canaries planted in each of them; a few
+shadow runs with hardly any noise tell what every canary's loss would be with and without it. Prints for every
 setting the accounted epsilon, the largest and the median bound, and how many exceed it; status 1 if any does.
 """
 import argparse
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-SETTINGS = {
+SETTINGS = {  # the noise comes first
     "noise 0.5, one step": ["trainer.privacy.noise=0.5"],
     "noise 1, one step": ["trainer.privacy.noise=1"],
     "noise 2, one step": ["trainer.privacy.noise=2"],
@@ -23,17 +24,24 @@ SETTINGS = {
 }
 
 
-def audit(args, folder, settings, seed):
-    run = pathlib.Path(folder) / f"{seed}"
-    quiet = dict(check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    subprocess.run([args.chorus, "run", "configs/privacy/one_run.yaml", *settings, f"seed={seed}", "--run-folder", str(run)], **quiet)
-    result = subprocess.run([args.chorus, "privacy", "audit", str(run), "--only", "canaries", "--json"], capture_output=True, text=True)
+def train(args, folder, settings):
+    command = [args.chorus, "run", "configs/privacy/one_run.yaml", *settings, "--run-folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+def audit(args, folder, settings, seed, shadows):
+    run = pathlib.Path(folder) / f"run{seed}"
+    train(args, run, [*settings, f"audit.seed={seed}"])
+    command = [args.chorus, "privacy", "audit", str(run), "--only", "canaries", "--json", "--shadow", *map(str, shadows)]
+    result = subprocess.run(command, capture_output=True, text=True)
     if not result.stdout.lstrip().startswith("{"):
         sys.exit(result.stderr)
     report = json.loads(result.stdout)
     canaries = report["canaries"]
-    return dict(epsilon=report["accounted"]["epsilon"], bound=canaries["epsilon_lower_bound"],
-                gaussian=canaries["epsilon_lower_bound_gaussian"], auc=canaries["membership"]["auc"], comparable=canaries["comparable"])
+    return dict(epsilon=report["accounted"]["epsilon"], bound=canaries["epsilon_lower_bound"], gaussian=canaries["epsilon_lower_bound_gaussian"],
+                auc=canaries["membership_by_shadow_runs"]["auc"], comparable=canaries["comparable"])
 
 
 def picture(results, out):
@@ -63,6 +71,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chorus", default="build/chorus")
     parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--only", help="settings whose name contains this")
+    parser.add_argument("--shadows", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
@@ -70,8 +80,12 @@ def main():
     results, above = {}, 0
     print("| setting | accounted epsilon | largest bound | median | (epsilon, delta) bound, largest | above |\n|---|---|---|---|---|---|")
     for name, settings in SETTINGS.items():
+        if args.only and args.only not in name:
+            continue
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            rows = list(pool.map(lambda seed: audit(args, folder, settings, seed), range(1, args.runs + 1)))
+            shadows = [pathlib.Path(folder) / f"shadow{i}" for i in range(args.shadows)]
+            list(pool.map(lambda i: train(args, shadows[i], [*settings[1:], "trainer.privacy.noise=0.01", f"audit.seed={1000 + i}"]), range(args.shadows)))
+            rows = list(pool.map(lambda seed: audit(args, folder, settings, seed, shadows), range(1, args.runs + 1)))
         results[name] = rows
         epsilon, bounds = rows[0]["epsilon"], [row["gaussian"] for row in rows]
         more = sum(max(row["gaussian"], row["bound"]) > row["epsilon"] for row in rows)

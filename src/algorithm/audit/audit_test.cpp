@@ -104,6 +104,15 @@ TEST(Membership, LikelihoodRatioPrefersTheNearerShadow) {
   EXPECT_EQ(likelihood_ratio(0.7, {}, without), -0.7) << "without shadow models, the loss decides";
 }
 
+TEST(Membership, LossesAreComparedWithWhatShadowRunsExpect) {
+  // Each record has another level, and being planted lowers its loss by 1.
+  const std::vector<std::vector<double>> with{{4.0, 4.2}, {}, {6.0}}, without{{5.0, 5.2}, {8.0}, {}};
+  const std::vector<double> result = below_expectation(std::vector<double>{4.1, 8.0, 6.5}, with, without);
+  EXPECT_NEAR(result[0], 0.5, 1e-12);
+  EXPECT_NEAR(result[1], -0.5, 1e-12);
+  EXPECT_NEAR(result[2], 0, 1e-12);
+}
+
 TEST(TokenRecovery, CountsTokensAndTheirOrder) {
   const std::vector<std::int64_t> text{5, 6, 7, 8}, found{5, 7, 6, 9};
   const TokenRecovery result = token_recovery(text, found);

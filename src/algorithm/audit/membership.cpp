@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
+
+#include "core/base/error.h"
 
 namespace chorus::inline audit {
 namespace {
@@ -72,6 +75,34 @@ double likelihood_ratio(double loss, std::span<const double> with, std::span<con
   const double in_variance = in.variance.value_or(out.variance.value_or(1));
   const double out_variance = out.variance.value_or(in.variance.value_or(1));
   return log_density(x, in.mean, in_variance) - log_density(x, out.mean, out_variance);
+}
+
+std::vector<double> below_expectation(std::span<const double> losses, std::span<const std::vector<double>> with,
+                                      std::span<const std::vector<double>> without) {
+  check(losses.size() == with.size() && losses.size() == without.size(), "one list of losses per record");
+  const auto mean = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  double effect = 0, pairs = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (with[i].empty() || without[i].empty()) continue;
+    effect += mean(without[i]) - mean(with[i]);
+    ++pairs;
+  }
+  if (pairs > 0) effect /= pairs;
+  std::vector<double> result;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    double middle = 0;
+    if (!with[i].empty() && !without[i].empty()) {
+      middle = (mean(with[i]) + mean(without[i])) / 2;
+    } else if (!with[i].empty()) {
+      middle = mean(with[i]) + effect / 2;
+    } else if (!without[i].empty()) {
+      middle = mean(without[i]) - effect / 2;
+    }
+    result.push_back(middle - losses[i]);
+  }
+  return result;
 }
 
 }  // namespace chorus::inline audit

@@ -20,4 +20,10 @@ Membership membership(std::span<const double> members, std::span<const double> o
 /// two shadow models on a side, or where all agree, the variance of the other side or 1 is used.
 double likelihood_ratio(double loss, std::span<const double> with, std::span<const double> without);
 
+/// For records that influence each other: how far each loss is below the middle of what shadow models expect with and
+/// without the record. The expectation removes what other records do to it. A record that all shadow models had, or
+/// none, gets its middle from the mean difference of the others.
+std::vector<double> below_expectation(std::span<const double> losses, std::span<const std::vector<double>> with,
+                                      std::span<const std::vector<double>> without);
+
 }  // namespace chorus::inline audit

@@ -98,6 +98,7 @@ CanaryReport audit_canaries(const AuditedRun& run, std::span<const std::unique_p
       (canaries[i].planted ? in : out).push_back(scores.back());
     }
     report.by_shadow_runs = membership(in, out);
+    scores = below_expectation(losses, with, without);
   }
   const double delta = run.privacy() ? run.privacy()->delta : 0;
   report.bound = one_run_bound(scores, {included.get(), canaries.size()}, delta, confidence);

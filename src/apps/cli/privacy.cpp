@@ -105,6 +105,9 @@ double matrix_sensitivity(const PrivacyOptions& options) {
 Releases releases_of(const PrivacyOptions& options) {
   check_sampling(options);
   const bool matrix = is_matrix(options.mechanism);
+  if (options.mechanism == "shuffle") {
+    throw ConfigError("--mechanism shuffle is for chorus privacy account, with --epsilon and --users");
+  }
   Mechanism first{.kind = matrix ? MechanismKind::kGaussian : mechanism_named(options.mechanism),
                   .noise = options.noise.value_or(0),
                   .sampling_rate = options.sampling_rate,
@@ -164,9 +167,6 @@ void account_command(const PrivacyOptions& options) {
 }
 
 void calibrate_command(const PrivacyOptions& options) {
-  if (options.mechanism == "shuffle") {
-    throw ConfigError("--mechanism shuffle has no noise to calibrate; try local epsilons with chorus privacy account");
-  }
   PrivacyOptions unit = options;
   unit.noise = 1;
   Releases releases = releases_of(unit);
