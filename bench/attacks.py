@@ -66,6 +66,9 @@ def run(arguments, rule, attack, seed):
 
 def measure(arguments):
     cells = {}
+    for table_of, names in ((RULES, arguments.rules), (ATTACKS, arguments.attacks)):
+        for name in [name for name in table_of if names and name not in names.split(";")]:
+            del table_of[name]
     pairs = [(rule, attack, seed) for attack in ATTACKS for rule in RULES for seed in range(1, arguments.seeds + 1)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for (rule, attack, _), found in zip(pairs, pool.map(lambda pair: run(arguments, *pair), pairs)):
@@ -136,7 +139,9 @@ def main():
     parser.add_argument("--svg", help="writes the picture here")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--target", default="topic0", help="label that the backdoor wants")
+    parser.add_argument("--rules", help="only these, separated by semicolons; the mean must be one of them")
+    parser.add_argument("--attacks", help="only these, separated by semicolons; none must be one of them")
+    parser.add_argument("--target", default="sea", help="label that the backdoor wants")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     arguments = parser.parse_args()
     cells = measure(arguments)
