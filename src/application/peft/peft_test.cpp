@@ -184,7 +184,8 @@ TEST(Peft, ForwardGoesOnFromTheBottom) {
     const Params two = Params::copies_of(plain.params, 2, false);
     const at::Tensor expected = logits_of(*plain.model, two, batch);
     for (int count = 1; count <= plain.model->cuts(); ++count) {
-      batch.bottom = plain.model->bottom(two, batch, count);
+      Dropout off;
+      batch.bottom = plain.model->bottom(two, batch, count, off);
       batch.bottom_layers = count;
       EXPECT_TRUE(torch::allclose(logits_of(*plain.model, two, batch), expected, 1e-5, 1e-6)) << folder << " " << count;
     }
