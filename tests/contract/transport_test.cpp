@@ -6,14 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "core/config/config.h"
-#include "tests/broker.h"
+#include "tests/any_transport.h"
 #include "tests/support.h"
 
 namespace chorus::inline contract {
@@ -73,30 +71,9 @@ class TransportContract : public testing::TestWithParam<std::string> {
   }
 
   void SetUp() override {
-    if (GetParam() != "mqtt") {
-      transport_ = Transports::make(GetParam());
-    } else if (!make_broker()) {
-      GTEST_SKIP() << "there is no mosquitto";
-    }
+    transport_ = any_transport(GetParam());
+    if (!transport_) GTEST_SKIP() << "there is no mosquitto";
     server_ = transport_->listen();
-  }
-
-  // Of MQTT: a broker for the tests of this process.
-  bool make_broker() {
-    if (Broker::program().empty()) return false;
-    const int port = 30'000 + ::getpid() % 9'000;
-    static TemporaryFolder* folder = new TemporaryFolder;
-    const auto config = *folder / "mosquitto.conf";
-    std::ofstream(config) << "listener " << port << " 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"
-                          << "max_inflight_messages 0\npersistence false\n";
-    static Broker broker(config, port);
-    EXPECT_TRUE(broker.ready());
-    const auto settings = RegistryIndex::global().get(Transport::kKind, "mqtt").make_config();
-    ConfigVisitor visitor;
-    settings->describe(visitor);
-    visitor.find("address")->set({{"", ConfigScalar("127.0.0.1:" + std::to_string(port))}});
-    transport_ = Transports::make_with("mqtt", *settings);
-    return true;
   }
 
   std::unique_ptr<Transport> transport_;
