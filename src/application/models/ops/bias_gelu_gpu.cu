@@ -10,10 +10,15 @@ typedef ELEMENT T;
 struct Normal {
   float below, density;
 };
+__device__ inline float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 __device__ inline Normal normal(float x) {
   float bell = __expf(-0.5f * x * x), below;
   if (sizeof(T) == 2) {
-    float t = __fdividef(1.0f, 1.0f + 0.2316419f * fmaxf(x, -x));
+    float t = reciprocal(1.0f + 0.2316419f * fmaxf(x, -x));
     float tail = bell * t *
                  (0.127414796f + t * (-0.142248368f + t * (0.7107068705f + t * (-0.7265760135f + t * 0.5307027145f))));
     below = x < 0 ? tail : 1 - tail;
