@@ -154,11 +154,12 @@ if(CHORUS_TESTS)
   else()
     find_package(GTest)
   endif()
-  if(CHORUS_GTEST_SOURCE OR GTest_FOUND)
+  # Some systems have GoogleTest without GoogleMock.
+  if(CHORUS_GTEST_SOURCE OR (GTest_FOUND AND TARGET GTest::gmock))
     include(GoogleTest)
   else()
-    # `make demo` needs no tests; `make test` installs GoogleTest first.
-    message(STATUS "GoogleTest is missing: the tests are not built")
+    # `make demo` needs no tests; `make test` installs both first.
+    message(STATUS "GoogleTest or GoogleMock is missing: the tests are not built")
     set(CHORUS_TESTS OFF)
   endif()
 endif()
