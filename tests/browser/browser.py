@@ -141,7 +141,7 @@ class Browser:
 
     def open(self, url):
         self.send("Page.navigate", url=url)
-        self.wait(lambda: self.js("document.readyState === 'complete' && !!document.querySelector('#main')"), 60)
+        self.wait(lambda: self.js("performance.getEntriesByName('page-complete').length"), 60)
 
     def media(self, **features):
         self.send("Emulation.setEmulatedMedia",

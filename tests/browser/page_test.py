@@ -186,8 +186,8 @@ def check_live(browser, program, folder):
 
 def check_large(program, folder, rounds):
     """100 runs: weight of the page, first paint, time until the chart is drawn, and of a redraw."""
-    for i in range(100):
-        make_run(folder / "many" / f"run-{i:03}", ["fedavg", "fedprox", "fedopt"][i % 3], i, rounds, 100)
+    for i in range(100):  # no two share a configuration: every run has its own curve
+        make_run(folder / "many" / f"run-{i:03}", f"algorithm_{i}", i, rounds, 100)
     begin = time.monotonic()
     path = report(program, folder, folder / "many", out="many.html")
     wrote = time.monotonic() - begin
@@ -196,7 +196,6 @@ def check_large(program, folder, rounds):
         with Browser(find_chromium()) as browser:
             browser.open(path.as_uri())
             Browser.wait(lambda: browser.js("performance.getEntriesByName('first-contentful-paint').length"))
-            Browser.wait(lambda: browser.js("performance.getEntriesByName('charts-drawn').length"))
             times.append([browser.js(f"performance.getEntriesByName('{name}')[0].startTime")
                           for name in ("first-contentful-paint", "charts-drawn")])
             redraws.append(browser.js(
@@ -216,7 +215,7 @@ def check_large(program, folder, rounds):
     expect(size < 50e6, "a page of 100 runs weighs less than 50 MB")
     # A busy machine is not the page's fault: the test allows three times what was asked for.
     limit = 1000 if rounds > 1000 else 3000
-    expect(min(t[0] for t in times) < limit, f"first paint within {limit} ms")
+    expect(min(t[1] for t in times) < limit, f"table and curves are drawn within {limit} ms")
 
 
 def main():

@@ -93,6 +93,7 @@ export class LineChart {
   private pending = 0;
   private box = { left: 58, right: 12, top: 10, bottom: 40, width: 0, height: 0 };
   private yView: Range = { low: 0, high: 1 };
+  private log = false;
 
   constructor(options: ChartOptions) {
     this.options = options;
@@ -140,6 +141,7 @@ export class LineChart {
   }
 
   private measure(): void {
+    this.log = this.options.log === true && this.series.every((s) => s.y.every((v) => v > 0));
     const all = { x: [] as Range[], y: [] as Range[] };
     for (const s of this.series) {
       const x = s.x.length ? { low: s.x[0], high: s.x[s.x.length - 1] } : null;
@@ -155,11 +157,7 @@ export class LineChart {
         ? { low: Math.min(...ranges.map((r) => r.low)), high: Math.max(...ranges.map((r) => r.high)) }
         : { low: 0, high: 1 };
     const x = whole(all.x);
-    this.full = { x: x.high > x.low ? x : { low: x.low - 0.5, high: x.high + 0.5 }, y: padded(whole(all.y), this.log()) };
-  }
-
-  private log(): boolean {
-    return this.options.log === true && this.series.every((s) => s.y.every((v) => v > 0));
+    this.full = { x: x.high > x.low ? x : { low: x.low - 0.5, high: x.high + 0.5 }, y: padded(whole(all.y), this.log) };
   }
 
   private look(range: Range): void {
@@ -177,7 +175,7 @@ export class LineChart {
 
   private py(y: number): number {
     const { low, high } = this.yView;
-    const place = this.log() ? Math.log(y / low) / Math.log(high / low) : (y - low) / (high - low);
+    const place = this.log ? Math.log(y / low) / Math.log(high / low) : (y - low) / (high - low);
     return this.box.top + (1 - place) * this.box.height;
   }
 
@@ -197,7 +195,7 @@ export class LineChart {
         high = Math.max(high, s.high ? s.high[i] : s.y[i]);
       }
     }
-    return low <= high ? padded({ low, high }, this.log()) : this.full.y;
+    return low <= high ? padded({ low, high }, this.log) : this.full.y;
   }
 
   private prepare(canvas: HTMLCanvasElement, height: number): CanvasRenderingContext2D | null {
@@ -235,7 +233,7 @@ export class LineChart {
   private drawAxes(context: CanvasRenderingContext2D, width: number, height: number): void {
     const { left, top } = this.box;
     const xTicks = ticks(this.view ?? this.full.x, width / 110, false);
-    const yTicks = ticks(this.yView, height / 60, this.log());
+    const yTicks = ticks(this.yView, height / 60, this.log);
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = css("--soft");
     context.strokeStyle = css("--grid");

@@ -91,7 +91,9 @@ function number(value: unknown): number {
 function column(value: unknown): (number | null)[] {
   if (typeof value === "string") {
     try {
-      const bytes = Uint8Array.from(atob(value), (c) => c.charCodeAt(0));
+      const binary = atob(value);
+      const bytes = new Uint8Array(binary.length);
+      for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
       const view = new DataView(bytes.buffer);
       const result: (number | null)[] = [];
       for (let i = 0; i + 4 <= bytes.length; i += 4) {

@@ -14,7 +14,7 @@ let runs: Run[] = [];
 /** A part of the page with a heading, hidden while it has nothing to show. */
 function section(id: string, title: string): { element: HTMLElement; body: HTMLElement; link: HTMLElement } {
   const body = h("div");
-  const element = h("section", { id, "aria-labelledby": id + "-title" }, h("h2", { id: id + "-title" }, title), body);
+  const element = h("section", { id, "aria-labelledby": id + "-title", hidden: true }, h("h2", { id: id + "-title" }, title), body);
   return { element, body, link: h("a", { href: "#" + id }, title) };
 }
 
@@ -42,11 +42,15 @@ function put(part: { element: HTMLElement; body: HTMLElement; link: HTMLElement 
   part.body.append(content);
 }
 
-function update(everything: boolean): void {
+/** What a reader sees first. */
+function updateTop(): void {
   put(parts.live, page.live ? running(runs) : null);
   put(parts.runs, overview(runs, hidden, () => curves.redraw()));
   curves.update(runs);
   put(parts.curves, curves.element);
+}
+
+function updateRest(everything: boolean): void {
   costs.update(runs);
   put(parts.costs, costs.element);
   put(parts.clients, clients.update(runs) ? clients.element : null);
@@ -91,9 +95,18 @@ function build(): void {
     h("main", { id: "main", tabindex: -1 }, ...page.problems.map((text) => h("p", { class: "bad" }, plain(text, 400))), ...Object.values(parts).map((part) => part.element)),
     h("footer", {}, h("p", { class: "soft" }, "Written by Chorus. This page loads nothing from elsewhere.")),
   );
-  update(true);
-  requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("charts-drawn")));
+  updateTop();
+  painted(() => {
+    performance.mark("charts-drawn");
+    updateRest(true);
+    painted(() => performance.mark("page-complete"));
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+}
+
+/** Runs `next` when what was added so far has been painted. */
+function painted(next: () => void): void {
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(next)));
 }
 
 // Updates that come quickly one after another are drawn once.
@@ -104,7 +117,8 @@ function soon(everything: boolean): void {
   if (waiting) return;
   waiting = window.setTimeout(() => {
     waiting = 0;
-    update(added);
+    updateTop();
+    updateRest(added);
     added = false;
   }, 200);
 }
