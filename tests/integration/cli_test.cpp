@@ -60,7 +60,24 @@ TEST_F(CliTest, HelpIsPrinted) {
   EXPECT_EQ(of_command.status, 0);
   EXPECT_THAT(of_command.output, AllOf(HasSubstr("--print"), HasSubstr("Examples:"), Not(HasSubstr("Exit status"))));
   EXPECT_EQ(chorus("help validate").output, of_command.output);
-  EXPECT_EQ(chorus("--version").status, 0);
+}
+
+TEST_F(CliTest, TheVersionIsPrintedWithoutLoadingLibTorch) {
+  const Outcome version = chorus("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.output, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+.*\n"));
+  EXPECT_EQ(chorus("--quiet --version").output, version.output) << "the whole program says the same";
+  EXPECT_EQ(chorus("--version >/dev/full").status, 4);
+  // The loader's own list: what the program loads before its first line runs.
+  const auto libraries = [](const std::string& program) {
+    return chorus("--version >/dev/null; LD_TRACE_LOADED_OBJECTS=1 " + program).output;
+  };
+  EXPECT_THAT(libraries(CHORUS_PROGRAM), AllOf(HasSubstr("libc.so"), Not(HasSubstr("torch"))));
+  EXPECT_THAT(libraries(CHORUS_PROGRAM "-main"), HasSubstr("torch"));
+  const Outcome alone = chorus("--version >/dev/null; cp " CHORUS_PROGRAM " " + folder_.string() + "/chorus; " +
+                               folder_.string() + "/chorus list");
+  EXPECT_EQ(alone.status, 4);
+  EXPECT_THAT(alone.output, AllOf(HasSubstr("chorus-main: No such file"), HasSubstr("belongs beside chorus")));
 }
 
 TEST_F(CliTest, MistypedCommandsAndOptions) {
@@ -92,6 +109,10 @@ TEST_F(CliTest, NumbersOutOfRange) {
   EXPECT_THAT(chorus("sweep x.yaml --first-seed -1").output, HasSubstr("-1 is"));
   EXPECT_THAT(chorus("data make -f seq2seq -o x -n 1e3").output,
               HasSubstr("--examples: '1e3' is not a number that it can have"));
+  const std::string made = "formulation=text_classification,labels=4,seed=7,examples=99999999999999";
+  const Outcome many = chorus("validate " CHORUS_SOURCE_DIR "/configs/demo.yaml 'data.train=[\"" + made + "\"]'");
+  EXPECT_EQ(many.status, 2);
+  EXPECT_THAT(many.output, HasSubstr("examples is 99999999999999, but must be 0 to 1000000000"));
   EXPECT_THAT(chorus("dashboard --port 99999").output, HasSubstr("99999 not in range 0 to 65535"));
   EXPECT_THAT(chorus("tokenizer train --type unigram --out x x.txt").output,
               HasSubstr("unigram is none of wordpiece, bpe"));

@@ -5,15 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/cli/version.h"  // CHORUS_VERSION calls version()
+
 namespace chorus::inline cli {
 
 /// Parses the command line, runs the subcommand, and turns every error into one message and its exit status.
 int run(int argc, char** argv);
-
-/// "0.2.0", or between releases "0.2.0+41.g2432c96" with the number of commits since the release and the newest one,
-/// and
-/// ".changed" where files differ from it (cmake/version.cmake). Sources say CHORUS_VERSION.
-const char* version();
 
 /// Headings of the subcommands in `chorus --help`: `sub->group(kLookAround)`.
 inline constexpr const char* kLookAround = "Look around";
