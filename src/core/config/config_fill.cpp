@@ -84,6 +84,22 @@ std::string item_text(ConfigField field) {
   return allowed_text(field);
 }
 
+/// "{name:fedavg}" is one key without a value in YAML: what to write instead, or nothing.
+std::string missing_space(const ConfigNode::Entry& entry) {
+  const std::size_t colon = entry.key.find(':');
+  if (colon == std::string::npos || entry.value->kind != Kind::kNull) return "";
+  return fmt::format("; write a space after the colon: '{}: {}'", entry.key.substr(0, colon),
+                     shortened(entry.key.substr(colon + 1), 40));
+}
+
+/// What to write instead of an unknown key.
+std::string help_for_unknown(const ConfigNode::Entry& entry, const std::vector<std::string>& names) {
+  std::string help = missing_space(entry);
+  if (help.empty()) help = did_you_mean(entry.key, names);
+  if (!help.empty()) return help;
+  return names.empty() ? "; this section has no keys" : fmt::format("; known keys: {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 void ConfigFiller::report(const ConfigNode& node, const std::string& key, std::string message) {
@@ -101,10 +117,7 @@ void ConfigFiller::fill(ConfigVisitor& visitor, const ConfigNodePtr& node, const
   for (const ConfigField& field : visitor.fields()) names.push_back(field.name);
   for (const ConfigNode::Entry& entry : node->entries) {
     if (entry.key == skip || visitor.find(entry.key) != nullptr) continue;
-    std::string known =
-        names.empty() ? "; this section has no keys" : fmt::format("; known keys: {}", fmt::join(names, ", "));
-    const std::string guess = did_you_mean(entry.key, names);
-    mistakes_.push_back({entry.where, join(path, entry.key), "unknown key" + (guess.empty() ? known : guess)});
+    mistakes_.push_back({entry.where, join(path, entry.key), "unknown key" + help_for_unknown(entry, names)});
   }
   for (ConfigField& field : visitor.fields()) {
     const std::string key = join(path, field.name);
@@ -254,6 +267,11 @@ void ConfigFiller::fill_choice(ConfigField& field, std::size_t index, const Conf
     if (const ConfigNode::Entry* entry = node->find("name")) {
       named = entry->value.get();
       name = named->kind == Kind::kScalar ? named->text : "";
+    }
+    for (const ConfigNode::Entry& entry : node->entries) {
+      if (!entry.key.starts_with("name:") || missing_space(entry).empty()) continue;
+      mistakes_.push_back({entry.where, join(path, entry.key), "unknown key" + missing_space(entry)});
+      return;
     }
   } else if (node->kind == Kind::kList) {
     report(*node, path, fmt::format("a list is given where the name of a {} is expected", field.kind));

@@ -248,6 +248,8 @@ TEST(Config, SaysWhatIsWrongWithOneThing) {
   EXPECT_THAT(mistake("sizes: 5"), HasSubstr("'5' is not a list"));
   EXPECT_THAT(mistake("shape: {name: circle, radius: 0}"), HasSubstr("shape.radius: '0' is out of range"));
   EXPECT_THAT(mistake("shape: {name: point, radius: 1}"), HasSubstr("shape.radius: unknown key; this section has no"));
+  EXPECT_THAT(mistake("shape: {name: point, size:2}"),
+              HasSubstr("shape.size:2: unknown key; write a space after the colon: 'size: 2'"));
   EXPECT_THAT(mistake("shape: cube"), HasSubstr("not in this build of Chorus: the third dimension was missing"));
   EXPECT_THAT(mistake("shapes: [{radius: 1}]"), HasSubstr("shapes.0: needs the name of a test-shape: one of circle"));
   EXPECT_THAT(mistake("flag: true\ncount: 101"), HasSubstr("flag and a count above 100 exclude each other"));
@@ -305,6 +307,10 @@ TEST(Config, Overrides) {
 TEST(Config, WrongOverrides) {
   EXPECT_EQ(mistake("", {"cuont=5"}), "override 'cuont=5': cuont: unknown key; did you mean 'count'?");
   EXPECT_THAT(mistake("", {"count=x"}), HasSubstr("override 'count=x': count: 'x' is not a whole number"));
+  for (const std::string key : {"shape", "shapes.0"}) {
+    EXPECT_THAT(mistake("shapes: [point]", {key + "={name:circle, radius: 2}"}),
+                HasSubstr(key + ".name:circle: unknown key; write a space after the colon: 'name: circle'"));
+  }
   EXPECT_THAT(mistake("", {"count"}), HasSubstr("override 'count': is not of the form key=value"));
   EXPECT_THAT(mistake("", {"=5"}), HasSubstr("key=value"));
   EXPECT_THAT(mistake("", {"inner..depth=5"}), HasSubstr("names joined by dots"));
