@@ -40,7 +40,7 @@ std::string Axis::label(double value) const {
   return fmt::format("{:.{}f}{}", scaled, static_cast<int>(std::max(digits, 0.0)), scaled == 0 ? "" : suffix);
 }
 
-Axis make_axis(std::span<const double> values, std::size_t ticks) {
+Axis make_axis(std::span<const double> values, std::size_t ticks, double least_step) {
   Axis axis;
   if (!values.empty()) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -55,6 +55,7 @@ Axis make_axis(std::span<const double> values, std::size_t ticks) {
   }
   // Halve first: the difference of two large values may overflow.
   axis.step = round_step((axis.high / 2 - axis.low / 2) / static_cast<double>(std::max<std::size_t>(ticks, 2)) * 2);
+  axis.step = std::max(axis.step, least_step);
   const double first = std::ceil(axis.low / axis.step - 1e-9), last = std::floor(axis.high / axis.step + 1e-9);
   for (double i = first; i <= last && axis.ticks.size() < 1000; ++i) axis.ticks.push_back(i * axis.step);
   return axis;
@@ -105,7 +106,8 @@ std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_tic
   constexpr double kWide = 30;
   const bool wide = !ys.empty() && *std::min_element(ys.begin(), ys.end()) > 0 &&
                     *std::max_element(ys.begin(), ys.end()) > kWide * *std::min_element(ys.begin(), ys.end());
-  return {make_axis(xs, x_ticks), wide ? make_log_axis(ys, y_ticks) : make_axis(ys, y_ticks)};
+  const bool whole = std::all_of(xs.begin(), xs.end(), [](double x) { return x == std::floor(x); });
+  return {make_axis(xs, x_ticks, whole ? 1 : 0), wide ? make_log_axis(ys, y_ticks) : make_axis(ys, y_ticks)};
 }
 
 }  // namespace chorus::inline compare

@@ -26,15 +26,16 @@ struct Axis {
   std::string label(double value) const;
 };
 
-/// An axis over the values, with about `ticks` ticks. Without values or with equal ones: a small range around them.
-Axis make_axis(std::span<const double> values, std::size_t ticks);
+/// An axis over the values, with about `ticks` ticks that are at least `least_step` apart. Without values or with equal
+/// ones: a small range around them.
+Axis make_axis(std::span<const double> values, std::size_t ticks, double least_step = 0);
 /// The same with a logarithmic scale; the values are positive.
 Axis make_log_axis(std::span<const double> values, std::size_t ticks);
 
 /// Finite points only, sorted by x.
 std::vector<Curve> drawable(std::span<const Curve> curves);
 /// Axes that show all the (drawable) curves. Values that differ by more than a factor of 30 (perplexities) get a
-/// logarithmic scale.
+/// logarithmic scale. Whole numbers on the x axis (rounds) get whole ticks.
 std::pair<Axis, Axis> make_axes(std::span<const Curve> curves, std::size_t x_ticks, std::size_t y_ticks);
 
 }  // namespace chorus::inline compare

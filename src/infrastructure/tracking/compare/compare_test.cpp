@@ -59,6 +59,8 @@ TEST(Axis, TicksAreRound) {
   EXPECT_EQ(ticks_of({1, 10}), (std::vector<std::string>{"2", "4", "6", "8", "10"}));
   EXPECT_EQ(ticks_of({0, 5e6}), (std::vector<std::string>{"0", "1M", "2M", "3M", "4M", "5M"}));
   EXPECT_EQ(ticks_of({-0.02, 0.02}), (std::vector<std::string>{"-0.02", "-0.01", "0.00", "0.01", "0.02"}));
+  EXPECT_EQ(make_axes(std::vector<Curve>{{"two rounds", {{0, 0.1}, {2, 0.2}}}}, 8, 6).first.ticks,
+            (std::vector<double>{0, 1, 2}));
   EXPECT_GE(ticks_of({0.5, 0.5}).size(), 2U);
   EXPECT_GE(ticks_of({0, 0}).size(), 2U);
   EXPECT_GE(ticks_of({}).size(), 2U);
@@ -81,8 +83,8 @@ TEST(TerminalPlot, DrawsAPictureInAscii) {
             "     |       *****             ooooo\n"
             " 0.2 +  *****                       ooooo\n"
             "     |***                               ooo\n"
-            "     ++--------+--------+--------+--------+\n"
-            "     1.0      1.5      2.0      2.5      3.0\n"
+            "     ++-----------------+-----------------+\n"
+            "      1                 2                 3\n"
             "                      round\n"
             "  * rising   o falling\n");
 }
@@ -110,6 +112,12 @@ TEST(TerminalPlot, DrawsAnyInput) {
   }
   EXPECT_THAT(terminal_plot({}, {}), HasSubstr("no points"));
   EXPECT_THAT(terminal_plot(std::vector<Curve>{{"empty", {}}}, {}), HasSubstr("no points"));
+}
+
+TEST(TerminalPlot, ACurveThatIsHiddenByAnEqualOneIsNamed) {
+  const std::vector<Curve> curves = {{"a", {{0, 1}, {1, 2}}}, {"b", {{0, 1}, {1, 3}}}, {"c", {{0, 1}, {1, 2}}}};
+  const std::string text = terminal_plot(curves, {.width = 60, .height = 12});
+  EXPECT_THAT(text, HasSubstr("● a (equal to ■)   ▲ b   ■ c\n"));
 }
 
 TEST(TerminalPlot, TakesUnicodeFromTheLocale) {

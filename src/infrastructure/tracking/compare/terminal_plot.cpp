@@ -21,6 +21,10 @@ constexpr std::array<const char*, 8> kLetters = {"*", "o", "+", "x", "#", "@", "
 constexpr std::array<int, 8> kColours = {36, 33, 35, 32, 31, 34, 96, 93};
 constexpr std::size_t kMarksPerCurve = 8;
 
+const char* mark_of(std::size_t curve, bool unicode) {
+  return unicode ? kMarks[curve % kMarks.size()] : kLetters[curve % kLetters.size()];
+}
+
 /// Bits of a braille pattern, by row and column of its dots.
 constexpr std::array<std::array<std::uint8_t, 2>, 4> kDots = {{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}};
 
@@ -43,7 +47,7 @@ class Canvas {
   }
   void mark(double x, double y, std::size_t curve) {
     Cell& cell = cells_[row(y, rows_) * columns_ + column(x, columns_)];
-    cell.mark = unicode_ ? kMarks[curve % kMarks.size()] : kLetters[curve % kLetters.size()];
+    cell.mark = mark_of(curve, unicode_);
     cell.curve = curve;
   }
   const Cell& at(std::size_t row, std::size_t column) const { return cells_[row * columns_ + column]; }
@@ -142,18 +146,27 @@ std::string x_labels(const Axis& axis, std::size_t columns, std::size_t margin, 
   return without_end_blanks(line);
 }
 
+/// Its name, and which curve hides it: of equal ones only the last is seen.
+std::string legend_name(const std::vector<Curve>& curves, std::size_t i, const PlotOptions& options) {
+  std::string name = shortened(curves[i].name, std::max<std::size_t>(options.width, 32) - 18);
+  for (std::size_t k = curves.size() - 1; k > i; --k) {
+    if (curves[k].points != curves[i].points || curves[i].points.empty()) continue;
+    return fmt::format("{} (equal to {})", name, mark_of(k, options.unicode));
+  }
+  return name;
+}
+
 std::string legend(const std::vector<Curve>& curves, const PlotOptions& options) {
   std::string text = "  ";
   std::size_t used = 2;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const std::string name = shortened(curves[i].name, std::max<std::size_t>(options.width, 20) - 6);
+    const std::string name = legend_name(curves, i, options);
     const std::size_t width = display_width(name) + 5;
     if (used > 2 && used + width > options.width) {
       text = without_end_blanks(text) + "\n  ";
       used = 2;
     }
-    const char* mark = options.unicode ? kMarks[i % kMarks.size()] : kLetters[i % kLetters.size()];
-    text += painted(mark, i, options) + " " + name + "   ";
+    text += painted(mark_of(i, options.unicode), i, options) + " " + name + "   ";
     used += width;
   }
   return without_end_blanks(text) + "\n";
