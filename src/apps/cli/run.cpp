@@ -10,6 +10,7 @@
 
 #include "apps/cli/cli.h"
 #include "apps/cli/run_report.h"
+#include "apps/experiment/config_inputs.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 #include "infrastructure/tracking/run_folder.h"
@@ -126,6 +127,17 @@ struct ResumeCommand {
   std::string folder, rounds;
 };
 
+/// run.json knows where the paths of its configuration start only if the run is below that folder.
+void check_paths(const std::filesystem::path& folder) {
+  if (!read_run_info(folder).directory.empty()) return;
+  const auto config = ConfigDocument::read(folder / "config.yaml").load<ExperimentConfig>();
+  const std::vector<std::string> missing = missing_inputs(config);
+  if (missing.empty()) return;
+  throw ConfigError(fmt::format(
+      "{}; the run was started in another folder, where its paths start. Go there and type: chorus resume {}",
+      fmt::join(missing, "; "), std::filesystem::absolute(folder).lexically_normal().string()));
+}
+
 void resume_run(const ResumeCommand& command) {
   std::vector<std::string> words{"chorus", "resume", command.folder};
   if (!command.rounds.empty()) words.push_back(command.rounds);
@@ -145,6 +157,7 @@ void resume_run(const ResumeCommand& command) {
     folder = std::filesystem::absolute(folder);
     std::filesystem::current_path(start);  // where the paths of its configuration start from
   }
+  check_paths(folder);
   print_report(resume_experiment(folder, request));
 }
 
