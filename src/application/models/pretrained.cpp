@@ -160,7 +160,7 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   if (!fs::is_directory(folder)) {
     throw DataError(
         fmt::format("{}: there is no such folder; a model is a folder with config.json and "
-                    "model.safetensors, as Hugging Face writes it",
+                    "model.safetensors, as Hugging Face writes it (chorus model get NAME downloads one)",
                     folder.string()));
   }
   ModelConfig config = ModelConfig::read(folder / "config.json");

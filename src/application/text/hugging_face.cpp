@@ -272,7 +272,9 @@ TokenizerSpec read_tokenizer_folder(const std::string& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     throw DataError(
-        fmt::format("{}: no such folder; name the folder that holds tokenizer.json or the vocabulary", folder));
+        fmt::format("{}: no such folder; name the folder that holds tokenizer.json or the vocabulary (chorus model get "
+                    "NAME downloads one)",
+                    folder));
   }
   if (!has_tokenizer(folder)) {
     throw DataError(

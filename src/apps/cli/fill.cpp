@@ -58,8 +58,10 @@ std::vector<std::vector<Guess>> guesses(const Pretrained& loaded, const Tokenize
 void fill_lines(const FillOptions& options) {
   const Pretrained loaded = load_tuned(options.folder, {});
   if (loaded.model->head() != Head::kMaskedLm) {
-    throw ConfigError(fmt::format("{}: filling gaps needs a masked language model, this one has a {} head",
-                                  options.folder, name_of(loaded.model->head())));
+    const bool bare = loaded.model->head() == Head::kNone;
+    throw ConfigError(fmt::format(
+        "{}: filling gaps needs a masked language model; this one {}", options.folder,
+        bare ? "is an encoder without a head" : fmt::format("has a {} head", name_of(loaded.model->head()))));
   }
   const std::string tokenizer_folder = options.tokenizer.empty() ? options.folder : options.tokenizer;
   const auto tokenizer = load_tokenizer(tokenizer_folder);
