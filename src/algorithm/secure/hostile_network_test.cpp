@@ -15,19 +15,6 @@ std::size_t seeds(std::size_t usual) {
   return wanted == nullptr ? usual : static_cast<std::size_t>(std::atoll(wanted));
 }
 
-/// Inputs with a weight and a checksum, as they are used: a changed masked input must not go unnoticed.
-struct CheckedInputs {
-  CheckedInputs() : scale({.clip = 1, .bits = 16, .clients = 8}, 32, SumWorld::kLength - 2, 5) {}
-  RingVector of(ClientId id) const {
-    std::vector<float> values;
-    for (std::size_t i = 0; i + 2 < SumWorld::kLength; ++i) {
-      values.push_back(static_cast<float>((id * 7 + i * 3) % 11) / 11 - 0.4F);
-    }
-    return scale.encode(values, 1, {.seed = 8, .purpose = "input", .client = id}).value();
-  }
-  CommonScale scale;
-};
-
 class Network {
  public:
   explicit Network(std::uint64_t seed) : stream_({.seed = seed, .purpose = "network"}) {

@@ -53,7 +53,7 @@ struct AgreementKeys {
 };
 AgreementKeys new_agreement_keys();
 PublicKey public_key_of(const Key& secret);
-/// Nothing for a key of small order, whose result would be 0.
+/// Nothing for a key of small order, whose result would be 0, or with its unused bit set, a second form of a key.
 std::optional<Key> agree(const Key& secret, const PublicKey& other);
 
 /// ChaCha20-Poly1305 (RFC 8439) with nonce 0: a key must seal one message only. `bound` is authenticated, not sent.

@@ -76,12 +76,65 @@ TEST(Primitives, SignatureEqualsRfc8032) {
   EXPECT_FALSE(verify(open, from_hex("00"), expected));
 }
 
-// RFC 8439, A.1, test vector 1: the key stream of key 0.
-TEST(Primitives, MaskEqualsRfc8439) {
+// Wycheproof, x25519_test.json, cases 1 to 3: an ordinary key, and two on the twist of the curve.
+TEST(Primitives, AgreementEqualsWycheproof) {
+  struct Case {
+    const char *secret, *open, *shared;
+  };
+  for (const Case& vector : {Case{"c8a9d5a91091ad851c668b0736c1c9a02936c0d3ad62670858088047ba057475",
+                                  "504a36999f489cd2fdbc08baff3d88fa00569ba986cba22548ffde80f9806829",
+                                  "436a2c040cf45fea9b29a0cb81b1f41458f863d0d61b453d0a982720d6d61320"},
+                             Case{"d85d8c061a50804ac488ad774ac716c3f5ba714b2712e048491379a500211958",
+                                  "63aa40c6e38346c5caf23a6df0a5e6c80889a08647e551b3563449befcfc9733",
+                                  "279df67a7c4611db4708a0e8282b195e5ac0ed6f4b2f292c6fbd0acac30d1332"},
+                             Case{"c8b45bfd32e55325d9fd648cb302848039000b390e44d521e58aab3b29a6964b",
+                                  "0f83c36fded9d32fadf4efa3ae93a90bb5cfa66893bc412c43fa7287dbb99779",
+                                  "4bc7e01e7d83d6cf67632bf90033487a5fc29eba5328890ea7b1026d23b9a45f"}}) {
+    EXPECT_EQ(bytes_of(agree(secret_of<32>(vector.secret), array_of<PublicKey>(vector.open))->view()),
+              from_hex(vector.shared));
+  }
+}
+
+// Wycheproof's classes of forged Ed25519 signatures: s + L instead of s, s or R of zeros, a public key of small order,
+// and every changed bit.
+TEST(Primitives, ForgedSignaturesAreRefused) {
+  const SigningKeys keys = new_signing_keys();
+  const Bytes message = from_hex("0011223344");
+  const Signature good = sign(keys.secret, message);
+  ASSERT_TRUE(verify(keys.open, message, good));
+  const Bytes order = from_hex("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
+  Signature other = good;
+  unsigned carry = 0;
+  for (std::size_t i = 0; i < 32; ++i) {
+    carry += static_cast<unsigned>(other[32 + i]) + static_cast<unsigned>(order[i]);
+    other[32 + i] = static_cast<std::byte>(carry & 255U);
+    carry >>= 8;
+  }
+  EXPECT_FALSE(verify(keys.open, message, other)) << "s + L";
+  for (const std::size_t half : {0U, 32U}) {
+    other = good;
+    std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(half), 32, std::byte{0});
+    EXPECT_FALSE(verify(keys.open, message, other)) << "zeros from byte " << half;
+  }
+  // With the neutral element as key, R = neutral element and s = 0 satisfy the equation for every message.
+  PublicKey neutral{};
+  neutral[0] = std::byte{1};
+  other.fill(std::byte{0});
+  other[0] = std::byte{1};
+  EXPECT_FALSE(verify(neutral, message, other));
+  for (std::size_t bit = 0; bit < 8 * good.size(); bit += 3) {
+    other = good;
+    other[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    EXPECT_FALSE(verify(keys.open, message, other)) << bit;
+  }
+}
+
+// NIST SP 800-38A, F.5.1: the key stream of AES-128-CTR.
+TEST(Primitives, MaskEqualsSp80038a) {
   RingVector mask(32, 16);
-  mask.add_mask(Key(), false);
-  EXPECT_EQ(bytes_of(mask.bytes()), from_hex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
-                                             "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"));
+  mask.add_mask(secret_of<32>("2b7e151628aed2a6abf7158809cf4f3cf0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"), false);
+  EXPECT_EQ(bytes_of(mask.bytes()), from_hex("ec8cdf7398607cb0f2d21675ea9ea1e4362b7c3c6773516318a077d7fc5073ae"
+                                             "6a2cc3787889374fbeb4c81b17ba6c44e89c399ff0f198c6d40a31db156cabfe"));
 }
 
 // From Python: hashlib, and cryptography's ChaCha20Poly1305 with nonce 0.
@@ -115,6 +168,11 @@ TEST(Primitives, Mistake12KeysOfSmallOrderAreRefused) {
                           "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"}) {
     EXPECT_FALSE(agree(secret, array_of<PublicKey>(hex))) << hex;
   }
+  // The unused bit of a key: a second form of the same key would not be recognised as a duplicate.
+  PublicKey twice = public_key_of(random_key());
+  EXPECT_TRUE(agree(secret, twice));
+  twice[31] |= std::byte{0x80};
+  EXPECT_FALSE(agree(secret, twice));
 }
 
 // 1.6, mistake 13.

@@ -16,15 +16,13 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::size_t kChunkBytes = 16 * 1024;
 
-/// Bytes of a ChaCha20 key stream, one chunk after the other.
+/// Bytes of an AES-128-CTR key stream, one chunk after the other.
 class KeyStream {
  public:
   explicit KeyStream(const Key& key) : cipher_(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free) {
-    static const std::array<unsigned char, 16> kStart{};
-    check(cipher_ != nullptr &&
-              EVP_EncryptInit_ex2(cipher_.get(), chacha20(), reinterpret_cast<const unsigned char*>(key.data()),
-                                  kStart.data(), nullptr) == 1,
-          "OpenSSL has no ChaCha20");
+    const auto* bytes = reinterpret_cast<const unsigned char*>(key.data());
+    check(cipher_ != nullptr && EVP_EncryptInit_ex2(cipher_.get(), aes(), bytes, bytes + kAesKeyBytes, nullptr) == 1,
+          "OpenSSL has no AES-128-CTR");
   }
   ~KeyStream() { wipe(chunk_.data(), chunk_.size()); }
   KeyStream(const KeyStream&) = delete;
@@ -39,9 +37,10 @@ class KeyStream {
   }
 
  private:
+  static constexpr std::size_t kAesKeyBytes = 16;
   // Fetched once: an implicit fetch for every mask is slow in OpenSSL 3.0.
-  static const EVP_CIPHER* chacha20() {
-    static const EVP_CIPHER* const kCipher = EVP_CIPHER_fetch(nullptr, "ChaCha20", nullptr);
+  static const EVP_CIPHER* aes() {
+    static const EVP_CIPHER* const kCipher = EVP_CIPHER_fetch(nullptr, "AES-128-CTR", nullptr);
     return kCipher;
   }
 

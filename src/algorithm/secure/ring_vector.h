@@ -39,8 +39,9 @@ class RingVector {
   /// Adds a vector in its wire form, which must have exactly as many bytes as this one.
   void add(ByteView bytes);
   void add(const RingVector& other) { add(other.bytes()); }
-  /// Adds or subtracts the mask that `key` expands to: the ChaCha20 key stream (RFC 8439) as words of the ring, uniform
-  /// in all of it. A key must be used for one mask only, so the nonce is 0.
+  /// Adds or subtracts the mask that `key` expands to: the key stream of AES-128-CTR (NIST SP 800-38A) as words of the
+  /// ring, uniform in all of it. The first half of the key is AES's, the second half its first counter block; a key is
+  /// used for one mask only.
   void add_mask(const Key& key, bool subtract);
 
   /// Overwrites the words, and has none any more.

@@ -15,7 +15,7 @@ struct SumCost {
 };
 SumCost cost_of(const SumPlan& plan, const SumParameters& parameters);
 
-/// Seconds per element of a mask on a client's device: ChaCha20 and an addition on a phone's core.
+/// Seconds per element of a mask on a client's device: AES-CTR and an addition on a phone's core.
 inline constexpr double kMaskSeconds = 2e-9;
 
 /// Adds a sum's cost to that of a plain reply: bytes at the speed of the plain ones, masks as computing.
