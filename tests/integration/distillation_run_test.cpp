@@ -33,6 +33,7 @@ federation: {workers: 1}
 
 constexpr const char* kTexts =
     "data.train=['formulation=language_model,examples=240,test_examples=40,clients=3,seed=5']";
+constexpr const char* kUniform = "clients.partition=uniform";
 constexpr const char* kGpt2 = CHORUS_SOURCE_DIR "/tests/golden/tokenizers/gpt2";
 
 std::string network(const std::string& tokenizer) {
@@ -104,11 +105,12 @@ TEST_F(DistillationRun, MistakesAreExplained) {
                        "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
                       3),
               HasSubstr("single.jsonl"));
-  EXPECT_THAT(refused({kTexts, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
+  EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
               HasSubstr("task.block_length: a row mixes several public texts"));
-  EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']",
+  EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']", kUniform,
                        "task={name: seq2seq, max_length: 16}",
-                       "model={fresh: {model_type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2}, "
+                       "model={fresh: {model_type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2, "
+                       "decoder_start_token_id: 0, pad_token_id: 0, eos_token_id: 1}, "
                        "tokenizer: " CHORUS_SOURCE_DIR "/tests/golden/tokenizers/t5}"}),
               HasSubstr("no predictions that clients could exchange"));
 }
@@ -117,6 +119,7 @@ TEST_F(DistillationRun, MistakesAreExplained) {
 TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther) {
   const auto causal = [](const char* algorithm) {
     return std::vector<std::string>{kTexts,
+                                    kUniform,
                                     std::string("algorithm=") + algorithm,
                                     "task={name: causal_lm, max_length: 64}",
                                     gpt2("models/chorus-mini"),
@@ -124,13 +127,14 @@ TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther)
                                     "public={share: 0.4, query_share: 0.2, words: 50}",
                                     "trainer.epochs=2"};
   };
-  for (const char* algorithm : {"{name: ds_fl, epochs: 2}", "{name: fedid, preset: as_written, epochs: 2}"}) {
+  for (const char* algorithm :
+       {"{name: ds_fl, labels: soft, temperature: 1, epochs: 2}", "{name: fedid, preset: as_written, epochs: 2}"}) {
     fs::remove_all(folder_ / "causal");
     ASSERT_EQ(run("causal", causal(algorithm)), 0) << output_;
     const json scores = summary("causal");
     EXPECT_LT(scores.at("last").at("perplexity").get<double>(), 0.9 * first_score("causal", "perplexity")) << algorithm;
   }
-  const std::vector<std::string> masked{kTexts, "algorithm={name: mhat, labels: soft, epochs: 4}",
+  const std::vector<std::string> masked{kTexts, kUniform, "algorithm={name: mhat, labels: soft, epochs: 4}",
                                         "task={name: masked_lm, max_length: 64}", "trainer.epochs=2"};
   ASSERT_EQ(run("masked", masked), 0) << output_;
   EXPECT_LT(summary("masked").at("last").at("perplexity").get<double>(), first_score("masked", "perplexity"));

@@ -94,7 +94,7 @@ class PoolBench final : public Workbench {
     const auto clients = static_cast<std::int64_t>(ids_.size());
     const at::Tensor there = values.to(version_.base.device());
     const Params params = Params::views_of_start(version_.base, values.dim() == 1 ? 1 : clients, there, false);
-    return predict_rows(version_, params, *public_set_, rows).expand({clients, -1, -1});
+    return predict_rows(version_, in_precision(params), *public_set_, rows).expand({clients, -1, -1});
   }
   GradientResult gradient(const at::Tensor& start, bool want_gradients) override {
     return trainer_.gradient(clients_, start, moment(), want_gradients);
@@ -144,7 +144,9 @@ class PoolBench final : public Workbench {
     return on == TestOn::kOwn ? own_test(i) : input_.shared_test;
   }
   Params params_of(std::size_t clients, const at::Tensor& values) const {
-    const Params params = Params::copies_of_start(version_.base, static_cast<std::int64_t>(clients), false, values);
+    return in_precision(Params::copies_of_start(version_.base, static_cast<std::int64_t>(clients), false, values));
+  }
+  Params in_precision(const Params& params) const {
     return input_.config.precision == TrainerConfig::Precision::kBFloat16 ? params.with_shadow() : params;
   }
   EvaluateOptions options() const {

@@ -66,7 +66,7 @@ TEST(SharedWords, WordsBeginWithLettersOrOneSign) {
 TEST(SharedWords, TokenizersAgreeOnClassesAndPlaces) {
   const Dataset data = texts_of(kTexts);
   for (const bool masked : {false, true}) {
-    View coarse(data, masked, 300), fine(data, masked, 40);
+    View coarse(data, masked, 300), fine(data, masked, 60);
     ASSERT_NE(coarse.set.data->tokens(), fine.set.data->tokens()) << "the tokenizers should differ";
     const SharedWords one({*coarse.task, data, coarse.set, 6}), other({*fine.task, data, fine.set, 6});
     EXPECT_THAT(one.counts(), Eq(other.counts()));
@@ -85,7 +85,7 @@ TEST(SharedWords, TokenizersAgreeOnClassesAndPlaces) {
 TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
   const Dataset data = texts_of(kTexts);
   const std::vector<std::uint32_t> rows{1, 0};
-  View causal(data, false, 40);
+  View causal(data, false, 60);
   const TaskBatch batch = SharedWords({*causal.task, data, causal.set}).collate(causal.cohort(rows), rows, at::kCPU);
   ASSERT_EQ(batch.labels.sizes(), (at::IntArrayRef{2, 11}));
   ASSERT_EQ(batch.batch.wanted.sizes(), batch.labels.sizes());
@@ -104,7 +104,7 @@ TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
     EXPECT_EQ(batch.labels[1][i].item<std::int64_t>(), ids[static_cast<std::size_t>(starts[word])]);
   }
 
-  View masked(data, true, 40);
+  View masked(data, true, 60);
   const SharedWords words({*masked.task, data, masked.set});
   const TaskBatch hidden = words.collate(masked.cohort(rows), rows, at::kCPU);
   const std::int64_t mask = *masked.tokenizer->special().mask;
