@@ -4,10 +4,13 @@
     bench/glue_distillation.py --tables 1 --tasks RTE MRPC --seeds 3                 # on a GPU
     bench/glue_distillation.py --tables 4 --tasks RTE --model models/chorus-mini --device cpu --limit 600 --list
     bench/glue_distillation.py --tables 1 --tasks RTE MRPC SST-2 --limit 3000 --rounds 5 --jobs 4   # a smaller table
+    bench/glue_claims.py build/glue_distillation/results.json                        # tables and verdicts
 
 Every cell is one run of configs/distillation/glue.yaml with other settings, in OUT/TABLE/TASK/ALPHA/METHOD/SEED; a run
-that exists already is not repeated. At the end a table of means and standard deviations over the seeds (the score after
-the last round, x100) is printed and written to OUT/results.json.
+that exists already is not repeated. Of a finished run only its summary and metrics are kept. At the end a table of means
+and standard deviations over the seeds (the score after the last round, x100) is printed and written to OUT/results.json.
+With --minutes no run begins after that time; cells without a finished run are left out, and the table shows how many
+seeds there were. The first seed of all cells comes first.
 
   table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; one network
   table 2   fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; clients with the networks of --networks
@@ -18,9 +21,12 @@ the last round, x100) is printed and written to OUT/results.json.
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
+import shutil
 import statistics
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TASKS = {  # task, files, scores
@@ -103,7 +109,7 @@ def settings(options, task, alpha, seed):
         f"seed={seed}",
         f"device={options.device}",
         f"data={{train: [{folder}/{train}], test: [{folder}/{test}], glue_task: {task}, limit: {options.limit}}}",
-        f"task={{name: {name}, max_length: 128}}",
+        f"task={{name: {name}, max_length: {options.max_length}}}",
         f"model={{from: {options.model}}}",
         f"clients.partition={{name: label_dirichlet, alpha: {alpha}}}",
     ]
@@ -124,11 +130,18 @@ def run(options, folder, overrides):
     if options.list:
         print(" ".join(f"'{word}'" if " " in word else word for word in command))
         return
+    if options.minutes and time.monotonic() - options.begun > 60 * options.minutes:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f"{folder.name}.log", "w") as log:
-        status = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT).returncode
+        status = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
+                                env={**os.environ, "OMP_NUM_THREADS": str(options.threads)}).returncode
     if status != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {status}; see {log.name}")
+        print(f"{' '.join(command)} ended with {status}; see {log.name}", flush=True)
+    for part in folder.iterdir() if folder.exists() else []:
+        if part.is_dir():
+            shutil.rmtree(part)
 
 
 def seeds(options):
@@ -142,12 +155,15 @@ def folder_of(options, cell, seed):
 
 def overrides_of(options, cell, seed):
     _, task, alpha, _, how = cell
-    epochs = []
+    distills = not {"algorithm=centralized", "algorithm=fedavg"} & set(how)
+    more = []
     if options.epochs:
-        epochs.append(f"trainer.epochs={options.epochs}")
-        if not {"algorithm=centralized", "algorithm=fedavg"} & set(how):
-            epochs.append(f"algorithm.epochs={options.epochs}")
-    return settings(options, task, alpha, seed) + how + epochs
+        more.append(f"trainer.epochs={options.epochs}")
+        if distills:
+            more.append(f"algorithm.epochs={options.epochs}")
+    if options.rate and distills:
+        more.append(f"algorithm.rate={options.rate}")
+    return settings(options, task, alpha, seed) + how + more
 
 
 def main():
@@ -162,6 +178,7 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="examples per split; 0: all")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=0)
+    parser.add_argument("--rate", type=float, default=0, help="factor of the learning rate on the public set")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.add_argument("--set", nargs="*", default=[], help="more settings for every run")
@@ -169,14 +186,18 @@ def main():
     parser.add_argument("--methods", nargs="+", default=[], help="only these rows of the tables")
     parser.add_argument("--epochs", type=int, default=0, help="of local training and of distillation")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--threads", type=int, default=2, help="of each run")
+    parser.add_argument("--minutes", type=float, default=0, help="no run begins after that time; 0: no limit")
+    parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--chorus", type=pathlib.Path, default=ROOT / "build/chorus", help="the program")
     options = parser.parse_args()
+    options.begun = time.monotonic()
     results = []
     chosen = [cell for cell in cells(options) if not options.methods or cell[3] in options.methods]
     if not options.list:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             waiting = [pool.submit(run, options, folder_of(options, cell, seed), overrides_of(options, cell, seed))
-                       for cell in chosen for seed in seeds(options)]
+                       for seed in seeds(options) for cell in chosen]
             for one in waiting:
                 one.result()
     for table, task, alpha, method, how in chosen:
@@ -187,20 +208,23 @@ def main():
             if options.list:
                 run(options, folder, overrides_of(options, cell, seed))
                 continue
+            if not (folder / "summary.json").exists():
+                continue
             last = json.loads((folder / "summary.json").read_text())["last"]
             for name in scores:
                 if last.get(name) is not None:
                     scores[name].append(100 * last[name])
-        if options.list:
-            continue
-        row = {"table": table, "task": task, "alpha": alpha, "method": method}
         scores = {name: values for name, values in scores.items() if values}
+        if options.list or not scores:
+            continue
+        row = {"table": table, "task": task, "alpha": alpha, "method": method,
+               "seeds": max(len(values) for values in scores.values())}
         for name, values in scores.items():
             row[name] = [statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0]
         results.append(row)
         text = "  ".join(f"{name} {mean:.1f} +- {deviation:.1f}" for name, (mean, deviation) in
                          ((n, row[n]) for n in scores))
-        print(f"table {table}  {task:6} alpha {alpha:<4g} {method:22} {text}", flush=True)
+        print(f"table {table}  {task:6} alpha {alpha:<4g} {method:22} {text}  ({row['seeds']} seeds)", flush=True)
     if not options.list:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "results.json").write_text(json.dumps(results, indent=1))

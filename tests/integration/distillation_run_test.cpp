@@ -31,8 +31,28 @@ trainer: {batch_size: 8, epochs: 6, learning_rate: 5e-3, clip: 0}
 federation: {workers: 1}
 )";
 
+constexpr const char* kTexts =
+    "data.train=['formulation=language_model,examples=240,test_examples=40,clients=3,seed=5']";
+constexpr const char* kUniform = "clients.partition=uniform";
+constexpr const char* kGpt2 = CHORUS_SOURCE_DIR "/tests/golden/tokenizers/gpt2";
+
+std::string network(const std::string& tokenizer) {
+  return "model: {fresh: {model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 64}, tokenizer: " +
+         tokenizer + "}";
+}
+std::string gpt2(const std::string& tokenizer) { return "model=" + network(tokenizer).substr(7); }
+
 class DistillationRun : public RunTest {
  protected:
+  /// A score before the first round.
+  double first_score(const std::string& name, const char* score) const {
+    std::istringstream lines(read(folder_ / name / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const json event = json::parse(line);
+      if (event.at("kind") == "evaluation") return event.at(score).get<double>();
+    }
+    return 0;
+  }
   DistillationRun() : RunTest(kDistillation) {}
   double accuracy(const std::string& name) const { return summary(name).at("last").at("accuracy").get<double>(); }
   /// The message of a refused run.
@@ -85,9 +105,39 @@ TEST_F(DistillationRun, MistakesAreExplained) {
                        "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
                       3),
               HasSubstr("single.jsonl"));
-  EXPECT_THAT(refused({"data.train=['formulation=language_model,examples=60,test_examples=20,seed=5']",
-                       "task={name: masked_lm, max_length: 16}"}),
+  EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
+              HasSubstr("task.block_length: a row mixes several public texts"));
+  EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']", kUniform,
+                       "task={name: seq2seq, max_length: 16}",
+                       "model={fresh: {model_type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2, "
+                       "decoder_start_token_id: 0, pad_token_id: 0, eos_token_id: 1}, "
+                       "tokenizer: " CHORUS_SOURCE_DIR "/tests/golden/tokenizers/t5}"}),
               HasSubstr("no predictions that clients could exchange"));
+}
+
+// The networks have different vocabularies: WordPiece without case, and byte-level BPE.
+TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther) {
+  const auto causal = [](const char* algorithm) {
+    return std::vector<std::string>{kTexts,
+                                    kUniform,
+                                    std::string("algorithm=") + algorithm,
+                                    "task={name: causal_lm, max_length: 64}",
+                                    gpt2("models/chorus-mini"),
+                                    std::string("clients.models=[{name: bytes, share: 0.5, ") + network(kGpt2) + "}]",
+                                    "public={share: 0.4, query_share: 0.2, words: 50}",
+                                    "trainer.epochs=2"};
+  };
+  for (const char* algorithm :
+       {"{name: ds_fl, labels: soft, temperature: 1, epochs: 2}", "{name: fedid, preset: as_written, epochs: 2}"}) {
+    fs::remove_all(folder_ / "causal");
+    ASSERT_EQ(run("causal", causal(algorithm)), 0) << output_;
+    const json scores = summary("causal");
+    EXPECT_LT(scores.at("last").at("perplexity").get<double>(), 0.9 * first_score("causal", "perplexity")) << algorithm;
+  }
+  const std::vector<std::string> masked{kTexts, kUniform, "algorithm={name: mhat, labels: soft, epochs: 4}",
+                                        "task={name: masked_lm, max_length: 64}", "trainer.epochs=2"};
+  ASSERT_EQ(run("masked", masked), 0) << output_;
+  EXPECT_LT(summary("masked").at("last").at("perplexity").get<double>(), first_score("masked", "perplexity"));
 }
 
 }  // namespace

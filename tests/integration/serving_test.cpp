@@ -90,6 +90,29 @@ TEST_F(ServingTest, KillsAtRandomMomentsChangeNoBit) {
   EXPECT_TRUE(weights("served") == weights("pooled")) << "seed " << seed << server->output();
 }
 
+// FedID asks in sessions, once per batch; its labelled queries never leave the server.
+TEST_F(ServingTest, PublicTextsAreSentToTheClients) {
+  const std::string distill = std::string(kTrainer) +
+                              "algorithm: {name: fedid, epochs: 1, batch_size: 4}\nrounds: 2\nclients_per_round: 4\n"
+                              "public: {unlabelled: [FOLDER/test.jsonl], query: [FOLDER/queries.jsonl]}\n";
+  fs::copy_file(folder_ / "test.jsonl", folder_ / "queries.jsonl");
+  write_config("run.yaml", distill, false);
+  write_config("served.yaml", distill + "serving: {clients: 4, min_clients: 4}\n", true);
+  ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
+  make_fleet({"a", "b", "c", "d"});
+  auto server = serve("served");
+  std::vector<std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients.push_back(join(name));
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  for (const auto& client : clients) EXPECT_EQ(client->wait(), 0) << client->output();
+  EXPECT_FALSE(weights("pooled").empty());
+  EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+
+  write_config("served.yaml", std::string(kTrainer) + "algorithm: mhat\npublic: {share: 0.5}\n", true);
+  EXPECT_NE(chorus({"serve", path("served.yaml"), "--fleet", path("fleet"), "--run-folder", path("refused")}), 0);
+  EXPECT_THAT(output_, HasSubstr("public.share: a server has no training data"));
+}
+
 TEST_F(ServingTest, AClientThatDiesIsLeftOutAndANewOneTakesPart) {
   write_config(
       "served.yaml",

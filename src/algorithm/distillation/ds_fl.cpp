@@ -33,10 +33,8 @@ RoundResult DsFl::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, DsFlConfig> kRegisteredDsFl{
-    "ds_fl",
-    "distillation from sharpened mean predictions, DS-FL (Itahara et al. 2021)",
-    [](const DsFlConfig& config) { return std::make_unique<DsFl>(config); },
-    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
+    "ds_fl", "distillation from sharpened mean predictions, DS-FL (Itahara et al. 2021)",
+    [](const DsFlConfig& config) { return std::make_unique<DsFl>(config); }, kAveragesPredictions};
 
 }  // namespace
 }  // namespace chorus::inline distillation

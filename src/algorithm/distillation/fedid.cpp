@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "algorithm/distillation/fedid_client.h"
@@ -46,7 +47,9 @@ struct Participant {
   at::Tensor logits = {};
 };
 
-/// The server's side of a round.
+/// The server's side of a round. Its parts are timed: seconds_local (local training and the first predictions),
+/// seconds_server (steps and query losses), seconds_clients (steps and predictions), seconds_last (the last step, and
+/// keeping the models).
 class Interaction {
  public:
   Interaction(const FedIdConfig& config, const RoundInput& input)
@@ -73,12 +76,19 @@ class Interaction {
   }
 
   RoundResult run() {
-    begin();
+    const auto timed = [&](const char* part, const auto& work) {
+      const auto begun = std::chrono::steady_clock::now();
+      work();
+      result_.numbers[part] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    };
+    timed("seconds_local", [&] { begin(); });
     for (std::uint64_t step = 0; step < steps_ && !clients_.empty(); ++step) {
+      Request request;
+      timed("seconds_server", [&] { request = teach_server_batch(step); });
       if (step + 1 < steps_) {
-        exchange(teach_server_batch(step), step + 1);
+        timed("seconds_clients", [&] { exchange(std::move(request), step + 1); });
       } else {
-        exchange(teach_server_batch(step), std::nullopt);
+        timed("seconds_last", [&] { exchange(std::move(request), std::nullopt); });
       }
     }
     if (used_ > 0) {
@@ -264,15 +274,8 @@ class Interaction {
 };
 
 const Registration<Algorithms, FedIdConfig> kRegisteredFedId{
-    "fedid",
-    "interactive distillation with feedback from a labelled query set, FedID (Ma et al. 2023)",
-    [](const FedIdConfig& config) { return std::make_unique<FedId>(config); },
-    {.individual_updates = true,
-     .own_mean = true,
-     .own_models = true,
-     .distills = true,
-     .queries = true,
-     .any_network = true}};
+    "fedid", "interactive distillation with feedback from a labelled query set, FedID (Ma et al. 2023)",
+    [](const FedIdConfig& config) { return std::make_unique<FedId>(config); }, kLooksAtPredictions};
 
 }  // namespace
 

@@ -17,10 +17,8 @@ RoundResult FedKd::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, FedKdConfig> kRegisteredFedKd{
-    "fedkd",
-    "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
-    [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); },
-    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
+    "fedkd", "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
+    [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); }, kAveragesPredictions};
 
 }  // namespace
 }  // namespace chorus::inline distillation

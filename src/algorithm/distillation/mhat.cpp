@@ -54,10 +54,8 @@ RoundResult Mhat::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, MhatConfig> kRegisteredMhat{
-    "mhat",
-    "the server learns from every client's predictions, MHAT (Hu et al. 2021)",
-    [](const MhatConfig& config) { return std::make_unique<Mhat>(config); },
-    {.own_models = true, .distills = true, .any_network = true, .one_sum = true}};
+    "mhat", "the server learns from every client's predictions, MHAT (Hu et al. 2021)",
+    [](const MhatConfig& config) { return std::make_unique<Mhat>(config); }, kAveragesPredictions};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -170,9 +170,8 @@ Request OwnModelAlgorithm::ask_own_models(const at::Tensor&, std::uint64_t round
 }
 
 void keep_models(Workbench& bench, const at::Tensor& values) {
-  const at::Tensor here = values.cpu();
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    bench.state(i)[kOwnModel] = here[static_cast<std::int64_t>(i)].clone();
+    bench.state(i)[kOwnModel] = values[static_cast<std::int64_t>(i)].clone();
   }
 }
 

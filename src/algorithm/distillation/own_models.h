@@ -42,6 +42,17 @@ at::Tensor own_models(Workbench& bench);
 /// Stores row i of these values [C, P] in client i's state.
 void keep_models(Workbench& bench, const at::Tensor& values);
 
+/// Traits of methods whose clients keep such models: those that need only the mean of the predictions, and those that
+/// look at each client's and at the server's query set.
+inline constexpr AlgorithmTraits kAveragesPredictions{
+    .own_models = true, .distills = true, .any_network = true, .one_sum = true};
+inline constexpr AlgorithmTraits kLooksAtPredictions{.individual_updates = true,
+                                                     .own_mean = true,
+                                                     .own_models = true,
+                                                     .distills = true,
+                                                     .queries = true,
+                                                     .any_network = true};
+
 /// A method whose clients keep such models.
 class OwnModelAlgorithm : public Algorithm {
  public:

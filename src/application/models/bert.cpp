@@ -205,17 +205,16 @@ Output BertFamily::forward(const Params& params, const Batch& batch, Dropout& dr
   return apply_head(params, batch, bottom(params, batch, layers(), dropout), dropout);
 }
 
-Output BertFamily::answer(const Params& params, const Batch& batch) const {
-  const std::size_t below = layers_.empty() ? 0 : layers_.size() - 1;
-  const auto begin = static_cast<std::size_t>(batch.bottom_layers);
-  if (head_ != Head::kSequenceClassification || module_ || begin >= layers_.size()) return Model::answer(params, batch);
-  Dropout off;
-  at::Tensor x = batch.bottom.defined() ? batch.bottom : embed(params, batch, off);
-  for (std::size_t i = begin; i < below; ++i) x = apply(layers_[i], params, x, *batch.packing, off);
-  const at::Tensor mixed = attend(layers_.back(), params, x, *batch.packing, off);
+Output BertFamily::answer(const Params& params, const Batch& batch, Dropout& dropout) const {
+  const int below = layers() - 1;
+  if (head_ != Head::kSequenceClassification || module_ || batch.bottom_layers > below) {
+    return forward(params, batch, dropout);
+  }
+  at::Tensor x = bottom(params, batch, below, dropout);
+  const at::Tensor mixed = attend(layers_.back(), params, x, *batch.packing, dropout);
   const at::Tensor& first = batch.packing->first_token();
-  x = after_attention(layers_.back(), params, Packing::pick(mixed, first), Packing::pick(x, first), off);
-  return {classify(params, x, off), {}};
+  x = after_attention(layers_.back(), params, Packing::pick(mixed, first), Packing::pick(x, first), dropout);
+  return {classify(params, x, dropout), {}};
 }
 
 at::Tensor BertFamily::bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const {

@@ -22,7 +22,7 @@ class BertFamily : public Model {
 
   Output forward(const Params& params, const Batch& batch, Dropout& dropout) const override;
   /// A sequence classifier needs only first tokens, and so does its last layer after the attention.
-  Output answer(const Params& params, const Batch& batch) const override;
+  Output answer(const Params& params, const Batch& batch, Dropout& dropout) const override;
   at::Tensor bottom(const Params& params, const Batch& batch, int count, Dropout& dropout) const override;
   int cuts() const override { return layers(); }
   const Embedding* words() const override { return head_ == Head::kMaskedLm ? nullptr : &words_; }

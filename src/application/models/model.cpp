@@ -17,9 +17,8 @@ void DecodeState::reorder(const at::Tensor& rows) {
   logits = logits.index_select(0, rows);
 }
 
-Output Model::answer(const Params& params, const Batch& batch) const {
-  Dropout off;
-  return forward(params, batch, off);
+Output Model::answer(const Params& params, const Batch& batch, Dropout& dropout) const {
+  return forward(params, batch, dropout);
 }
 
 at::Tensor Model::bottom(const Params&, const Batch&, int, Dropout&) const {

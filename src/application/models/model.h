@@ -61,9 +61,9 @@ class Model {
   virtual ~Model() = default;
 
   virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
-  /// The logits of `forward` without dropout and gradients, up to rounding. A model may skip work that does not affect
-  /// them; Output::hidden is then undefined.
-  virtual Output answer(const Params& params, const Batch& batch) const;
+  /// The logits of `forward`, up to rounding and to which elements dropout picks. A model may skip work that does not
+  /// affect them; Output::hidden is then undefined.
+  virtual Output answer(const Params& params, const Batch& batch, Dropout& dropout) const;
 
   /// The output of the embeddings and the first `count` layers: [C, T, H]. Continues from Batch::bottom if that is
   /// defined. InternalError if the model cannot be cut there (see `cuts`).

@@ -90,7 +90,7 @@ TEST(ModelFamilies, BuildTheHeadsTheyDeclareAndNoOthers) {
       Dropout off;
       const Output output = model->forward(params, batch, off);
       EXPECT_EQ(output.hidden.size(-1), model->width());
-      const Output answer = model->answer(params, batch);
+      const Output answer = model->answer(params, batch, off);
       EXPECT_EQ(answer.logits.defined(), output.logits.defined());
       EXPECT_TRUE(!answer.logits.defined() || answer.logits.allclose(output.logits, 1e-5, 1e-6));
       if (head == Head::kNone) {

@@ -170,7 +170,7 @@ class Evaluator {
     // On a CPU, a matmul's rounding depends on its number of rows; `forward` keeps scores bit-identical.
     Dropout off;
     Output output =
-        params.device().is_cuda() ? model_.answer(params, batch.batch) : model_.forward(params, batch.batch, off);
+        params.device().is_cuda() ? model_.answer(params, batch.batch, off) : model_.forward(params, batch.batch, off);
     const at::Tensor counted = batch.counted.to(at::kDouble);
     const at::Tensor sum = (task_.loss(output, batch).to(at::kDouble) * counted).masked_fill(counted.eq(0), 0);
     sums_[number] = torch::stack({sum, counted});

@@ -46,19 +46,26 @@ Reading BatchReader::read_again(std::int64_t clients, std::int64_t batch, std::i
 Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const {
   const TrainerInput& trainer = input_.trainer;
   const TrainMoment& moment = input_.moment;
-  const auto step = static_cast<std::uint64_t>(number);
-  const at::Device device = store_.params().device();
-  std::vector<std::uint64_t> seeds;
-  for (const ClientRows& client : cohort) {
-    seeds.push_back(RandomStream({moment.seed, purpose, moment.round, client.client, step}).fingerprint());
-  }
-  TaskBatch batch =
-      trainer.task.collate(cohort, {.seed = moment.seed, .round = moment.round, .epoch = step, .device = device});
+  TaskBatch batch = trainer.task.collate(cohort, {.seed = moment.seed,
+                                                  .round = moment.round,
+                                                  .epoch = static_cast<std::uint64_t>(number),
+                                                  .device = store_.params().device()});
   if (trainer.model.head()->fuses_loss) batch.batch.answers = batch.labels;
   store_.adapt(batch.batch);
   if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, store_.params(), batch.batch);
+  return read_rows(cohort, std::move(batch), number, purpose);
+}
+
+Reading BatchReader::read_rows(std::span<const ClientRows> cohort, TaskBatch batch, std::int64_t number,
+                               const char* purpose) const {
+  const TrainMoment& moment = input_.moment;
+  std::vector<std::uint64_t> seeds;
+  for (const ClientRows& client : cohort) {
+    const RandomStream draws({moment.seed, purpose, moment.round, client.client, static_cast<std::uint64_t>(number)});
+    seeds.push_back(draws.fingerprint());
+  }
   Dropout dropout(std::move(seeds));
-  dropout.send(device);
+  dropout.send(store_.params().device());
   return {static_cast<std::int64_t>(cohort.size()), number, std::move(batch), std::move(dropout)};
 }
 

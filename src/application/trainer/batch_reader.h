@@ -48,6 +48,9 @@ class BatchReader {
 
   /// The given rows of each client in `cohort`; `purpose` and `number` are part of the keys of random draws.
   Reading read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const;
+  /// The same with a batch of these rows that was read before.
+  Reading read_rows(std::span<const ClientRows> cohort, TaskBatch batch, std::int64_t number,
+                    const char* purpose) const;
   /// Batch `batch` of the first `clients`, likewise.
   Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose) const;
 

@@ -28,9 +28,21 @@ std::size_t index_of(const ClientPoolInput& input, ClientId id) {
 }
 
 struct PublicRows {
-  std::shared_ptr<const ClientData> set;
+  std::shared_ptr<const PublicTexts> set;
   std::span<const std::int64_t> offsets;
 };
+
+std::shared_ptr<const PublicTexts> public_texts(const ClientPoolInput& input) {
+  const TrainerInput& trainer = input.trainer;
+  const PublicSet& given = input.public_set;
+  auto set = std::make_shared<PublicTexts>(PublicTexts{trainer.task.client_data(given.encoded, given.examples)});
+  const bool language = trainer.model.head() == Head::kCausalLm || trainer.model.head() == Head::kMaskedLm;
+  if (given.texts != nullptr && language) {
+    set->words = std::make_shared<SharedWords>(
+        SharedWords::Input{trainer.task, *given.texts, *set, given.words, trainer.base.device()});
+  }
+  return set;
+}
 
 class PoolBench final : public Workbench {
  public:
@@ -82,7 +94,7 @@ class PoolBench final : public Workbench {
     const auto clients = static_cast<std::int64_t>(ids_.size());
     const at::Tensor there = values.to(version_.base.device());
     const Params params = Params::views_of_start(version_.base, values.dim() == 1 ? 1 : clients, there, false);
-    return predict_rows(version_, params, *public_set_, rows).expand({clients, -1, -1});
+    return predict_rows(version_, in_precision(params), *public_set_, rows).expand({clients, -1, -1});
   }
   GradientResult gradient(const at::Tensor& start, bool want_gradients) override {
     return trainer_.gradient(clients_, start, moment(), want_gradients);
@@ -132,7 +144,9 @@ class PoolBench final : public Workbench {
     return on == TestOn::kOwn ? own_test(i) : input_.shared_test;
   }
   Params params_of(std::size_t clients, const at::Tensor& values) const {
-    const Params params = Params::copies_of_start(version_.base, static_cast<std::int64_t>(clients), false, values);
+    return in_precision(Params::copies_of_start(version_.base, static_cast<std::int64_t>(clients), false, values));
+  }
+  Params in_precision(const Params& params) const {
     return input_.config.precision == TrainerConfig::Precision::kBFloat16 ? params.with_shadow() : params;
   }
   EvaluateOptions options() const {
@@ -193,7 +207,7 @@ class PoolBench final : public Workbench {
   const ClientPoolInput& input_;
   TrainerInput version_;
   CohortTrainer trainer_;
-  std::shared_ptr<const ClientData> public_set_;
+  std::shared_ptr<const PublicTexts> public_set_;
   std::span<const std::int64_t> public_offsets_;
   std::vector<TrainClient> clients_;
   std::uint64_t round_;
@@ -207,8 +221,7 @@ ClientPool::ClientPool(const ClientPoolInput& input)
     : recorders_(std::make_unique<StepRecorders>()), input_(input), trainer_(input.trainer, input.config) {
   check(input.train_lists != nullptr && input.train != nullptr, "a pool needs training data");
   if (input.public_set.encoded != nullptr) {
-    public_set_ = std::make_shared<ClientData>(
-        input.trainer.task.client_data(input.public_set.encoded, input.public_set.examples));
+    public_set_ = public_texts(input);
     const std::vector<std::int64_t> counts = answer_counts(input.trainer.model, *public_set_);
     if (!counts.empty()) {
       public_offsets_.push_back(0);

@@ -26,6 +26,8 @@ struct StateShelf {
 struct PublicSet {
   std::shared_ptr<const EncodedDataset> encoded;  ///< null: there is none
   std::vector<std::uint32_t> examples = {};
+  const Dataset* texts = nullptr;  ///< of the examples; with it, language models predict words (shared_words.h)
+  std::int64_t words = 1000;       ///< classes of these predictions
 };
 
 /// What clients are made from. Everything is borrowed and must outlive the pool.
@@ -66,8 +68,8 @@ class ClientPool {
   std::unique_ptr<StepRecorders> recorders_;
   ClientPoolInput input_;
   CohortTrainer trainer_;
-  std::shared_ptr<const ClientData> public_set_;  // or null
-  std::vector<std::int64_t> public_offsets_;      // of its answers; empty: one per row
+  std::shared_ptr<const PublicTexts> public_set_;  // or null
+  std::vector<std::int64_t> public_offsets_;       // of its answers; empty: one per row
 };
 
 /// A metric's totals as a message, and back (DataError if it is not such a message).

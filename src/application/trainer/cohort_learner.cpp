@@ -1,5 +1,6 @@
 #include "application/trainer/cohort_learner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -25,7 +26,7 @@ LearnResult result_of(const LocalTraining::Record& record, std::size_t trained, 
 
 }  // namespace
 
-CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set)
+CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set)
     : training_(std::move(training)), public_set_(std::move(public_set)) {
   check(training_->store().owned(), "a learner has values of its own");
   // An optimizer may rely on every client making the first step; clients without rows do not.
@@ -43,14 +44,12 @@ LearnResult CohortLearner::train(std::int64_t steps) {
 LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Targets& targets) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainerInput& trainer = training_->input().trainer;
-  check_targets(trainer, targets);
   check(public_set_ != nullptr, "there is no public set");
-  std::vector<std::uint32_t> chosen;
-  Reading reading =
-      training_->reader().read_rows(public_cohort(*public_set_, rows, clients(), chosen), fits_++, "public-dropout");
+  check_targets(trainer, *public_set_, targets);
+  Reading reading = read_public(rows, fits_++, "public-dropout");
   if (given(targets)) reading.batch.batch.answers = at::Tensor();
   const auto record = training_->step_on(std::move(reading), [&](const Output& output, const TaskBatch& batch) {
-    return target_loss(trainer, output, batch, targets);
+    return target_loss(trainer, *public_set_, output, batch, targets);
   });
   return result_of(record, clients().size(), clients().size(), begin, 1);
 }
@@ -65,11 +64,9 @@ at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> ro
   check(public_set_ != nullptr, "there is no public set");
   if (!training_->input().config.dropout) return predict(rows);
   const at::NoGradGuard no_grad;
-  std::vector<std::uint32_t> chosen;
-  Reading reading = training_->reader().read_rows(public_cohort(*public_set_, rows, clients(), chosen), predictions_++,
-                                                  "prediction-dropout");
-  return predict_batch(training_->input().trainer, training_->store().active(reading.clients), std::move(reading.batch),
-                       reading.dropout);
+  Reading reading = read_public(rows, predictions_++, "prediction-dropout");
+  return predict_batch(training_->input().trainer, training_->store().active(reading.clients), *public_set_,
+                       std::move(reading.batch), reading.dropout);
 }
 
 ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {
@@ -85,6 +82,27 @@ void CohortLearner::set_values(const at::Tensor& values) {
   if (params.shadow().exists()) put_as_bfloat16(params.shadow().values(), params.values());
 }
 
-void CohortLearner::retain(std::span<const std::size_t> remaining) { training_->retain(remaining); }
+void CohortLearner::retain(std::span<const std::size_t> remaining) {
+  training_->retain(remaining);
+  read_batch_.reset();
+}
+
+Reading CohortLearner::read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose) {
+  std::vector<std::uint32_t> chosen;
+  const std::vector<ClientRows> cohort = public_cohort(*public_set_, rows, clients(), chosen);
+  const BatchReader& reader = training_->reader();
+  const TrainerInput& trainer = training_->input().trainer;
+  const bool changes = !public_set_->words && trainer.task.rows_change();
+  if (changes || !read_batch_ || !std::ranges::equal(rows, read_rows_)) {
+    if (public_set_->words) {
+      read_batch_ = public_set_->words->collate(cohort, rows, trainer.base.device());
+      if (trainer.model.head()->fuses_loss) read_batch_->batch.answers = read_batch_->labels;
+    } else {
+      read_batch_ = reader.read_rows(cohort, number, purpose).batch;
+    }
+    read_rows_.assign(rows.begin(), rows.end());
+  }
+  return reader.read_rows(cohort, *read_batch_, number, purpose);
+}
 
 }  // namespace chorus::inline trainer

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "application/trainer/local_training.h"
 #include "application/trainer/public_rows.h"
@@ -15,7 +17,7 @@ namespace chorus::inline trainer {
 class CohortLearner final : public Learner {
  public:
   /// The training's store must own its values. `public_set` may be null.
-  CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const ClientData> public_set);
+  CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set);
 
   LearnResult train(std::int64_t steps) override;
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override;
@@ -29,10 +31,15 @@ class CohortLearner final : public Learner {
 
  private:
   std::span<const TrainClient> clients() const { return training_->input().clients; }
+  /// Rows of the public set for all clients; `number` and `purpose` are keys of random draws. A batch that was just
+  /// read is used again: interactive methods predict and then learn the same rows.
+  Reading read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose);
 
   std::unique_ptr<LocalTraining> training_;
-  std::shared_ptr<const ClientData> public_set_;
+  std::shared_ptr<const PublicTexts> public_set_;
   std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
+  std::vector<std::uint32_t> read_rows_;                  // of the last batch of the public set
+  std::optional<TaskBatch> read_batch_;
 };
 
 }  // namespace chorus::inline trainer

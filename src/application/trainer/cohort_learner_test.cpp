@@ -26,7 +26,7 @@ struct LearnerWorld : tiny::Classifier {
   Params params = Params(model->layout(), {});
   TrainMoment moment{.seed = 1, .round = 2, .rounds = 4};
   std::vector<TrainClient> clients{{5, client(0, 40), 40}, {6, client(40, 20), 20}, {7, client(60, 9), 9}};
-  std::shared_ptr<const ClientData> public_set = std::make_shared<ClientData>(client(69, 11));
+  std::shared_ptr<const PublicTexts> public_set = std::make_shared<PublicTexts>(PublicTexts{client(69, 11)});
 
   static TrainerConfig config_of(const std::string& yaml) {
     return ConfigDocument::parse("{batch_size: 8, learning_rate: 1e-3, " + yaml + "}", "test").load<TrainerConfig>();
@@ -285,7 +285,7 @@ TEST(CohortLearner, TagsArePredictedForWords) {
   Params params(model->layout(), {});
   params.initialise(3);
   const auto examples = data.split(Split::kTrain).first(6);
-  const auto set = std::make_shared<ClientData>(task->client_data(encoded, examples));
+  const auto set = std::make_shared<PublicTexts>(PublicTexts{task->client_data(encoded, examples)});
   const std::vector<TrainClient> clients{{0, *set, 6}};
   const auto learner = CohortTrainer({*task, *model, params}, LearnerWorld::config_of("clip: 0, dropout: false"))
                            .learner(clients, params.values()[0], {}, {}, set);
@@ -313,7 +313,7 @@ TEST(CohortLearner, AnswersToQuestionsArePredictedForWords) {
   Params params(model->layout(), {});
   params.initialise(3);
   const auto examples = data.split(Split::kTrain).first(6);
-  const auto set = std::make_shared<ClientData>(task->client_data(encoded, examples));
+  const auto set = std::make_shared<PublicTexts>(PublicTexts{task->client_data(encoded, examples)});
   ASSERT_EQ(set->rows.size(), 6U) << "one window each";
   const std::vector<TrainClient> clients{{0, *set, 6}};
   const auto learner =
@@ -345,7 +345,8 @@ TEST(CohortLearner, RefusesTargetsThatATaskHasNone) {
   const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
   Params params(model->layout(), {});
   params.initialise(3);
-  const auto set = std::make_shared<ClientData>(task->client_data(encoded, data.split(Split::kTrain).first(8)));
+  const auto set =
+      std::make_shared<PublicTexts>(PublicTexts{task->client_data(encoded, data.split(Split::kTrain).first(8))});
   const std::vector<TrainClient> clients{{0, *set, 8}};
   const auto learner = CohortTrainer({*task, *model, params}, LearnerWorld::config_of("clip: 0"))
                            .learner(clients, params.values()[0], {}, {}, set);

@@ -199,7 +199,7 @@ void CohortTrainer::refuse_private(const char* what) const {
 
 std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> clients, const at::Tensor& start,
                                                 const TrainMoment& moment, const LearnerWish& wish,
-                                                std::shared_ptr<const ClientData> public_set) const {
+                                                std::shared_ptr<const PublicTexts> public_set) const {
   refuse_private("single steps");
   check(!wish.train.keep_optimizer && !wish.train.updates, "a learner keeps its optimizer and has values, not updates");
   const auto cohort = static_cast<std::int64_t>(clients.size());

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "application/trainer/public_rows.h"
 #include "application/trainer/step_recorder.h"
 #include "application/trainer/train_client.h"
 #include "application/trainer/trainer_config.h"
@@ -35,7 +36,7 @@ class CohortTrainer {
   /// Training that continues over several calls. The public set may be null. The trainer's input must outlive it.
   std::unique_ptr<Learner> learner(std::span<const TrainClient> clients, const at::Tensor& start,
                                    const TrainMoment& moment, const LearnerWish& wish,
-                                   std::shared_ptr<const ClientData> public_set) const;
+                                   std::shared_ptr<const PublicTexts> public_set) const;
 
   /// The mean loss over all rows and, if asked for, its gradient.
   GradientResult gradient(std::span<const TrainClient> clients, const at::Tensor& start, const TrainMoment& moment,

@@ -103,7 +103,7 @@ LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) 
   const std::int64_t all = params.values().size(1);
   params.writes().begin(all);
   Dropout dropout = input_.config.dropout ? std::move(reading.dropout) : Dropout();
-  const at::Tensor losses = loss(input_.trainer.model.forward(params, reading.batch.batch, dropout), reading.batch);
+  const at::Tensor losses = loss(input_.trainer.model.answer(params, reading.batch.batch, dropout), reading.batch);
   losses.sum().backward();
   params.writes().end();
   finish_step({reading.clients, all, next_rates(reading.clients, record), {}, false});
@@ -116,7 +116,7 @@ ProbeResult LocalTraining::probe(Reading reading, const ProbeWish& wish) {
   Params& params = store_->active(reading.clients);
   if (wish.gradients) params.writes().begin(params.values().size(1));
   Dropout dropout = wish.dropout && input_.config.dropout ? std::move(reading.dropout) : Dropout();
-  const Output output = input_.trainer.model.forward(params, reading.batch.batch, dropout);
+  const Output output = input_.trainer.model.answer(params, reading.batch.batch, dropout);
   const at::Tensor losses = input_.trainer.task.loss(output, reading.batch);
   ProbeResult result;
   if (wish.gradients) {

@@ -58,8 +58,10 @@ at::Tensor word_answers(const TaskBatch& batch, const at::Tensor& logits, std::i
 
 // The predictions [C, n, K] in the logits of a batch in which all clients read the same rows. On a GPU, tokens are
 // padded to a round number.
-at::Tensor answers_of(const TrainerInput& trainer, const TaskBatch& batch, const at::Tensor& logits) {
+at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const TaskBatch& batch,
+                      const at::Tensor& logits) {
   const Model& model = trainer.model;
+  if (set.words) return set.words->predictions(logits);
   if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
   if (model.head()->per_sequence) return logits.narrow(1, 0, static_cast<std::int64_t>(batch.rows.at(0).size()));
   if (model.head() != Head::kTokenClassification) {
@@ -84,13 +86,14 @@ at::Tensor each_client(const at::Tensor& targets, std::int64_t dimensions, const
   return rows.expand(shape).contiguous();
 }
 
-void check_head(const TrainerInput& trainer, const char* what) {
+void check_head(const TrainerInput& trainer, const PublicTexts& set, const char* what) {
   const Head head = trainer.model.head();
+  if (set.words) return;
   if (head == Head::kSequenceClassification || head == Head::kTokenClassification || head == Head::kCausalLm) return;
   if (head == Head::kQuestionAnswering) return;
   throw ConfigError(
       fmt::format("the task {} has no {} on given rows: its head, {}, has no fixed list of classes for each row; use a "
-                  "classification, tagging, question answering or causal language modelling task",
+                  "classification, tagging, question answering or language modelling task",
                   trainer.task.name(), what, name_of(head)));
 }
 
@@ -123,7 +126,8 @@ std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t
   return words;
 }
 
-std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set) {
+std::vector<std::int64_t> answer_counts(const Model& model, const PublicTexts& set) {
+  if (set.words) return set.words->counts();
   std::vector<std::int64_t> counts;
   if (model.head() == Head::kQuestionAnswering) counts.assign(set.rows.size(), 2);
   if (model.head() != Head::kTokenClassification) return counts;
@@ -135,9 +139,9 @@ std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& se
   return counts;
 }
 
-at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const ClientData& set,
+at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const PublicTexts& set,
                         std::span<const std::uint32_t> rows) {
-  check_head(trainer, "predictions");
+  check_head(trainer, set, "predictions");
   const at::NoGradGuard no_grad;
   const std::vector<TrainClient> clients(static_cast<std::size_t>(params.clients()));
   const std::int64_t most = std::max<std::int64_t>(kMostTokens / params.clients(), 1);
@@ -150,22 +154,25 @@ at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const
       if (behind > first && tokens > most) break;
     }
     std::vector<std::uint32_t> chosen;
-    const auto cohort = public_cohort(set, rows.subspan(first, behind - first), clients, chosen);
-    TaskBatch batch = trainer.task.collate(cohort, {.device = params.device()});
+    const auto some = rows.subspan(first, behind - first);
+    const auto cohort = public_cohort(set, some, clients, chosen);
+    TaskBatch batch = set.words ? set.words->collate(cohort, some, params.device())
+                                : trainer.task.collate(cohort, {.device = params.device()});
     if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, params, batch.batch);
     Dropout off;
-    logits.push_back(predict_batch(trainer, params, std::move(batch), off));
+    logits.push_back(predict_batch(trainer, params, set, std::move(batch), off));
     first = behind;
   }
   check(!logits.empty(), "no rows were asked for");
   return torch::cat(logits, 1);
 }
 
-at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, TaskBatch batch, Dropout& dropout) {
-  check_head(trainer, "predictions");
+at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, const PublicTexts& set, TaskBatch batch,
+                         Dropout& dropout) {
+  check_head(trainer, set, "predictions");
   batch.batch.answers = at::Tensor();
-  const Output output = trainer.model.forward(params, batch.batch, dropout);
-  return answers_of(trainer, batch, output.logits);
+  const Output output = trainer.model.answer(params, batch.batch, dropout);
+  return answers_of(trainer, set, batch, output.logits);
 }
 
 bool given(const Targets& targets) {
@@ -173,10 +180,10 @@ bool given(const Targets& targets) {
          targets.rewards.defined() || targets.scores.defined();
 }
 
-void check_targets(const TrainerInput& trainer, const Targets& targets) {
+void check_targets(const TrainerInput& trainer, const PublicTexts& set, const Targets& targets) {
   check(!targets.labels.defined() || !targets.probabilities.defined(), "targets are labels or probabilities, not both");
   if (!given(targets)) return;
-  check_head(trainer, targets.labels.defined() ? "given labels" : "soft targets");
+  check_head(trainer, set, targets.labels.defined() ? "given labels" : "soft targets");
   const bool classes = targets.labels.defined() || targets.probabilities.defined() || targets.votes.defined() ||
                        targets.rewards.defined();
   if (classes && trainer.model.head() == Head::kSequenceClassification && trainer.model.config().labels().size() < 2) {
@@ -190,10 +197,10 @@ void check_targets(const TrainerInput& trainer, const Targets& targets) {
   }
 }
 
-at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
-                       const Targets& targets) {
+at::Tensor target_loss(const TrainerInput& trainer, const PublicTexts& set, const Output& output,
+                       const TaskBatch& batch, const Targets& targets) {
   if (!given(targets)) return trainer.task.loss(output, batch);
-  const at::Tensor logits = answers_of(trainer, batch, output.logits);
+  const at::Tensor logits = answers_of(trainer, set, batch, output.logits);
   const auto beside = [&](const at::Tensor& numbers) {
     const at::Tensor rows = each_client(numbers.to(at::kFloat), 3, logits);
     check(rows.sizes() == logits.sizes(), "one number per class and answer");

@@ -3,9 +3,11 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "application/trainer/shared_words.h"
 #include "application/trainer/train_client.h"
 #include "core/ports/learner.h"
 
@@ -13,6 +15,11 @@ namespace chorus::inline trainer {
 
 /// Predictions for rows of the public set, and losses against given targets (FedMD, FedID, FedDF). A row is an index
 /// into ClientData::rows of the public set.
+
+/// The public set as a network reads it.
+struct PublicTexts : ClientData {
+  std::shared_ptr<const SharedWords> words = {};  ///< what language models predict; null: every token
+};
 
 /// The same rows for each of these clients. `chosen` receives their rows in the data and must outlive the result.
 std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std::uint32_t> rows,
@@ -30,24 +37,25 @@ std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t
 /// Number of predictions per row of a public set; empty: one each. For tagging: words whose first piece the model
 /// reads. For extractive question answering: two, the start and the end of the answer, each with one logit per word of
 /// the context: logit 0 is the sequence's first token ("no answer"), then the words, then up to max_length of the task
-/// logits that mean nothing (30 below the highest).
-std::vector<std::int64_t> answer_counts(const Model& model, const ClientData& set);
+/// logits that mean nothing (30 below the highest). For language models: words (shared_words.h).
+std::vector<std::int64_t> answer_counts(const Model& model, const PublicTexts& set);
 
 /// Logits [C, n, K] of these rows for each client of `params`, without dropout and gradients (Learner::predict).
 /// ConfigError for a head without a fixed number of outputs per row.
-at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const ClientData& set,
+at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const PublicTexts& set,
                         std::span<const std::uint32_t> rows);
 
-/// The same for a batch that was read without Batch::answers.
-at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, TaskBatch batch, Dropout& dropout);
+/// The same for a batch of such rows.
+at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, const PublicTexts& set, TaskBatch batch,
+                         Dropout& dropout);
 
 /// Whether there are any targets.
 bool given(const Targets& targets);
 /// ConfigError if outputs of the model's head cannot be compared with such targets.
-void check_targets(const TrainerInput& trainer, const Targets& targets);
+void check_targets(const TrainerInput& trainer, const PublicTexts& set, const Targets& targets);
 /// The loss [C] of a model's output against the targets; without targets, against the batch's own labels. With targets,
 /// the batch must be read without Batch::answers.
-at::Tensor target_loss(const TrainerInput& trainer, const Output& output, const TaskBatch& batch,
-                       const Targets& targets);
+at::Tensor target_loss(const TrainerInput& trainer, const PublicTexts& set, const Output& output,
+                       const TaskBatch& batch, const Targets& targets);
 
 }  // namespace chorus::inline trainer

@@ -42,14 +42,19 @@ ClientLists without_public(const ClientLists& lists, const PublicData& shared) {
 }
 
 // Predictions must be few numbers per answer, and answers the same for every tokenizer.
-void check_predictions(const Task& task) {
-  if (task.head() == Head::kSequenceClassification || task.head() == Head::kTokenClassification ||
-      task.head() == Head::kQuestionAnswering) {
-    return;
+void check_predictions(const Task& task, const std::shared_ptr<const EncodedDataset>& train) {
+  if (task.client_data(train, {}).data != train) {
+    throw ConfigError(
+        "task.block_length: a row mixes several public texts, so words cannot be found in it; set it to 0 (a row is a "
+        "text)");
+  }
+  for (const Head head : {Head::kSequenceClassification, Head::kTokenClassification, Head::kQuestionAnswering,
+                          Head::kCausalLm, Head::kMaskedLm}) {
+    if (task.head() == head) return;
   }
   throw ConfigError(fmt::format(
-      "public: the task {} has no predictions that clients could exchange: each would be one number per entry of the "
-      "vocabulary and token; use a classification, regression, tagging or question answering task",
+      "public: the task {} has no predictions that clients could exchange: a generated text depends on its own earlier "
+      "tokens; use a classification, regression, tagging, question answering or language modelling task",
       task.name()));
 }
 
@@ -157,7 +162,7 @@ void Experiment::make_networks() {
   const ClientsConfig& clients = config_.clients;
   std::vector<std::uint32_t> words;
   if (public_) {
-    check_predictions(task());
+    check_predictions(task(), train_);
     if (task().head() == Head::kQuestionAnswering) words = public_words(public_->set_for(*model_, train_));
   }
   if (clients.models.empty()) return;

@@ -56,6 +56,8 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
       .below(1);
   visitor.field("query", query, "files with the server's labelled examples, instead of a share");
   visitor.field("labelled", labelled, "clients may use the labels of the public set (FedMD)");
+  visitor.field("words", words, "language models predict one of so many words, the most frequent of the public texts")
+      .at_least(2);
 }
 
 void ContinualConfig::describe(ConfigVisitor& visitor) {

@@ -80,6 +80,7 @@ struct PublicConfig {
   double query_share = 0.1;                  ///< of the public examples; the server knows their labels
   std::vector<std::string> query = {};       ///< files instead of a share
   bool labelled = false;                     ///< clients may use the labels of the public set (FedMD)
+  std::int64_t words = 1000;                 ///< classes of a language model's prediction (shared_words.h)
 
   void describe(ConfigVisitor& visitor);
 };

@@ -23,6 +23,14 @@ TestSet own_test_set(const TaskModel& model, const Dataset& data) {
   return test;
 }
 
+std::optional<PublicData> own_public_data(const ExperimentConfig& config, const DataConfig& reading,
+                                          const Dataset& data) {
+  if (!config.publics) return std::nullopt;
+  PublicConfig publics = *config.publics;
+  if (publics.query.empty()) publics.query_share = 0;  // everybody has the same files
+  return std::optional<PublicData>(std::in_place, publics, reading, data, static_cast<std::uint64_t>(config.seed));
+}
+
 Dataset open_client_data(DataConfig config, const TaskFacts& facts) {
   if (config.train.empty()) throw ConfigError("this client has nothing to train on: give data.train");
   config.formulation = name_of(facts.formulation);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "application/data/dataset.h"
 #include "apps/experiment/client_half.h"
+#include "apps/experiment/public_data.h"
 #include "apps/experiment/server_half.h"
 #include "apps/experiment/task_model.h"
 
@@ -19,6 +22,10 @@ namespace chorus::inline experiment {
 /// Reads `data.test`, not `data.train` and `data.validation`, which belong to clients. ConfigError without test data.
 Dataset open_server_data(DataConfig config);
 TestSet own_test_set(const TaskModel& model, const Dataset& data);
+
+/// The public set of such a party; nothing without `public`. `reading`: how its files are read. Borrows `data`.
+std::optional<PublicData> own_public_data(const ExperimentConfig& config, const DataConfig& reading,
+                                          const Dataset& data);
 
 /// Reads a client's files. DataError when their formulation is not the server's.
 Dataset open_client_data(DataConfig config, const TaskFacts& facts);

@@ -48,7 +48,7 @@ std::vector<std::uint32_t> take(std::vector<std::uint32_t>& from, double share, 
 }  // namespace
 
 PublicData::PublicData(const PublicConfig& config, const DataConfig& reading, const Dataset& data, std::uint64_t seed)
-    : data_(data) {
+    : data_(data), words_(config.words) {
   if (config.unlabelled.empty()) {
     const auto train = data.split(Split::kTrain);
     std::vector<std::uint32_t> all(train.begin(), train.end());
@@ -88,8 +88,9 @@ std::vector<std::uint32_t> PublicData::left_for_clients() const {
 
 PublicSet PublicData::encoded(const Part& part, const TaskModel& model,
                               const std::shared_ptr<const EncodedDataset>& train) const {
-  if (!part.own) return {train, part.examples};
-  return {encode_split(model.task(), *part.own, Split::kTrain, model.config().encoding).data, part.examples};
+  const Dataset& texts = part.own ? *part.own : data_;
+  return {part.own ? encode_split(model.task(), texts, Split::kTrain, model.config().encoding).data : train,
+          part.examples, &texts, words_};
 }
 
 PublicSet PublicData::set_for(const TaskModel& model, const std::shared_ptr<const EncodedDataset>& train) const {

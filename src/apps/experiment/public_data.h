@@ -45,6 +45,7 @@ class PublicData {
   PublicSet encoded(const Part& part, const TaskModel& model, const std::shared_ptr<const EncodedDataset>& train) const;
 
   const Dataset& data_;
+  std::int64_t words_;
   Part pool_, query_;
 };
 

@@ -4,11 +4,18 @@
 #include <torch/types.h>
 
 #include "core/base/error.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus::inline experiment {
 namespace {
 
 constexpr double kAutoCheckpointSeconds = 30;
+
+// Of the GPU memory that is free when a run begins, 0.7 trains (machine.cpp), and this may hold states of clients.
+std::size_t gpu_for_states(const ExperimentConfig& config) {
+  constexpr double kShare = 0.15;
+  return config.device == "cpu" ? 0 : static_cast<std::size_t>(free_gpu_memory() * kShare);
+}
 
 double seconds_between(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -20,7 +27,8 @@ RunCheckpoints::RunCheckpoints(const RunFolder& folder, const ExperimentConfig& 
     : folder_(folder.path()),
       every_(config.checkpoint.every),
       checkpoints_(folder.checkpoints(), static_cast<std::size_t>(config.checkpoint.keep)),
-      clients_(folder.clients(), {.memory_bytes = static_cast<std::size_t>(config.federation.state_memory) << 20}) {}
+      clients_(folder.clients(), {.memory_bytes = static_cast<std::size_t>(config.federation.state_memory) << 20,
+                                  .gpu_bytes = gpu_for_states(config)}) {}
 
 void RunCheckpoints::begin(const ServerHalf& server, const std::string& data) {
   state_.data = data;

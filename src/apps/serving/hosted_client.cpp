@@ -39,6 +39,13 @@ StateShelf supplemented(StateShelf states, const FleetEnd& end, const Job& job) 
           }};
 }
 
+/// How the server reads the public files, which it sends as they are.
+DataConfig reading_of(const Job& job) {
+  auto config = ConfigDocument::parse(job.config, "the server's configuration").load<ExperimentConfig>();
+  config.data.allow_new_labels = true;  // their labels are not used
+  return config.data;
+}
+
 std::size_t states_to_keep(const ExperimentConfig& config) {
   return std::max(kFewestStates, static_cast<std::size_t>(config.checkpoint.every) + 2);
 }
@@ -56,6 +63,13 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
   const auto folder = job_folder(input.folder, input.job);
   if (!config.model.from.empty()) config.model.from = (folder / "model").string();
   if (!config.model.tokenizer.empty()) config.model.tokenizer = (folder / "tokenizer").string();
+  if (config.publics) {  // only files that the server has sent, whatever its configuration names
+    *config.publics = {.unlabelled = {}, .query_share = 0, .words = config.publics->words};
+    for (const JobFile& file : input.job.files) {
+      if (file.place == "public") config.publics->unlabelled.push_back((folder / file.place / file.name).string());
+    }
+    if (config.publics->unlabelled.empty()) throw DataError("the server has a public set and has sent no file of it");
+  }
   config.device = input.device;
   config.data.train = input.data;
   config.data.test = input.test;
@@ -76,12 +90,15 @@ HostedClient::HostedClient(HostedClientInput input)
       config_(config_for(input_)),
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
+      public_(own_public_data(config_, reading_of(input_.job), data_)),
       states_(input_.folder / "runs" / fmt::format("{:016x}", input_.job.run), states_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
   states_.rewind(input_.job.done);
+  ClientExamples examples = own_examples(model_, data_, input_.job.client);
+  if (public_) examples.public_set = public_->set_for(model_, nullptr);
   half_ = std::make_unique<ClientHalf>(
       ClientHalfInput{.model = model_,
-                      .examples = own_examples(model_, data_, input_.job.client),
+                      .examples = std::move(examples),
                       .rounds = static_cast<std::uint64_t>(input_.job.rounds),
                       .states = supplemented(states_.shelf(), input_.end, input_.job),
                       .cache = &cache_,

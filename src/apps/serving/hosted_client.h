@@ -64,6 +64,7 @@ class HostedClient : public Federation {
   ExperimentConfig config_;
   TaskModel model_;
   Dataset data_;
+  std::optional<PublicData> public_;
   ClientStates states_;
   ActivationCache cache_;
   std::unique_ptr<ClientHalf> half_;

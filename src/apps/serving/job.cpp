@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using JobJson = nlohmann::json;
 
 constexpr int kJobFormat = 1;
+constexpr const char* kPublicPlace = "public";
 constexpr std::uint64_t kMostFileBytes = 2046ULL << 20U;  // a frame carries 2047 MiB
 constexpr std::uint64_t kMostBytes = 64ULL << 30U;
 constexpr std::size_t kMostFiles = 256;
@@ -72,7 +73,8 @@ JobFile read_job_file(const JobJson& object) {
   if (!object.is_object()) no_job("a file is not described");
   JobFile file{need_text(object, "place", 16), need_text(object, "name", 200),
                need_number(object, "size", kMostFileBytes), need_text(object, "digest", 32)};
-  if (file.place != "model" && file.place != "tokenizer") no_job("a file belongs nowhere");
+  if (file.place != "model" && file.place != "tokenizer" && file.place != kPublicPlace)
+    no_job("a file belongs nowhere");
   if (!plain_name(file.name)) no_job("a file's name is not acceptable");
   if (!is_digest(file.digest)) no_job("a file's digest is not one");
   return file;
@@ -85,6 +87,26 @@ bool belongs(const fs::path& path) {
          plain_name(path.filename().string());
 }
 
+void add_file(const std::string& place, const std::string& name, const fs::path& path, ModelFiles& result) {
+  const MappedFile file(path);
+  if (file.size() > kMostFileBytes) {
+    throw DataError(
+        fmt::format("{} is over 2 GiB, the most that can be sent; split it (weights: `chorus model convert --shard-mb "
+                    "1000`)",
+                    path.string()));
+  }
+  const std::string digest = fingerprint(file.text()).hex();
+  result.files.push_back({place, name, file.size(), digest});
+  result.paths[digest] = path;
+}
+
+/// The public files by number, with the endings that tell their format.
+std::string public_name(std::size_t number, const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t dot = name.find('.');
+  return fmt::format("{}{}", number, dot == std::string::npos ? "" : name.substr(dot));
+}
+
 void add_folder(const std::string& place, const fs::path& folder, ModelFiles& result) {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -95,16 +117,7 @@ void add_folder(const std::string& place, const fs::path& folder, ModelFiles& re
       std::any_of(paths.begin(), paths.end(), [](const fs::path& p) { return p.extension() == ".safetensors"; });
   for (const fs::path& path : paths) {
     if (safe && path.extension() == ".bin") continue;  // the same weights again
-    const MappedFile file(path);
-    if (file.size() > kMostFileBytes) {
-      throw DataError(
-          fmt::format("{} is over 2 GiB, the most that can be sent; split it with `chorus model convert "
-                      "--shard-mb 1000`",
-                      path.string()));
-    }
-    const std::string digest = fingerprint(file.text()).hex();
-    result.files.push_back({place, path.filename().string(), file.size(), digest});
-    result.paths[digest] = path;
+    add_file(place, path.filename().string(), path, result);
   }
 }
 
@@ -178,7 +191,11 @@ std::string config_for_clients(ExperimentConfig config) {
   config.attacks.reset();
   config.emulation.reset();
   config.continual.reset();
-  config.publics.reset();
+  if (config.publics) {
+    config.publics->unlabelled = {kPublicPlace};  // the files of the job
+    config.publics->query.clear();
+    config.publics->query_share = 0;
+  }
   config.federation = {};
   config.federation.cohort_batch = "1";
   config.federation.workers = 1;
@@ -193,6 +210,16 @@ ModelFiles model_files(const ExperimentConfig& config) {
   ModelFiles result;
   if (!config.model.from.empty()) add_folder("model", config.model.from, result);
   if (!config.model.tokenizer.empty()) add_folder("tokenizer", config.model.tokenizer, result);
+  for (std::size_t i = 0; config.publics && i < config.publics->unlabelled.size(); ++i) {
+    const fs::path path = config.publics->unlabelled[i];
+    if (!plain_name(public_name(i, path))) {
+      throw ConfigError(
+          fmt::format("public.unlabelled: {} has an ending of other characters than letters, digits, "
+                      "dots, - and _; give it another name",
+                      path.string()));
+    }
+    add_file(kPublicPlace, public_name(i, path), path, result);
+  }
   return result;
 }
 

@@ -19,9 +19,9 @@ inline constexpr const char* kRefuseTopic = "refuse";      ///< client: text say
 inline constexpr const char* kRewindTopic = "rewind";      ///< server: text is the last round that counts
 inline constexpr const char* kFinishedTopic = "finished";  ///< server: the run has ended
 
-/// A file of the network's or the tokenizer's folder.
+/// A file of the network's or the tokenizer's folder, or of the public set.
 struct JobFile {
-  std::string place;  ///< "model" or "tokenizer"
+  std::string place;  ///< "model", "tokenizer" or "public"
   std::string name;   ///< without a folder
   std::uint64_t size = 0;
   std::string digest;  ///< fingerprint of the content, 32 hexadecimal digits
@@ -45,10 +45,11 @@ std::string to_json(const Job& job);
 /// DataError for anything that `to_json` does not write, and for names and sizes that are not acceptable.
 Job parse_job(const std::string& json);
 
-/// The part of a server's configuration that its clients get.
+/// The part of a server's configuration that its clients get. The server's labelled query set stays with it.
 std::string config_for_clients(ExperimentConfig config);
 
-/// The files of the folders that a configuration names, and where each is, by digest. DataError for one over 2 GiB.
+/// The files of the folders and of the public set that a configuration names, and where each is, by digest. DataError
+/// for one over 2 GiB.
 struct ModelFiles {
   std::vector<JobFile> files;
   std::map<std::string, std::filesystem::path> paths;

@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "core/base/error.h"
 #include "tests/support.h"
 
 namespace chorus::inline serving {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Job job() {
   Job job;
@@ -29,6 +33,20 @@ std::string refusal(std::string text, const std::string& from, const std::string
   return message_of<DataError>([&] { (void)parse_job(text); });
 }
 
+TEST(Job, ClientsGetThePublicTextsAndNotTheQueries) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "texts.jsonl.gz") << "texts";
+  ExperimentConfig config;
+  config.publics.emplace();
+  config.publics->unlabelled = {(folder / "texts.jsonl.gz").string()};
+  config.publics->query = {(folder / "secret.jsonl").string()};
+  const ModelFiles sent = model_files(config);
+  ASSERT_EQ(sent.files.size(), 1U);
+  EXPECT_EQ(sent.files[0].place, "public");
+  EXPECT_EQ(sent.files[0].name, "0.jsonl.gz");
+  EXPECT_THAT(config_for_clients(config), Not(AnyOf(HasSubstr("secret"), HasSubstr(folder.path().string()))));
+}
+
 TEST(Job, RoundTrips) { EXPECT_EQ(to_json(parse_job(to_json(job()))), to_json(job())); }
 
 // Case 24 of the list of hostile inputs: what a JSON document can do to its reader.
@@ -41,6 +59,7 @@ TEST(JobCase24, HostileJsonIsRefusedInOneSentence) {
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":10,\"shell\":1"), HasSubstr("does not know"));
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"round\":10"), HasSubstr("no \"rounds\""));
   EXPECT_THAT(refusal(good, "config.json", "../config.json"), HasSubstr("name is not acceptable"));
+  EXPECT_THAT(refusal(good, "\"model\"", "\"public/..\""), HasSubstr("belongs nowhere"));
   EXPECT_THAT(refusal(good, "kind: experiment", std::string(2U << 20U, 'x')), HasSubstr("\"config\" is not a text"));
   EXPECT_THAT(refusal(good, "kind: experiment", std::string(200U << 20U, 'x')), HasSubstr("too long"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');

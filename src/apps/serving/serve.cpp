@@ -50,7 +50,19 @@ void check_servable(const ExperimentConfig& config) {
   if (config.emulation) refuse("emulation: devices are emulated");
   if (config.attacks) refuse("attacks: some clients are malicious");
   if (config.continual) refuse("continual: data is cut into segments of time");
-  if (config.publics) refuse("public: there is a set of examples that everybody knows");
+  if (!config.clients.models.empty()) refuse("clients.models: the server chooses the clients' networks");
+  if (config.publics && config.publics->unlabelled.empty()) {
+    throw ConfigError(
+        "public.share: a server has no training data to split a public set off; give public.unlabelled, files that "
+        "every "
+        "client is sent");
+  }
+  if (config.publics && config.publics->query.empty() && config.algorithm.traits().queries) {
+    throw ConfigError(fmt::format(
+        "public.query_share: clients are sent the public files, so labelled examples in them are no secret of the "
+        "server's; algorithm: {} needs public.query, files that stay here",
+        config.algorithm.name()));
+  }
   if (config.algorithm.traits().pooled) {
     refuse(fmt::format("algorithm: {} trains on everybody's data in one place", config.algorithm.name()));
   }
@@ -376,7 +388,13 @@ RunReport serve_experiment(const ExperimentConfig& config, const ServeRequest& r
   (void)FleetOffices::make("x509")->server_end(request.fleet);  // a mistake in the folder is told first
   const Dataset data = open_server_data(config.data);
   const TaskModel model(config, TaskFacts::of(data));
-  const ServerHalf server(model, own_test_set(model, data));
+  const std::optional<PublicData> shared = own_public_data(config, config.data, data);
+  std::optional<ServerPublic> of_server;
+  if (shared) {
+    of_server.emplace(
+        ServerPublic{shared->query_data(), shared->queries_for(model, nullptr), shared->set_for(model, nullptr)});
+  }
+  const ServerHalf server(model, own_test_set(model, data), of_server);
   return ServedRun(server, data.fingerprint().hex(), open_run(config, request), request).run(begun);
 }
 

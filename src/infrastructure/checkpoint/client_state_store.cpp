@@ -49,14 +49,18 @@ bool parse_whole(std::string_view text, std::int64_t& value) {
 
 ClientState copy_of(const ClientState& state) {
   ClientState copy;
-  for (const auto& [name, tensor] : state)
-    copy[name] = tensor.detach().to(tensor.options().device(at::kCPU), false, true, at::MemoryFormat::Contiguous);
+  for (const auto& [name, tensor] : state) {
+    copy[name] = tensor.detach().to(tensor.options(), false, true, at::MemoryFormat::Contiguous);
+  }
   return copy;
 }
 
-std::size_t bytes_of(const ClientState& state) {
-  std::size_t bytes = 256;  // what the map and the tensors' own records take
-  for (const auto& [name, tensor] : state) bytes += name.size() + 512 + tensor.nbytes();
+HeldBytes bytes_of(const ClientState& state) {
+  HeldBytes bytes{.host = 256};  // what the map and the tensors' own records take
+  for (const auto& [name, tensor] : state) {
+    bytes.host += name.size() + 512;
+    (tensor.is_cuda() ? bytes.gpu : bytes.host) += tensor.nbytes();
+  }
   return bytes;
 }
 
@@ -183,7 +187,7 @@ void ClientStateStore::store(std::int64_t client, std::int64_t round, const Clie
   check(
       round > frozen_ && (!entry.held || entry.held_round <= round) && (!entry.newest || entry.newest->round <= round),
       "a client's state is stored for a round that is over");
-  if (frozen(entry)) replaced_bytes_ += entry.held_bytes;
+  if (frozen(entry)) replaced_ += entry.bytes;
   release(entry);
   hold(client, entry, round, std::move(copy));
   entry.dirty = true;
@@ -219,7 +223,7 @@ ClientStateManifest ClientStateStore::commit(const ClientStateSnapshot& snapshot
   {
     const std::lock_guard lock(mutex_);
     unsynced = std::exchange(unsynced_, false);
-    replaced_bytes_ = 0;
+    replaced_ = {};
   }
   if (unsynced) sync();
   std::sort(manifest.begin(), manifest.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
@@ -276,7 +280,7 @@ void ClientStateStore::restore(std::int64_t round, const ClientStateManifest& ma
   entries_.clear();
   recent_.clear();
   with_old_.clear();
-  bytes_ = replaced_bytes_ = 0;
+  held_ = replaced_ = {};
   for (const ClientStateFile& file : manifest) entries_[file.client].newest = file;
   for (const ClientStateFile& file : files_on_disk()) {
     const auto found = entries_.find(file.client);
@@ -291,18 +295,18 @@ void ClientStateStore::restore(std::int64_t round, const ClientStateManifest& ma
 }
 
 void ClientStateStore::hold(std::int64_t client, Entry& entry, std::int64_t round, ClientState state) {
-  entry.held_bytes = bytes_of(state);
+  entry.bytes = bytes_of(state);
   entry.held = std::move(state);
   entry.held_round = round;
   entry.dirty = false;
   entry.recent = recent_.insert(recent_.end(), client);
-  bytes_ += entry.held_bytes;
+  held_ += entry.bytes;
 }
 
 void ClientStateStore::release(Entry& entry) {
   if (!entry.held) return;
   recent_.erase(entry.recent);
-  bytes_ -= entry.held_bytes;
+  held_ -= entry.bytes;
   entry.held.reset();
   entry.dirty = false;
 }
@@ -331,7 +335,10 @@ void ClientStateStore::add_file(Entry& entry, const ClientStateFile& file) {
 
 // A frozen state is not evicted: the snapshot holds its memory and writes it anyway.
 void ClientStateStore::shrink() {
-  for (auto next = recent_.begin(); next != recent_.end() && bytes_ + replaced_bytes_ > options_.memory_bytes;) {
+  const auto full = [&] {
+    return held_.host + replaced_.host > options_.memory_bytes || held_.gpu + replaced_.gpu > options_.gpu_bytes;
+  };
+  for (auto next = recent_.begin(); next != recent_.end() && full();) {
     const std::int64_t client = *next++;
     Entry& entry = entries_.at(client);
     if (frozen(entry)) continue;
@@ -347,7 +354,7 @@ std::size_t ClientStateStore::clients() const {
 
 std::size_t ClientStateStore::memory_bytes() const {
   const std::lock_guard lock(mutex_);
-  return bytes_ + replaced_bytes_;
+  return held_.host + replaced_.host;
 }
 
 void save_federation(CheckpointStore& checkpoints, ClientStateStore& clients, Checkpoint checkpoint,

@@ -49,9 +49,26 @@ struct ClientStateSnapshot {
   ClientStateManifest written{};  ///< the other clients, in any order
 };
 
+/// Bytes of states, by where their tensors are.
+struct HeldBytes {
+  std::size_t host = 0, gpu = 0;
+
+  HeldBytes& operator+=(const HeldBytes& more) {
+    host += more.host;
+    gpu += more.gpu;
+    return *this;
+  }
+  HeldBytes& operator-=(const HeldBytes& less) {
+    host -= less.host;
+    gpu -= less.gpu;
+    return *this;
+  }
+};
+
 /// What clients keep between rounds: control variates, optimizer states, error feedback, personal models. States are in
-/// memory up to a budget; beyond it the least recently used ones are on disk. Crash-safe because no file that a
-/// checkpoint needs is ever overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client
+/// memory up to a budget; beyond it the least recently used ones are on disk. A tensor that a client keeps on a GPU
+/// stays there, up to another budget, so that the next round does not wait for a copy. Crash-safe because no file that
+/// a checkpoint needs is ever overwritten: a client's state after round r is `folder`/0/12/12345@17.safetensors (client
 /// 12345, round 17; a thousand clients per folder). The manifest in a checkpoint lists its files.
 ///
 ///     ClientStateStore clients(run.clients(), {.memory_bytes = 1 << 30});
@@ -67,13 +84,15 @@ class ClientStateStore {
  public:
   struct Options {
     std::size_t memory_bytes = std::size_t{1} << 30;
+    std::size_t gpu_bytes = 0;
   };
 
   /// Creates the folder if needed. Call restore before the first load: until then no client has a state.
   explicit ClientStateStore(std::filesystem::path folder);
   ClientStateStore(std::filesystem::path folder, Options options);
 
-  /// A copy on the CPU of the newest state; empty when there is none. DataError when its file is missing or damaged.
+  /// A copy of the newest state: on the CPU if it was on disk, else where it was. Empty when there is none. DataError
+  /// when its file is missing or damaged.
   ClientState load(std::int64_t client);
   /// Replaces the client's state; an empty one is stored, too. WorldError when it must be spilled and the disk is full.
   void store(std::int64_t client, std::int64_t round, const ClientState& state);
@@ -94,7 +113,7 @@ class ClientStateStore {
   void restore(std::int64_t round, const ClientStateManifest& manifest);
 
   std::size_t clients() const;       ///< number of clients with a state
-  std::size_t memory_bytes() const;  ///< held now
+  std::size_t memory_bytes() const;  ///< of the host, held now
 
  private:
   struct Entry {
@@ -102,7 +121,7 @@ class ClientStateStore {
     std::optional<ClientStateFile> newest;  // on disk
     std::optional<ClientState> held;
     std::int64_t held_round = 0;
-    std::size_t held_bytes = 0;
+    HeldBytes bytes = {};
     bool dirty = false;  // in memory and not on disk
     std::list<std::int64_t>::iterator recent{};
   };
@@ -125,8 +144,8 @@ class ClientStateStore {
   std::vector<std::int64_t> with_old_;  // clients that got a second file since the last prune
   std::int64_t frozen_ = -1;            // states of this round and before never change
   bool unsynced_ = false;  // files were written since the last commit, which syncs the file system once for all of them
-  std::size_t bytes_ = 0;
-  std::size_t replaced_bytes_ = 0;  // of frozen states that were replaced and are still being written
+  HeldBytes held_;
+  HeldBytes replaced_;  // frozen states that were replaced and are still being written
 };
 
 /// Saves a checkpoint with the clients' states and their manifest, in an order that is safe to kill at any moment:

@@ -1,0 +1,141 @@
+#include "application/trainer/shared_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "application/data/dataset_builder.h"
+#include "application/tasks/causal_lm_task.h"
+#include "application/tasks/encode_split.h"
+#include "application/tasks/masked_lm_task.h"
+#include "application/tasks/tiny_world_test.h"
+#include "core/base/error.h"
+
+namespace chorus::inline trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::Eq;
+
+Dataset texts_of(const std::vector<std::string>& texts) {
+  DatasetBuilder builder({.formulation = Formulation::kLanguageModel, .empty = EmptyText::kKeep});
+  for (const std::string& text : texts) {
+    Record record;
+    record.text = text;
+    builder.add(record, Split::kTrain);
+  }
+  return std::move(builder).finish();
+}
+
+/// A task's view of some public texts, with a vocabulary of so many pieces.
+struct View {
+  View(const Dataset& data, bool masked, std::size_t vocabulary) : tokenizer(tiny::tokenizer(data, vocabulary)) {
+    if (masked) {
+      task = std::make_unique<MaskedLmTask>(MaskedLmConfig{.max_length = 64}, TaskInput{tokenizer});
+    } else {
+      task = std::make_unique<CausalLmTask>(CausalLmConfig{.max_length = 64}, TaskInput{tokenizer});
+    }
+    set =
+        task->client_data(encode_split(*task, data, Split::kTrain, {.cache = "none"}).data, data.split(Split::kTrain));
+  }
+  std::vector<ClientRows> cohort(std::span<const std::uint32_t> rows) {
+    chosen.clear();
+    for (const std::uint32_t row : rows) chosen.push_back(set.rows[row]);
+    return {{set.data.get(), chosen, 0}, {set.data.get(), chosen, 1}};
+  }
+
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<Task> task;
+  ClientData set;
+  std::vector<std::uint32_t> chosen;
+};
+
+const std::vector<std::string> kTexts{"The cat sat on the mat.", "A dog, the cat and THE bird", "unlikely"};
+
+TEST(SharedWords, WordsBeginWithLettersOrOneSign) {
+  const std::vector<TextWord> words = words_of(" The  caf\xC3\xA9's (end) 3rd");
+  ASSERT_EQ(words.size(), 4U);
+  EXPECT_THAT(words[0].beginning, Eq("the"));
+  EXPECT_THAT(words[1].beginning, Eq("caf\xC3\xA9"));
+  EXPECT_THAT(words[1].begin, Eq(6U));
+  EXPECT_THAT(words[1].end, Eq(12U)) << "code points, not bytes";
+  EXPECT_THAT(words[2].beginning, Eq("("));
+  EXPECT_THAT(words[3].beginning, Eq("3rd"));
+  EXPECT_TRUE(words_of("  ").empty());
+}
+
+TEST(SharedWords, TokenizersAgreeOnClassesAndPlaces) {
+  const Dataset data = texts_of(kTexts);
+  for (const bool masked : {false, true}) {
+    View coarse(data, masked, 300), fine(data, masked, 60);
+    ASSERT_NE(coarse.set.data->tokens(), fine.set.data->tokens()) << "the tokenizers should differ";
+    const SharedWords one({*coarse.task, data, coarse.set, 6}), other({*fine.task, data, fine.set, 6});
+    EXPECT_THAT(one.counts(), Eq(other.counts()));
+    ASSERT_EQ(one.classes(), 6);
+    EXPECT_THAT(one.name(1), Eq("the"));
+    EXPECT_THAT(one.name(2), Eq("cat"));
+    for (std::int64_t c = 0; c < 6; ++c) EXPECT_EQ(one.name(c), other.name(c));
+    if (masked) {
+      EXPECT_THAT(one.counts(), testing::Each(testing::Ge(1)));
+    } else {
+      EXPECT_THAT(one.counts(), ElementsAre(5, 6, 0));
+    }
+  }
+}
+
+TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
+  const Dataset data = texts_of(kTexts);
+  const std::vector<std::uint32_t> rows{1, 0};
+  View causal(data, false, 60);
+  const TaskBatch batch = SharedWords({*causal.task, data, causal.set}).collate(causal.cohort(rows), rows, at::kCPU);
+  ASSERT_EQ(batch.labels.sizes(), (at::IntArrayRef{2, 11}));
+  ASSERT_EQ(batch.batch.wanted.sizes(), batch.labels.sizes());
+  // A causal model reads the token before the word.
+  const auto ids = causal.set.data->ids(causal.set.rows[1]);
+  std::vector<std::int64_t> starts;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::string_view token = causal.tokenizer->token(ids[i]);
+    const bool inside = token.starts_with("##") || token == ",";
+    if (!inside && !causal.tokenizer->is_special(ids[i])) starts.push_back(static_cast<std::int64_t>(i));
+  }
+  ASSERT_EQ(starts.size(), 7U);
+  for (std::size_t word = 1; word < starts.size(); ++word) {
+    const auto i = static_cast<std::int64_t>(word) - 1;
+    EXPECT_EQ(batch.batch.wanted[0][i].item<std::int64_t>(), starts[word] - 1);
+    EXPECT_EQ(batch.labels[1][i].item<std::int64_t>(), ids[static_cast<std::size_t>(starts[word])]);
+  }
+
+  View masked(data, true, 60);
+  const SharedWords words({*masked.task, data, masked.set});
+  const TaskBatch hidden = words.collate(masked.cohort(rows), rows, at::kCPU);
+  const std::int64_t mask = *masked.tokenizer->special().mask;
+  const at::Tensor there = hidden.batch.ids.gather(1, hidden.batch.wanted);
+  EXPECT_TRUE(there.eq(mask).all().item<bool>()) << "the words cannot be seen";
+  EXPECT_EQ(hidden.labels.size(1), words.counts()[0] + words.counts()[1]);
+  EXPECT_TRUE(words.collate(masked.cohort(rows), rows, at::kCPU).batch.ids.equal(hidden.batch.ids)) << "every time";
+}
+
+TEST(SharedWords, PredictionsAreDistributionsOverWords) {
+  const Dataset data = texts_of(kTexts);
+  View view(data, false, 300);
+  const SharedWords words({*view.task, data, view.set, 4});
+  const auto vocabulary = static_cast<std::int64_t>(view.tokenizer->vocabulary_size());
+  torch::manual_seed(1);
+  at::Tensor logits = torch::randn({2, 3, vocabulary}).requires_grad_(true);
+  const at::Tensor q = words.predictions(logits).exp();
+  ASSERT_EQ(q.sizes(), (at::IntArrayRef{2, 3, 4}));
+  EXPECT_TRUE(torch::allclose(q.sum(-1), torch::ones({2, 3}), 1e-4, 1e-4));
+  const std::int64_t the = *view.tokenizer->id("the");
+  const at::Tensor p = torch::softmax(logits, -1);
+  EXPECT_TRUE(torch::allclose(q.select(-1, 1), p.select(-1, the), 1e-4, 1e-6)) << "a token of one word only";
+  words.predictions(logits).select(-1, 1).sum().backward();
+  EXPECT_GT(logits.grad().select(-1, the).min().item<float>(), 0);
+}
+
+TEST(SharedWords, RowsOfOtherTextsAreRefused) {
+  const Dataset data = texts_of(kTexts), others = texts_of({"quite another text", "and more", "unlikely"});
+  View view(data, false, 300);
+  EXPECT_THROW(SharedWords({*view.task, others, view.set}), DataError);
+}
+
+}  // namespace
+}  // namespace chorus::inline trainer
