@@ -6,7 +6,7 @@
 
 For every case and model: the mean over the clients that trained and the mean over the worst tenth of them, each as
 mean and standard deviation over seeds, and the megabytes that travelled in a run. With --newcomers: clients that never
-trained. The picture has the mean (bar) and the worst tenth (dark part) of each.
+trained. The picture has the mean (light) and the worst tenth (dark) of each.
 """
 import argparse
 import json
@@ -54,12 +54,12 @@ def read(sweep, newcomers):
 
 def picture(rows, metric, title):
     width, height, left, top = 46, 220, 60, 40
-    most = max(statistics.fmean(mean for mean, _, _ in seeds) for seeds in rows.values()) or 1
+    most = max(statistics.fmean(row[k] for row in seeds) for seeds in rows.values() for k in (0, 1)) or 1
     parts = []
     for i, ((case, model), seeds) in enumerate(rows.items()):
         mean, worst = (statistics.fmean(row[k] for row in seeds) for k in (0, 1))
         x = left + i * width
-        for value, colour in ((mean, "#9ecae1"), (worst, "#08519c")):
+        for value, colour in sorted(((mean, "#9ecae1"), (worst, "#08519c")), reverse=True):  # the taller one behind
             tall = height * max(value, 0) / most
             parts.append(f'<rect x="{x}" y="{top + height - tall:.1f}" width="{width - 12}" height="{tall:.1f}" '
                          f'fill="{colour}"/>')
@@ -68,7 +68,7 @@ def picture(rows, metric, title):
         parts.append(f'<text x="{x}" y="{top + height - height * mean / most - 4:.1f}" font-size="10">{mean:.2f}</text>')
     total = left + len(rows) * width + 120
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{top + height + 170}" '
-            f'font-family="sans-serif"><text x="{left}" y="20" font-size="14">{escape(title)}: {escape(metric)} on own '
+            f'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/><text x="{left}" y="20" font-size="14">{escape(title)}: {escape(metric)} on own '
             f'tests, mean (light) and worst tenth (dark)</text>{"".join(parts)}</svg>\n')
 
 
