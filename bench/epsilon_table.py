@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Accuracy against epsilon: a table (Markdown) and a picture from the runs of a sweep.
+"""Accuracy against epsilon: a table (Markdown) and a picture from the results of bench/epsilon_study.py.
 
-    bench/epsilon_table.py runs/epsilon-main [--svg docs/img/epsilon.svg]
+    bench/epsilon_table.py OUT [--svg docs/img/epsilon.svg]
 
-The sweep is that of bench/epsilon_study.py: its cases are named "TUNING @ EPSILON". Scores are those after the last round, mean and standard deviation over the seeds; bytes are
-what one client sends per round.
+Scores are those after the last round, mean and standard deviation over the seeds that had no part in the search for the
+learning rate; bytes are what one client sends per round.
 """
 import argparse
 import collections
@@ -16,24 +16,15 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
 
 
 def read(folder):
-    sweep = json.loads((folder / "sweep.json").read_text())
     cells = collections.defaultdict(list)
-    for run in sweep["runs"]:
-        path = pathlib.Path(run["folder"])
-        path = path if path.is_absolute() else folder / path.name
-        if not (path / "summary.json").exists():
-            continue
-        summary = json.loads((path / "summary.json").read_text())
-        case, wanted = run["values"]["case"].split(" @ ")
-        wanted = float("inf") if wanted == "none" else float(wanted)
-        clients = sum(json.loads(line).get("clients", 0) for line in (path / "metrics.jsonl").read_text().splitlines()
-                      if '"kind":"round"' in line.replace(" ", ""))
-        cells[case, wanted].append({
-            "score": 100 * summary["last"][summary["metric"]],
-            "epsilon": summary["privacy"]["epsilon"] if "privacy" in summary else float("inf"),
-            "noise": summary["privacy"]["noise"] if "privacy" in summary else 0,
-            "kilobytes": summary["bytes_up"] / max(clients, 1) / 1000})
-    return sweep["metric"], cells
+    metric = ""
+    for line in (folder / "results.jsonl").read_text().splitlines():
+        run = json.loads(line)
+        metric = run["metric"]
+        if not run["search"]:
+            wanted = float("inf") if run["epsilon"] is None else run["epsilon"]
+            cells[run["tuning"], wanted].append({**run, "score": 100 * run["score"]})
+    return metric, cells
 
 
 def spread(values):
@@ -55,7 +46,9 @@ def table(metric, cells):
         lines.append("| " + " | ".join(row) + f" | {statistics.mean(sent):.0f} |")
     seeds = min(len(runs) for runs in cells.values())
     noises = ", ".join(f"{cells[cases[0], e][0]['noise']:.2f} for epsilon {e:g}" for e in wanted if e != float("inf") and (cases[0], e) in cells)
-    return "\n".join(lines) + f"\n\n{metric} in percent after the last round, {seeds} seeds. Noise per clipping norm: {noises}."
+    rates = "; ".join(f"{case}: " + ", ".join(f"{cells[case, e][0]['rate']:g}" for e in wanted if (case, e) in cells) for case in cases)
+    return ("\n".join(lines) + f"\n\n{metric} in percent after the last round, {seeds} seeds or more. Noise per clipping norm: {noises}. "
+            f"Learning rates: {rates}.")
 
 
 def picture(metric, cells, out):
@@ -67,7 +60,7 @@ def picture(metric, cells, out):
     low, high = max(0, min(scores) // 10 * 10), min(100, -(-max(scores) // 10) * 10)
     y = lambda score: top + height * (1 - (score - low) / max(high - low, 1))
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="800" height="400" font-family="sans-serif" font-size="13"><rect width="800" height="400" fill="white"/>',
-             f'<text x="{left}" y="28" font-size="16">Accuracy against epsilon (user level), AG News, chorus-mini</text>']
+             f'<text x="{left}" y="28" font-size="16">Accuracy against epsilon (user level), AG News</text>']
     for tick in range(int(low), int(high) + 1, 10):
         parts.append(f'<line x1="{left}" y1="{y(tick)}" x2="{left + width}" y2="{y(tick)}" stroke="#ddd"/><text x="{left - 8}" y="{y(tick) + 4}" text-anchor="end">{tick} %</text>')
     for i, epsilon in enumerate(wanted):
@@ -90,14 +83,14 @@ def picture(metric, cells, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     args = parser.parse_args()
-    if not (args.sweep / "sweep.json").exists():
-        parser.error(f"{args.sweep}: there is no sweep.json; run bench/epsilon_study.py first")
-    metric, cells = read(args.sweep)
+    if not (args.out / "results.jsonl").exists():
+        parser.error(f"{args.out}: there is no results.jsonl; run bench/epsilon_study.py first")
+    metric, cells = read(args.out)
     if not cells:
-        parser.error(f"{args.sweep}: no run is finished")
+        parser.error(f"{args.out}: no run is finished")
     print(table(metric, cells))
     if args.svg:
         picture(metric, cells, args.svg)

@@ -122,6 +122,19 @@ TEST_F(PrivateRun, NoiseInsideASecureSumIsChargedToEveryClient) {
   EXPECT_THAT(output_, HasSubstr("give noise"));
 }
 
+// Clients train on randomized responses; a run that goes on gives labels out again.
+TEST_F(PrivateRun, LabelsAreHiddenByTheirOwners) {
+  ASSERT_EQ(run("labels", {"algorithm=fedavg", "rounds=2", "trainer.label_epsilon=3"}), 0) << output_;
+  ASSERT_EQ(run("open", {"algorithm=fedavg", "rounds=2"}), 0) << output_;
+  EXPECT_GT(largest_difference("labels", "open"), 0);
+  const json privacy = summary("labels").at("privacy");
+  EXPECT_NEAR(privacy.at("epsilon").get<double>(), 3, 1e-9);
+  EXPECT_EQ(privacy.at("delta").get<double>(), 0);
+  EXPECT_THAT(privacy.at("statement").get<std::string>(), HasSubstr("Not protected: texts"));
+  EXPECT_EQ(run("pooled", {"algorithm=centralized", "trainer.label_epsilon=3"}), 2);
+  EXPECT_THAT(output_, HasSubstr("trainer.label_epsilon"));
+}
+
 TEST_F(PrivateRun, UnprotectedConfigurationsAreRefused) {
   EXPECT_EQ(run("weights", {"algorithm=fedavg", "aggregation={name: private_mean, noise: 1}", "selection=poisson"}), 2);
   EXPECT_THAT(output_, HasSubstr("weighting: equal"));

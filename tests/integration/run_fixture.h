@@ -79,6 +79,7 @@ class RunTest : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "chorus_run_XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
     std::ofstream(folder_ / "tiny.yaml") << yaml;
+    ::setenv("XDG_STATE_HOME", (folder_ / "state").c_str(), 1);  // for copies of ledgers
   }
   ~RunTest() override { fs::remove_all(folder_); }
 

@@ -3,9 +3,11 @@
 
 #include <cmath>
 
+#include "algorithm/local_dp/label_response.h"
 #include "algorithm/local_dp/local_noise.h"
 #include "algorithm/local_dp/randomized_response.h"
 #include "core/base/error.h"
+#include "tests/support.h"
 
 namespace chorus::inline local_dp {
 namespace {
@@ -80,6 +82,25 @@ TEST(RandomizedResponse, KeepsItsPromiseAndIsUnbiased) {
   EXPECT_LE(std::log(response.keeps() / others), 1.5);
   EXPECT_GT(std::log(response.keeps() / others), 1.5 - 1e-9);
   EXPECT_THROW(RandomizedResponse(0, 4), ConfigError);
+}
+
+TEST(LabelResponse, EveryGuardIsAReleaseOfEveryLabel) {
+  const TemporaryFolder folder;
+  const LabelGuardInput input{.epsilon = 2, .labels = 4, .folder = folder.path(), .clients = {3, 5}};
+  {
+    LabelResponse guard(input);
+    int kept = 0;
+    for (int i = 0; i < 40'000; ++i) kept += guard.answer(i % 4) == i % 4 ? 1 : 0;
+    const double keeps = std::exp(2.0) / (std::exp(2.0) + 3);
+    EXPECT_NEAR(kept, 40'000 * keeps, 5 * std::sqrt(40'000 * keeps * (1 - keeps)));
+    EXPECT_DOUBLE_EQ(guard.report().epsilon, 2);
+    EXPECT_EQ(guard.report().delta, 0);
+  }
+  // A run that goes on draws its labels again.
+  const PrivacyReport report = LabelResponse(input).report();
+  EXPECT_DOUBLE_EQ(report.epsilon, 4);
+  EXPECT_EQ(report.charges, 4);
+  EXPECT_THAT(report.statement, testing::HasSubstr("label level"));
 }
 
 }  // namespace

@@ -103,18 +103,27 @@ double calibrate(Releases releases, double epsilon, AccountantKind kind) {
         "no noise up to {} reaches epsilon {}; allow a larger one, fewer steps or a larger delta", most, epsilon));
   }
   if (enough(least, kSearch)) return least;
-  const auto narrow = [&](double low, double high, double ratio, std::size_t cells) {
-    while (high > low * ratio) {
-      const double middle = std::sqrt(low * high);
-      (enough(middle, cells) ? high : low) = middle;
-    }
-    return std::pair(low, high);
-  };
+  double low = least, high = most;
+  const double ratio = kind == AccountantKind::kRdp ? 1.0001 : 1.001;
+  while (high > low * ratio) {
+    const double middle = std::sqrt(low * high);
+    (enough(middle, kSearch) ? high : low) = middle;
+  }
+  if (kind == AccountantKind::kRdp) return high;
   // Few cells overestimate epsilon, so the noise they find suffices; many cells then find how much less suffices.
-  const double high = narrow(least, most, 1.001, kSearch).second;
-  double low = high / 1.002;
-  while (low > least && enough(low, kRefine)) low /= 1.02;
-  return narrow(std::max(low, least), high, 1.0001, kRefine).second;
+  // Epsilon is nearly a power of the noise there, so few of these slow steps are enough.
+  noise = high;
+  double above = epsilon_with(releases, kind, kRefine), slope = -1;
+  for (int step = 0; step < 6 && above < epsilon * (1 - 1e-4) && high > least; ++step) {
+    const double next = std::max(least, high * std::pow(epsilon * (1 - 3e-5) / above, 1 / slope));
+    noise = next;
+    const double there = epsilon_with(releases, kind, kRefine);
+    if (there > above) slope = std::min(std::log(there / above) / std::log(next / high), -0.1);
+    if (there > epsilon) continue;  // too little: the better slope comes closer
+    high = next;
+    above = there;
+  }
+  return high;
 }
 
 std::string explain(const Releases& releases, const Spent& spent) {

@@ -185,7 +185,9 @@ TrainResult CohortTrainer::private_rows(std::span<const TrainClient> clients, co
   for (const TrainClient& client : clients) {
     for (const std::uint32_t row : client.data.rows) longest = std::max(longest, client.data.data->length(row));
   }
-  return train_privately({input_, config_, *input_.guard, moment, wish, client_bytes(static_cast<double>(longest))},
+  TrainerInput input = input_;
+  if (!pieces_.recording) input.recorders = nullptr;
+  return train_privately({input, config_, *input_.guard, moment, wish, client_bytes(static_cast<double>(longest))},
                          clients, start, states);
 }
 

@@ -90,7 +90,9 @@ void ExampleSum::add_there(const at::Tensor& gradients) {
 at::Tensor ExampleSum::release(const at::Tensor& noise) {
   const at::NoGradGuard no_grad;
   check(noise.scalar_type() == at::kLong && noise.sizes() == sum_.sizes(), "noise is as long as the sum");
-  const at::Tensor result = sum_.add(noise.to(sum_.device())).to(at::kDouble).mul_(bound_.clip / units_).to(at::kFloat);
+  // From pinned memory without waiting.
+  const at::Tensor there = noise.to(sum_.device(), /*non_blocking=*/true);
+  const at::Tensor result = sum_.add(there).to(at::kDouble).mul_(bound_.clip / units_).to(at::kFloat);
   sum_.zero_();
   return result;
 }

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <future>
+#include <exception>
 #include <limits>
+#include <thread>
 
 #include "application/trainer/example_sum.h"
 #include "application/trainer/frozen_ranges.h"
@@ -15,41 +16,57 @@
 #include "application/trainer/training_plan.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/device/worker_threads.h"
 #include "core/tensor/bfloat16.h"
 
 namespace chorus::inline trainer {
 namespace {
 
 constexpr double kGpuBytes = 16.0 * (1 << 30), kCpuBytes = 1 << 30;
+constexpr std::int64_t kSizes = 8;  // of recorded passes
 
-// Drawn beside the passes of the step that will need it: noise does not depend on data.
+// Noise does not depend on data: beside a GPU it is drawn during the passes of the step that will need it.
 class NoiseAhead {
  public:
-  NoiseAhead(const ExampleGuard& guard, std::int64_t size, bool beside) : guard_(guard), size_(size), beside_(beside) {
+  NoiseAhead(const ExampleGuard& guard, std::int64_t size, at::Device device)
+      : guard_(guard), size_(size), beside_(device.is_cuda()) {
     begin();
   }
   at::Tensor take(bool more) {
-    const at::Tensor noise = next_.get();
+    const at::Tensor noise = next_;
+    if (beside_) {
+      for (Beside<void>& part : parts_) part.get();
+    } else {
+      at::parallel_for(0, size_, kLeastDraws, [&](std::int64_t from, std::int64_t to) { draw(noise, from, to); });
+    }
     if (more) begin();
     return noise;
   }
 
  private:
+  static constexpr std::int64_t kLeastDraws = 1 << 15;
+
+  void draw(const at::Tensor& noise, std::int64_t from, std::int64_t to) const {
+    guard_.draw(std::span(noise.data_ptr<std::int64_t>() + from, static_cast<std::size_t>(to - from)));
+  }
+
   void begin() {
-    next_ = std::async(beside_ ? std::launch::async : std::launch::deferred, [this] {
-      const at::Tensor noise = torch::empty({size_}, at::kLong);
-      auto* values = noise.data_ptr<std::int64_t>();
-      at::parallel_for(0, size_, 1 << 15, [&](std::int64_t from, std::int64_t to) {
-        guard_.draw(std::span(values + from, static_cast<std::size_t>(to - from)));
-      });
-      return noise;
-    });
+    parts_.clear();
+    next_ = torch::empty({size_}, at::TensorOptions(at::kLong).pinned_memory(beside_));
+    if (!beside_) return;
+    const std::int64_t threads = std::max<std::int64_t>(1, std::int64_t{std::thread::hardware_concurrency()} - 2);
+    const std::int64_t share = std::max(kLeastDraws, (size_ + threads - 1) / threads);
+    for (std::int64_t from = 0; from < size_; from += share) {
+      parts_.push_back(
+          beside([this, noise = next_, from, share] { draw(noise, from, std::min(from + share, size_)); }));
+    }
   }
 
   const ExampleGuard& guard_;
   std::int64_t size_;
   bool beside_;
-  std::future<at::Tensor> next_;
+  at::Tensor next_;
+  std::vector<Beside<void>> parts_;  // of next_
 };
 
 /// One client.
@@ -80,7 +97,7 @@ class PrivateClient {
   void train() {
     const std::int64_t most = together();
     ExampleGradients pass(input_.trainer, input_.config, params_.values()[0], most);
-    NoiseAhead noise(input_.guard, params_.values().size(1), params_.device().is_cuda());
+    NoiseAhead noise(input_.guard, params_.values().size(1), params_.device());
     std::uint64_t number = 0;
     for (std::int64_t step = 0; step < work_.steps; ++step) {
       const std::vector<ExampleRows> sample = draw();
@@ -181,40 +198,68 @@ ExampleGradients::ExampleGradients(const TrainerInput& trainer, const TrainerCon
     : trainer_(trainer),
       dropout_(config.dropout),
       bfloat16_(config.precision == TrainerConfig::Precision::kBFloat16),
+      most_(most),
       values_(values),
-      params_(Params::views_of_start(trainer.base, most, values, true)) {
-  if (bfloat16_) params_ = params_.with_unset_shadow();
+      recorder_(trainer.recorders != nullptr && StepRecorders::worth_it(values.device(), most * values.numel())
+                    ? trainer.recorders->lend(trainer.base, most, {.shadow = bfloat16_, .examples = true})
+                    : nullptr),
+      params_(recorder_ ? recorder_->params() : Params::views_of_start(trainer.base, most, values, true)) {
+  if (bfloat16_ && !recorder_) params_ = params_.with_unset_shadow();
+}
+
+ExampleGradients::~ExampleGradients() {
+  if (recorder_ && std::uncaught_exceptions() == 0) trainer_.recorders->take_back(std::move(recorder_));
+}
+
+// Recordings are made by shape, so there should be few.
+std::int64_t ExampleGradients::rows_for(std::int64_t examples) const {
+  if (!recorder_) return examples;
+  const std::int64_t step = std::max<std::int64_t>(1, most_ / kSizes);
+  return std::min((examples + step - 1) / step * step, most_);
 }
 
 at::Tensor ExampleGradients::run(const Pass& pass) {
   const auto count = static_cast<std::int64_t>(pass.examples.size());
-  check(count >= 1 && count <= params_.clients(), "a pass has as many examples as it was made for");
+  check(count >= 1 && count <= most_, "a pass has as many examples as it was made for");
   const at::Device device = params_.device();
+  const std::int64_t rows = rows_for(count);
   std::vector<ClientRows> cohort;
   std::vector<std::uint64_t> seeds;
-  for (std::size_t i = 0; i < pass.examples.size(); ++i) {
-    const ExampleRows& example = pass.examples[i];
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const ExampleRows& example = pass.examples[static_cast<std::size_t>(std::min(i, count - 1))];
     cohort.push_back({pass.client.data.data.get(),
                       std::span(pass.client.data.rows).subspan(example.begin, example.count), pass.client.id});
-    const std::uint64_t place = (pass.number << 20) + i;
+    const std::uint64_t place = (pass.number << 20) + static_cast<std::uint64_t>(i);
     if (dropout_) {
       seeds.push_back(
           RandomStream({pass.moment.seed, "example-dropout", pass.moment.round, pass.client.id, place}).fingerprint());
     }
   }
-  TaskBatch batch = trainer_.task.collate(
-      cohort, {.seed = pass.moment.seed, .round = pass.moment.round, .epoch = pass.number, .device = device});
-  if (trainer_.model.head()->fuses_loss) batch.batch.answers = batch.labels;
-  Params params = params_.first(count);
-  if (bfloat16_) put_as_bfloat16(params.shadow().values(), params.values());
-  if (trainer_.cache != nullptr) trainer_.cache->fill(trainer_.model, params, batch.batch);
-  Dropout dropout(std::move(seeds));
-  dropout.send(device);
-  params.writes().begin();
-  const at::Tensor loss = trainer_.task.loss(trainer_.model.forward(params, batch.batch, dropout), batch);
-  torch::autograd::backward({loss}, {torch::ones_like(loss)});
-  params.writes().end();
-  return params.grads();
+  PassInput input{
+      .batch = trainer_.task.collate(
+          cohort, {.seed = pass.moment.seed, .round = pass.moment.round, .epoch = pass.number, .device = device}),
+      .dropout = Dropout(std::move(seeds)),
+      .factors = torch::ones({rows}, at::TensorOptions(device))};
+  if (trainer_.model.head()->fuses_loss) input.batch.batch.answers = input.batch.labels;
+  if (trainer_.cache != nullptr) trainer_.cache->fill(trainer_.model, params_, input.batch.batch);
+  input.dropout.send(device);
+  if (recorder_) params_.values()[0].copy_(values_);
+  const auto backward = [&](PassInput& in) {
+    Params params = params_.first(rows);  // autograd ties leaves to the stream of their first use
+    if (bfloat16_) put_as_bfloat16(params.shadow().values(), params.values());
+    params.writes().begin();
+    Dropout dropout = in.dropout;
+    const at::Tensor loss = trainer_.task.loss(trainer_.model.forward(params, in.batch.batch, dropout), in.batch);
+    torch::autograd::backward({loss}, {in.factors});
+    params.writes().end();
+    return loss.detach();
+  };
+  if (recorder_) {
+    recorder_->run(input, backward);
+  } else {
+    backward(input);
+  }
+  return params_.grads().narrow(0, 0, count);
 }
 
 TrainResult train_privately(const PrivateTrainingInput& input, std::span<const TrainClient> clients,

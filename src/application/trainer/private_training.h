@@ -3,10 +3,12 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "application/trainer/step_recorder.h"
 #include "application/trainer/train_client.h"
 #include "application/trainer/trainer_config.h"
 #include "core/ports/example_guard.h"
@@ -27,7 +29,8 @@ ExampleWork private_work(const TrainerConfig& config, ClientId client, std::size
 
 /// The gradients of single examples in one pass, as rows of the cohort dimension: every example is a client of its own,
 /// and all of them have the same values [P], which are not copied. What trains has a gradient [n, P]; a frozen weight
-/// is one matmul for all.
+/// is one matmul for all. On a GPU small passes are recorded (step_recorder.h): samples differ in size, so their passes
+/// are filled up with examples whose gradients nobody reads, to few different sizes.
 ///
 ///     ExampleGradients pass(trainer, config, values, 16);
 ///     at::Tensor gradients = pass.run({client, examples, moment, step});     // [n, P], n <= 16
@@ -36,6 +39,9 @@ class ExampleGradients {
   /// `values` [P] on the device; the caller may change them between passes. `most`: examples of a pass.
   ExampleGradients(const TrainerInput& trainer, const TrainerConfig& config, const at::Tensor& values,
                    std::int64_t most);
+  ExampleGradients(const ExampleGradients&) = delete;
+  ExampleGradients& operator=(const ExampleGradients&) = delete;
+  ~ExampleGradients();
 
   struct Pass {
     const TrainClient& client;
@@ -47,10 +53,14 @@ class ExampleGradients {
   at::Tensor run(const Pass& pass);
 
  private:
+  std::int64_t rows_for(std::int64_t examples) const;
+
   const TrainerInput& trainer_;
   bool dropout_, bfloat16_;
+  std::int64_t most_;
   at::Tensor values_;
-  Params params_;
+  std::unique_ptr<StepRecorder> recorder_;  // null where passes are not recorded
+  Params params_;                           // the recorder's, or views of the values
 };
 
 /// How clients train privately.

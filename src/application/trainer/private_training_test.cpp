@@ -164,6 +164,40 @@ struct PrivateBench : tiny::Classifier {
   std::vector<TrainClient> clients() const { return {{5, client(0, 24), 24}, {6, client(24, 12), 12}}; }
 };
 
+// Samples of many sizes share few recordings; what fills a pass up has no part in the result.
+TEST(ExampleGradients, OnAGpuRecordedPassesGiveWhatPlainPassesGive) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const tiny::Classifier world;
+  Params params(world.model->layout(), {.device = at::kCUDA});
+  params.initialise(3);
+  const TrainClient client{5, world.client(0, 40), 40};
+  const std::vector<ExampleRows> examples = examples_of(client.data);
+  const at::Tensor values = params.values()[0].clone();
+  StepRecorders recorders;
+  const TrainerInput plain_input{*world.task, *world.model, params},
+      input{*world.task, *world.model, params, nullptr, &recorders};
+  for (const auto precision : {TrainerConfig::Precision::kFloat32, TrainerConfig::Precision::kBFloat16}) {
+    TrainerConfig config;
+    config.precision = precision;
+    for (int round = 0; round < 2; ++round) {  // the second takes the recorder of the first
+      ExampleGradients plain(plain_input, config, values, 32), recorded(input, config, values, 32);
+      for (std::uint64_t pass = 0; pass < 12; ++pass) {
+        const auto some = std::span(examples).subspan(pass, 17 + pass);
+        const at::Tensor expected = plain.run({client, some, {.seed = 1}, pass});
+        const at::Tensor result = recorded.run({client, some, {.seed = 1}, pass});
+        ASSERT_EQ(result.sizes(), expected.sizes());
+        const double scale = expected.abs().max().item<double>();
+        EXPECT_LT((result - expected).abs().max().item<double>(), 1e-3 * scale) << "pass " << pass;
+        EXPECT_GT(scale, 1e-4);
+        values.add_(torch::randn_like(values), 0.01);
+      }
+    }
+    const auto recorder =
+        recorders.lend(params, 32, {.shadow = precision == TrainerConfig::Precision::kBFloat16, .examples = true});
+    EXPECT_GT(recorder->launched(), 8);
+  }
+}
+
 TEST(PrivateTraining, WithoutNoiseAndClippingIsOrdinaryTraining) {
   const PrivateBench bench;
   const auto clients = bench.clients();

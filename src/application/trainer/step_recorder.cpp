@@ -81,11 +81,13 @@ void HeldInput::take(const PassInput& other) {
   if (other.dropout.active()) at::Tensor(input_.dropout.device_seeds()).copy_(other.dropout.device_seeds());
 }
 
-StepRecorder::StepRecorder(const Params& base, std::int64_t clients, bool shadow)
-    : params_(Params::copies_of(base, clients, true)),
+StepRecorder::StepRecorder(const Params& base, std::int64_t clients, Kind kind)
+    : kind_(kind),
+      params_(kind.examples ? Params::views_of_start(base, clients, torch::zeros_like(base.values()[0]), true)
+                            : Params::copies_of(base, clients, true)),
       memory_(std::make_shared<GpuGraph::Memory>(base.device())),
       version_(static_cast<std::uint32_t>(base.frozen()._version())) {
-  if (shadow) params_ = params_.with_shadow();
+  if (kind.shadow) params_ = params_.with_shadow();
 }
 
 at::Tensor StepRecorder::run(PassInput& input, const Pass& pass) {
@@ -118,12 +120,12 @@ bool StepRecorders::worth_it(at::Device device, std::int64_t numbers) {
   return GpuGraph::works_on(device) && numbers <= kMostNumbers;
 }
 
-std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64_t clients, bool shadow) {
+std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64_t clients, StepRecorder::Kind kind) {
   const std::lock_guard lock(mutex_);
   const auto of_base = [&](const std::unique_ptr<StepRecorder>& recorder) {
     const Params& params = recorder->params();
     return params.shared_layout() == base.shared_layout() && params.frozen().is_same(base.frozen()) &&
-           params.shadow().exists() == shadow;
+           recorder->kind_ == kind;
   };
   const auto found = std::find_if(idle_.begin(), idle_.end(), of_base);
   if (found != idle_.end()) {
@@ -132,7 +134,7 @@ std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64
     const auto version = static_cast<std::uint32_t>(base.frozen()._version());
     if (recorder->params().clients() >= clients && recorder->version_ == version) return recorder;
   }
-  return std::make_unique<StepRecorder>(base, clients, shadow);
+  return std::make_unique<StepRecorder>(base, clients, kind);
 }
 
 void StepRecorders::forget() {

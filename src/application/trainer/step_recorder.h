@@ -40,7 +40,7 @@ class HeldInput {
 /// again for every batch of that shape. A recording holds addresses, so values, gradients and batches are in memory
 /// that is kept between rounds.
 ///
-///     std::unique_ptr<StepRecorder> recorder = recorders.lend(base, 10, true);
+///     std::unique_ptr<StepRecorder> recorder = recorders.lend(base, 10, {.shadow = true});
 ///     Params params = recorder->params().first(10);
 ///     at::Tensor loss = recorder->run(input, [&](PassInput& in) { ...; return loss; });   // [C]
 ///     recorders.take_back(std::move(recorder));
@@ -49,7 +49,13 @@ class StepRecorder {
   /// Runs a pass: reads `input`, leaves gradients, returns the losses.
   using Pass = std::function<at::Tensor(PassInput& input)>;
 
-  StepRecorder(const Params& base, std::int64_t clients, bool shadow);
+  /// The memory of a recorder.
+  struct Kind {
+    bool shadow = false;    ///< with a bfloat16 shadow copy
+    bool examples = false;  ///< rows are examples of one client: all read one vector of values, which is not set
+    bool operator==(const Kind&) const = default;
+  };
+  StepRecorder(const Params& base, std::int64_t clients, Kind kind);
 
   const Params& params() const { return params_; }
 
@@ -67,6 +73,7 @@ class StepRecorder {
     std::unique_ptr<GpuGraph> graph;
   };
 
+  Kind kind_;
   Params params_;
   std::shared_ptr<GpuGraph::Memory> memory_;
   std::map<std::vector<std::int64_t>, Recording> recordings_;
@@ -78,8 +85,8 @@ class StepRecorder {
 /// A pool of recorders. Thread-safe; a recorder serves one cohort at a time.
 class StepRecorders {
  public:
-  /// A recorder for at least `clients` clients on the frozen vector of `base`, with or without a bfloat16 shadow copy.
-  std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, bool shadow);
+  /// A recorder for at least `clients` rows on the frozen vector of `base`.
+  std::unique_ptr<StepRecorder> lend(const Params& base, std::int64_t clients, StepRecorder::Kind kind);
   void take_back(std::unique_ptr<StepRecorder> recorder);
   /// Frees recorders that are not in use.
   void forget();

@@ -72,22 +72,23 @@ TEST(StepRecorders, LendTheSameAgainWhereItFits) {
   const World world;
   const Params base(world.model->layout(), {}), other(world.model->layout(), {});
   StepRecorders recorders;
-  auto first = recorders.lend(base, 3, false);
+  auto first = recorders.lend(base, 3, {});
   EXPECT_EQ(first->params().clients(), 3);
   const StepRecorder* known = first.get();
   recorders.take_back(std::move(first));
-  auto again = recorders.lend(base, 2, false);
+  auto again = recorders.lend(base, 2, {});
   EXPECT_EQ(again.get(), known);
-  EXPECT_EQ(recorders.lend(base, 2, false)->params().clients(), 2) << "the other is lent";
+  EXPECT_EQ(recorders.lend(base, 2, {})->params().clients(), 2) << "the other is lent";
   recorders.take_back(std::move(again));
-  EXPECT_EQ(recorders.lend(other, 3, false)->params().clients(), 3) << "of another network";
-  EXPECT_EQ(recorders.lend(base, 4, false)->params().clients(), 4) << "too small";
+  EXPECT_EQ(recorders.lend(other, 3, {})->params().clients(), 3) << "of another network";
+  EXPECT_EQ(recorders.lend(base, 4, {})->params().clients(), 4) << "too small";
+  EXPECT_EQ(recorders.lend(base, 3, {.examples = true})->params().values().stride(0), 0) << "one vector for all rows";
 
-  auto last = recorders.lend(base, 3, false);
+  auto last = recorders.lend(base, 3, {});
   last->params().values().fill_(5);
   recorders.take_back(std::move(last));
   recorders.forget();
-  EXPECT_EQ(recorders.lend(base, 3, false)->params().values().abs().max().item<float>(), 0) << "forgotten";
+  EXPECT_EQ(recorders.lend(base, 3, {})->params().values().abs().max().item<float>(), 0) << "forgotten";
 }
 
 TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
@@ -117,7 +118,8 @@ TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
       for (std::size_t c = 0; c < clients.size(); ++c) EXPECT_NEAR(result.loss[c], expected.loss[c], 2e-3);
       start = expected.values.mean(0);
     }
-    const auto recorder = recorders.lend(params, 3, config.precision == TrainerConfig::Precision::kBFloat16);
+    const auto recorder =
+        recorders.lend(params, 3, {.shadow = config.precision == TrainerConfig::Precision::kBFloat16});
     EXPECT_GT(recorder->launched(), 10) << yaml;
   }
 }

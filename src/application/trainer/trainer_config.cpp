@@ -23,6 +23,11 @@ void TrainerConfig::describe(ConfigVisitor& visitor) {
       "privacy", privacy,
       "differential privacy for every single example: clipped gradients and noise on the client (DP-SGD, Abadi "
       "et al. 2016)");
+  visitor
+      .field("label_epsilon", label_epsilon,
+             "local differential privacy for labels: clients train on randomized responses; 0: on their labels")
+      .at_least(0)
+      .below(40);
 }
 
 }  // namespace chorus::inline trainer

@@ -29,6 +29,7 @@ struct TrainerConfig {
   Precision precision = Precision::kFloat32;         ///< of matmuls' factors; sums are float32
   ActivationCache::Config cache = {};                ///< of what frozen bottom layers compute
   std::optional<ExamplePrivacyConfig> privacy = {};  ///< differential privacy for every example (DP-SGD)
+  double label_epsilon = 0;                          ///< of every label (core/ports/label_guard.h); 0: none
 
   void describe(ConfigVisitor& visitor);
 };

@@ -85,7 +85,7 @@ class UsedWordsStore final : public ValueStore {
 class RecordedStore final : public ValueStore {
  public:
   RecordedStore(const Input& input, StepRecorders& recorders)
-      : RecordedStore(input, recorders, recorders.lend(input.base, input.clients, input.bfloat16)) {}
+      : RecordedStore(input, recorders, recorders.lend(input.base, input.clients, {.shadow = input.bfloat16})) {}
   ~RecordedStore() override {
     if (std::uncaught_exceptions() == 0) recorders_.take_back(std::move(recorder_));
   }

@@ -1,8 +1,10 @@
 #include "apps/experiment/client_half.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "application/trainer/private_training.h"
+#include "apps/experiment/changed_labels.h"
 #include "apps/experiment/machine.h"
 #include "core/base/error.h"
 
@@ -10,6 +12,7 @@ namespace chorus::inline experiment {
 
 ClientHalf::ClientHalf(ClientHalfInput input)
     : input_(std::move(input)),
+      labels_(hide_labels()),
       guard_(make_guard()),
       gate_(input_.model.filters(), FilterEnd::Side::kClient),
       local_(federation_input()) {
@@ -17,8 +20,30 @@ ClientHalf::ClientHalf(ClientHalfInput input)
   if (const auto release = release_of(compression.up)) {
     if (input_.folder.empty()) throw ConfigError("compression.up: there is no folder for the ledger of local noise");
     std::filesystem::create_directories(input_.folder);
-    charges_.emplace(LocalCharges::Input{local_, *release, 1e-5, {input_.folder / "local.ledger", {}}});
+    charges_.emplace(
+        LocalCharges::Input{local_, *release, 1e-5, {input_.folder / "local.ledger", ledger_mirror_folder()}});
   }
+}
+
+std::unique_ptr<LabelGuard> ClientHalf::hide_labels() {
+  const ExperimentConfig& config = input_.model.config();
+  if (config.trainer.label_epsilon <= 0) return nullptr;
+  if (input_.folder.empty()) throw ConfigError("trainer.label_epsilon: there is no folder for the ledger");
+  std::filesystem::create_directories(input_.folder);
+  ClientExamples& examples = input_.examples;
+  LabelGuardInput guard{.epsilon = config.trainer.label_epsilon,
+                        .labels = input_.model.task().labels().size(),
+                        .folder = input_.folder,
+                        .copies = ledger_mirror_folder(),
+                        .clients = examples.ids};
+  if (guard.clients.empty()) {
+    guard.clients.resize(examples.train_lists.clients());
+    std::iota(guard.clients.begin(), guard.clients.end(), ClientId{0});
+  }
+  auto labels = LabelGuards::make("randomized_response", guard);
+  examples.train =
+      with_changed_labels(input_.model.task(), examples.data, [&](std::int32_t own) { return labels->answer(own); });
+  return labels;
 }
 
 std::unique_ptr<ExampleGuard> ClientHalf::make_guard() const {

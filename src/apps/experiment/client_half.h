@@ -14,6 +14,7 @@
 #include "application/trainer/client_pool.h"
 #include "apps/experiment/client_networks.h"
 #include "apps/experiment/task_model.h"
+#include "core/ports/label_guard.h"
 #include "infrastructure/federation/local_federation.h"
 
 namespace chorus::inline experiment {
@@ -58,6 +59,8 @@ class ClientHalf {
   Federation& clients() { return charges_ ? static_cast<Federation&>(*charges_) : local_; }
   /// Of trainer.privacy; null without it.
   const ExampleGuard* guard() const { return guard_.get(); }
+  /// Of trainer.label_epsilon; null without it.
+  const LabelGuard* labels() const { return labels_.get(); }
   /// Of filters with local noise; null without them.
   const LocalCharges* local_charges() const { return charges_ ? &*charges_ : nullptr; }
   /// A workbench for one client, for what never leaves this process.
@@ -71,8 +74,10 @@ class ClientHalf {
   LocalFederationInput federation_input();
 
   std::unique_ptr<ExampleGuard> make_guard() const;
+  std::unique_ptr<LabelGuard> hide_labels();
 
   ClientHalfInput input_;
+  std::unique_ptr<LabelGuard> labels_;
   std::unique_ptr<ExampleGuard> guard_;
   std::vector<std::unique_ptr<ClientPool>> pools_;  // of `model`, then of each network
   FilterEnd gate_;

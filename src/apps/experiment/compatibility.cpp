@@ -244,6 +244,19 @@ std::string unprotected_examples(const ExperimentConfig& config) {
   return "";
 }
 
+// Where labels would leave as they are, or several times.
+std::string unprotected_labels(const ExperimentConfig& config) {
+  if (config.trainer.label_epsilon <= 0) return "";
+  const auto refuse = [](const char* key, const char* why) {
+    return fmt::format("{}: with trainer.label_epsilon {}; leave one of them out", key, why);
+  };
+  if (config.continual) return refuse("continual", "every segment would give labels out again");
+  if (!config.clients.models.empty()) return refuse("clients.models", "all clients have the server's network");
+  if (config.attacks) return refuse("attacks", "attackers would not change the labels that are trained on");
+  if (config.algorithm.traits().pooled) return refuse("algorithm", "no client gives labels out");
+  return "";
+}
+
 // What would let local noise be taken back, or releases more than one tensor per round.
 std::string unprotected_replies(const ExperimentConfig& config) {
   if (!release_of(config.compression.up)) return "";
@@ -341,6 +354,7 @@ std::string incompatibility(const ExperimentConfig& config) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;
   }
   if (const std::string fault = unprotected_replies(config); !fault.empty()) return fault;
+  if (const std::string fault = unprotected_labels(config); !fault.empty()) return fault;
   if (config.trainer.privacy) {
     if (const std::string fault = unprotected_examples(config); !fault.empty()) return fault;
   }

@@ -245,6 +245,7 @@ class ExperimentRun {
     try {
       const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
       if (half.guard() != nullptr) add_report(state(), half.guard()->report());
+      if (half.labels() != nullptr) add_report(state(), half.labels()->report());
       if (half.local_charges() != nullptr) add_report(state(), half.local_charges()->report());
       return end;
     } catch (const Interrupted&) {

@@ -11,8 +11,7 @@ namespace {
 
 // On a GPU, T and L are multiples of these: each new shape costs cuBLAS a search for the best kernel, and a step of a
 // new shape must be recorded.
-constexpr std::int64_t kGpuTokens = 128;
-std::int64_t gpu_length(std::int64_t longest) { return longest <= 128 ? 16 : 128; }
+std::int64_t gpu_multiple(std::int64_t count) { return count <= 128 ? 16 : 128; }
 
 std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
@@ -58,8 +57,8 @@ Packing::Packing(const std::vector<std::vector<std::int64_t>>& lengths, at::Devi
            std::all_of(row.begin(), row.end(), [&](std::int64_t length) { return length == longest_; });
   });
   if (!device.is_cpu() && !dense_) {
-    tokens_ = round_up(tokens_, kGpuTokens);
-    longest_ = round_up(longest_, gpu_length(longest_));
+    tokens_ = round_up(tokens_, gpu_multiple(tokens_));
+    longest_ = round_up(longest_, gpu_multiple(longest_));
   }
 
   numbers_ = torch::zeros({count(numbers())}, at::kLong);
