@@ -107,6 +107,16 @@ def check_page(browser, path):
     expect(browser.complaints() == [], f"the browser complains: {browser.complaints()}")
 
 
+def check_twins(browser, program, folder):
+    """Of two equal curves both are seen: the second is dashed."""
+    twins = [make_run(folder / "twins" / name, rounds=2) for name in "ab"]
+    with (twins[1] / "config.yaml").open("a") as file:
+        file.write("clients_per_round: 3\n")  # otherwise they are one group of seeds
+    browser.open(report(program, folder, *twins, out="twins.html").as_uri())
+    styles = browser.js("[...document.querySelectorAll('#curves .legend .swatch')].map(s => s.style.background)")
+    expect(len(styles) == 2 and "gradient" not in styles[0] and "gradient" in styles[1], f"twins differ: {styles}")
+
+
 def check_hostile(browser, path):
     """Names, labels, metrics and reasons that are markup stay text, and the policy blocks what is added."""
     browser.open(path.as_uri())
@@ -231,6 +241,7 @@ def main():
         evil = make_run(folder / "evil" / "<img src=x onerror=document.title='HACKED'>", "fed<b>avg", 1, 30,
                         hostile=True)
         steps = [("the page", lambda b: check_page(b, report(program, folder, *runs))),
+                 ("equal curves", lambda b: check_twins(b, program, folder)),
                  ("hostile runs", lambda b: check_hostile(b, report(program, folder, evil, out="evil.html"))),
                  ("the dashboard", lambda b: check_live(b, program, folder))]
         for what, step in steps:

@@ -5,7 +5,7 @@ export interface Range {
   high: number;
 }
 
-export function ticks(range: Range, wanted: number, log: boolean): number[] {
+export function ticks(range: Range, wanted: number, log: boolean, leastStep = 0): number[] {
   if (log) {
     const result: number[] = [];
     const decades = Math.log10(range.high / range.low);
@@ -20,7 +20,7 @@ export function ticks(range: Range, wanted: number, log: boolean): number[] {
   }
   const span = range.high - range.low;
   if (!(span > 0)) return [range.low];
-  const rough = span / Math.max(1, wanted);
+  const rough = Math.max(leastStep, span / Math.max(1, wanted));
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) ?? power * 10;
   const result: number[] = [];

@@ -20,6 +20,7 @@ export interface ChartOptions {
   log?: boolean;
   target?: number | null;
   xText?: (value: number) => string;
+  wholeX?: boolean;
   height?: number;
 }
 
@@ -232,7 +233,7 @@ export class LineChart {
 
   private drawAxes(context: CanvasRenderingContext2D, width: number, height: number): void {
     const { left, top } = this.box;
-    const xTicks = ticks(this.view ?? this.full.x, width / 110, false);
+    const xTicks = ticks(this.view ?? this.full.x, width / 110, false, this.options.wholeX ? 1 : 0);
     const yTicks = ticks(this.yView, height / 60, this.log);
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = css("--soft");

@@ -73,6 +73,10 @@ export function band(curves: { x: number[]; y: number[] }[]): { x: number[]; y: 
   return result;
 }
 
+function equal(a: Series, b: Series): boolean {
+  return a.y.length === b.y.length && a.y.every((value, i) => value === b.y[i] && a.x[i] === b.x[i]);
+}
+
 export class Curves {
   readonly element: HTMLElement;
   private readonly chart: LineChart;
@@ -160,6 +164,7 @@ export class Curves {
       xLabel: xNames[this.x] ?? "",
       yLabel: this.y.replace(/^round\//, ""),
       log: this.log,
+      wholeX: this.x === "round",
       target: targets.size === 1 ? [...targets][0] : null,
       xText: times ? duration : this.x === "bytes" ? (v) => short(v, "B") : undefined,
     };
@@ -184,6 +189,9 @@ export class Curves {
       own.forEach((run, i) => {
         if (curves[i].x.length > 0) series.push({ name: run.label, ...curves[i], ...styleOf(g, group.indexOf(run)) });
       });
+    });
+    series.forEach((s, i) => {
+      if (series.slice(0, i).some((other) => equal(other, s))) s.dash = [14, 14];  // its twin is seen through the gaps
     });
     this.chart.set(series, this.chartOptions());
     clear(this.legend);
