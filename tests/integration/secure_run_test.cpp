@@ -37,19 +37,25 @@ TEST_F(SecureRun, RealAndModelledAndSerialisedSumsGiveTheSameBits) {
 
 // Clients that vanish after they trained are left out of the sum, but not of the batches in which they trained.
 TEST_F(SecureRun, DropoutsOfRealAndModelledAndSerialisedSumsGiveTheSameBits) {
+  // Of eight clients an active server can spare two.
+  const std::vector<std::string> cohort = {"clients_per_round=8", "rounds=4"};
   for (const std::string how : {"", ", server: active", ", rare_rows: 2"}) {
-    const std::string sum = "{name: secagg_plus, bits: 24, vanish: 0.2" + how;
-    ASSERT_EQ(run_with("real", sum + "}"), 0) << output_;
-    ASSERT_EQ(run_with("modelled", sum + ", mode: cost}"), 0) << output_;
+    const std::string sum = "{name: secagg_plus, bits: 24, vanish: 0.15" + how;
+    ASSERT_EQ(run_with("real", sum + "}", cohort), 0) << output_;
+    ASSERT_EQ(run_with("modelled", sum + ", mode: cost}", cohort), 0) << output_;
     EXPECT_EQ(weights("real"), weights("modelled")) << how;
     if (how == ", server: active") {
-      ASSERT_EQ(run_with("bytes", sum + "}", {"federation.transport=serialised", "federation.workers=2"}), 0);
+      std::vector<std::string> bytes = cohort;
+      bytes.insert(bytes.end(), {"federation.transport=serialised", "federation.workers=2"});
+      ASSERT_EQ(run_with("bytes", sum + "}", bytes), 0);
       EXPECT_EQ(weights("real"), weights("bytes"));
     }
-    std::set<double> clients;
-    for (const std::string& line : scores("real")) clients.insert(json::parse(line).value("secure_clients", 0.0));
-    // Against an active server four clients cannot spare one.
-    EXPECT_TRUE(clients.contains(3) || output_.find("was abandoned") != std::string::npos) << "nobody vanished" << how;
+    std::set<double> partial;  // sizes of sums that somebody is missing from
+    for (const std::string& line : scores("real")) {
+      const double clients = json::parse(line).value("secure_clients", 0.0);
+      if (clients > 0 && clients < 8) partial.insert(clients);
+    }
+    EXPECT_FALSE(partial.empty()) << "no sum of a part of the cohort" << how;
     for (const char* name : {"real", "modelled", "bytes"}) fs::remove_all(folder_ / name);
   }
 }

@@ -30,6 +30,8 @@ std::vector<ClientId> ids_of(const Roster& roster) {
 void AttacksConfig::describe(ConfigVisitor& visitor) {
   visitor.field("share", share, "of all clients that attack, drawn once").above(0).below(1);
   visitor.field("spared", spared, "clients that never attack, such as the one with the server's data").at_least(0);
+  visitor.field("claim", claim, "examples that they claim, in multiples of those they have; moves a weighted mean")
+      .above(0);
   visitor.field("attack", attack, "what they send");
 }
 
@@ -50,7 +52,8 @@ AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
       seed_(input.seed),
       attackers_(draw_attackers(ids_of(input.inner.roster()), input.config, input.seed)),
       attack_(input.config.attack.make()),
-      sees_(input.config.attack.traits().sees) {}
+      sees_(input.config.attack.traits().sees),
+      claim_(input.config.claim) {}
 
 /// The replies to one request, those of attackers changed.
 class AttackedFederation::Asking {
@@ -90,6 +93,10 @@ class AttackedFederation::Asking {
       for (std::size_t i = 0; i < held_.size(); ++i) {
         *target_of(held_[i]) = sent.at(i);
         held_[i].finite.clear();
+        for (const char* claimed : {"examples", "batches"}) {
+          const auto found = held_[i].body.numbers.find(claimed);
+          if (found != held_[i].body.numbers.end()) found->second *= federation_.claim_;
+        }
       }
       federation_.attacked_ += held_.size();
       corrupted_ = true;

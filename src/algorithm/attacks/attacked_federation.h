@@ -15,6 +15,7 @@ namespace chorus::inline attacks {
 struct AttacksConfig {
   double share = 0.2;                     ///< of all clients; drawn once from the seed
   std::vector<std::int64_t> spared = {};  ///< clients that never attack, such as the one with the server's data
+  double claim = 1;                       ///< examples that an attacker claims, in multiples of those it has
   Choice<Attacks> attack{"sign_flip"};
 
   void describe(ConfigVisitor& visitor);
@@ -30,7 +31,7 @@ struct AttackedFederationInput {
 };
 
 /// A federation some of whose clients are malicious: around any other, next to the algorithm. Where an attacker's reply
-/// has a tensor "update" or "gradient", the attack replaces it. An attack that needs to see other updates holds back
+/// has a tensor "update" or "gradient", the attack replaces it, and the examples it claims. An attack that needs to see other updates holds back
 /// the attackers' replies, and for Sees::kEveryone the updates of all, until everybody has replied.
 ///
 ///     AttackedFederation federation({inner, config, seed});
@@ -54,6 +55,7 @@ class AttackedFederation : public Federation {
   std::set<ClientId> attackers_;
   std::shared_ptr<const Attack> attack_;
   Attack::Sees sees_;
+  double claim_;
   std::uint64_t round_ = 0;
   std::size_t attacked_ = 0;
 };

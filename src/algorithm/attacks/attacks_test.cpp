@@ -101,6 +101,20 @@ TEST(Attacks, GaussianHasItsDeviationAndAFreeRiderSendsNothing) {
   EXPECT_NEAR(sent.std().item<double>(), 1, 0.03);
 }
 
+// 4c, case 18: claimed examples move the weighted mean, and no robust rule (RobustRules.OrderOfArrivalAndClaimed...).
+TEST(Attacks, Case18AttackersClaimMoreExamples) {
+  RowFederation rows(kHonest);
+  rows.examples[1] = 7;
+  const AttacksConfig config =
+      ConfigDocument::parse("{attack: free_rider, claim: 100}", "test", {"share=0.25"}).load<AttacksConfig>();
+  AttackedFederation federation({rows, config, kSeed});
+  const std::vector<ClientId> cohort = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (Reply& reply : federation.ask(cohort, Request{.procedure = "train", .round = 1})) {
+    const double has = reply.client == 1 ? 7 : 1;
+    EXPECT_EQ(reply.body.number("examples"), federation.attackers().contains(reply.client) ? 100 * has : has);
+  }
+}
+
 TEST(Attacks, AlieSendsMeanLessZDeviations) {
   for (const bool reversed : {false, true}) {
     const Round round = attack("{name: alie, z: 1.5}", reversed);
