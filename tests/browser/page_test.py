@@ -96,6 +96,10 @@ def check_page(browser, path):
     browser.media(prefers_color_scheme="dark")
     expect(browser.js("getComputedStyle(document.body).backgroundColor") == "rgb(18, 23, 29)", "it follows the dark")
     accessible(browser, "dark")
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    expect(browser.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", "paper is light")
+    browser.js("dispatchEvent(new Event('afterprint'))")
+    expect(browser.js("getComputedStyle(document.body).backgroundColor") == "rgb(18, 23, 29)", "and the page dark again")
     browser.size(390, 844, 2, True)
     time.sleep(0.3)
     expect(browser.js("document.documentElement.scrollWidth <= innerWidth"), "a phone need not scroll sideways")
@@ -110,10 +114,15 @@ def check_page(browser, path):
 def check_twins(browser, program, folder):
     """Of two equal curves both are seen: the second is dashed."""
     twins = [make_run(folder / "twins" / name, rounds=2) for name in "ab"]
+    for twin in twins:  # without a target the page suggests one that both reach
+        for name in ("metrics.jsonl", "summary.json"):
+            (twin / name).write_text((twin / name).read_text().replace(', "target": 0.7', ""))
     with (twins[1] / "config.yaml").open("a") as file:
         file.write("clients_per_round: 3\n")  # otherwise they are one group of seeds
     browser.open(report(program, folder, *twins, out="twins.html").as_uri())
     styles = browser.js("[...document.querySelectorAll('#curves .legend .swatch')].map(s => s.style.background)")
+    costs = browser.js("document.querySelector('#costs').innerText")
+    expect("not reached" not in costs, f"every run reaches the suggested target: {costs}")
     expect(len(styles) == 2 and "gradient" not in styles[0] and "gradient" in styles[1], f"twins differ: {styles}")
 
 

@@ -101,7 +101,7 @@ export class LineChart {
     this.element = h("div", { class: "chart" }, this.under, this.over, this.tip, this.spoken);
     this.listen();
     new ResizeObserver(() => this.redraw()).observe(this.element);
-    window.addEventListener("beforeprint", () => this.draw());
+    this.element.addEventListener("repaint", () => this.draw());  // at once, for printing
   }
 
   set(series: Series[], options: ChartOptions): void {

@@ -24,6 +24,7 @@ function picture(label: string, height: number, draw: (context: CanvasRenderingC
     draw(context, width);
   };
   new ResizeObserver(paint).observe(element);
+  element.addEventListener("repaint", paint);
   return element;
 }
 

@@ -78,6 +78,26 @@ function repaint(): void {
   clients.redraw();
 }
 
+/** Paper is light: the page and its charts change their colours for printing. */
+function lightOnPaper(): void {
+  const root = document.documentElement;
+  const paint = (): void => {
+    repaint();
+    for (const chart of document.querySelectorAll(".chart")) chart.dispatchEvent(new Event("repaint"));
+  };
+  let before: string | undefined;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    paint();
+  });
+  addEventListener("afterprint", () => {
+    if (before === undefined) delete root.dataset.theme;
+    else root.dataset.theme = before;
+    paint();
+  });
+}
+
 function title(): string {
   if (page.title) return plain(page.title);
   return runs.length === 1 ? plain(runs[0].label) : `${runs.length} runs`;
@@ -102,6 +122,7 @@ function build(): void {
     painted(() => performance.mark("page-complete"));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  lightOnPaper();
 }
 
 /** Runs `next` when what was added so far has been painted. */

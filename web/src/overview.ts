@@ -124,10 +124,15 @@ export class Costs {
       if (run.target !== null) return String(run.target);
       if (run.targets.length) return String(run.targets[run.targets.length - 1].target);
     }
-    // What the weakest run still reaches.
+    // What the weakest run still reaches, so rounded to its side.
     const bests = this.runs.map((run) => best(run)?.value).filter((v): v is number => v !== undefined);
     if (!bests.length) return "";
-    return digits(this.runs[0].higher ? Math.min(...bests) : Math.max(...bests), 3);
+    const higher = this.runs[0].higher;
+    const weakest = higher ? Math.min(...bests) : Math.max(...bests);
+    if (weakest === 0) return "0";
+    const scale = 10 ** (2 - Math.floor(Math.log10(Math.abs(weakest))));
+    const rounded = higher ? Math.floor(weakest * scale + 1e-6) : Math.ceil(weakest * scale - 1e-6);
+    return digits(rounded / scale, 3);
   }
 
   private fill(): void {
