@@ -43,6 +43,8 @@ class KnownClient : public Federation {
   Traffic traffic() const override { return {}; }
 
   std::multiset<std::uint64_t> kept;  // rounds whose state it kept
+  std::set<std::uint64_t> replied;    // numbers of requests
+  std::set<std::uint64_t> built_on;   // numbers of requests whose states it was told to build on
 
  private:
   Roster roster_;
@@ -71,6 +73,10 @@ Outcome try_seed(std::uint64_t seed) {
         const auto end =
             make_mail_client(network.mailbox("client" + std::to_string(id) + "." + std::to_string(visit)), config);
         ClientServiceHooks hooks;
+        hooks.asked = [&client = *clients[id]](const CohortFrame& cohort) {
+          client.built_on.insert(cohort.members.front().kept);
+          client.replied.insert(cohort.number);
+        };
         hooks.stop = [&over] { return over.load(); };
         ClientService(*end, *clients[id], hooks).run();
       }
@@ -109,6 +115,9 @@ Outcome try_seed(std::uint64_t seed) {
   server.reset();
   for (std::thread& thread : threads) thread.join();
   for (ClientId id = 0; id < kClients; ++id) {
+    for (const std::uint64_t number : clients[id]->built_on) {
+      EXPECT_TRUE(number == 0 || clients[id]->replied.contains(number)) << "seed " << seed << ": a state nobody has";
+    }
     for (const std::uint64_t round : clients[id]->kept) {
       EXPECT_EQ(clients[id]->kept.count(round), 1U) << "seed " << seed << ": a state was kept twice";
       EXPECT_TRUE(accepted[id].contains(round)) << "seed " << seed << ": a state was kept that nobody accepted";

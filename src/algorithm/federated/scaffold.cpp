@@ -19,10 +19,10 @@ RoundResult Scaffold::round(const RoundInput& input) {
   if (!control_.defined()) control_ = at::zeros_like(input.model);
   Request request = request_with_model(input, "scaffold/train");
   request.body.tensors[kControl] = control_.clone();
+  const auto all = static_cast<double>(input.federation.roster().trainable());  // clients may leave meanwhile
   Collected collected =
       collect(input, std::move(request), {.tensors = {{}, {.name = "control_change", .equal = true}}});
   if (collected.means[0].defined()) {
-    const auto all = static_cast<double>(input.federation.roster().trainable());
     const auto asked = static_cast<double>(input.cohort.size() - collected.result.failed.size());
     input.model.add_(collected.means[0], config_.learning_rate);
     control_.add_(collected.means[1], asked / all);

@@ -141,6 +141,7 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
       .at_least(0);
   visitor.field("return_seconds", return_seconds, "a restarted server waits so long for its clients to come back")
       .at_least(0);
+  visitor.field("spool", spool, "folder for updates over 64 MiB until they are summed (transport grpc)").not_empty();
 }
 
 void ExperimentConfig::describe(ConfigVisitor& visitor) {

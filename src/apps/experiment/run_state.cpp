@@ -142,6 +142,29 @@ std::vector<std::uint32_t> read_coverage(const at::Tensor& counts) {
   return {begin, begin + whole.numel()};
 }
 
+at::Tensor kept_tensor(const std::map<ClientId, std::uint64_t>& kept) {
+  at::Tensor rows = torch::empty({static_cast<std::int64_t>(kept.size()), 2}, at::kLong);
+  auto* row = rows.data_ptr<std::int64_t>();
+  for (const auto& [client, number] : kept) {
+    *row++ = static_cast<std::int64_t>(client);
+    *row++ = static_cast<std::int64_t>(number);
+  }
+  return rows;
+}
+
+std::map<ClientId, std::uint64_t> read_kept(const at::Tensor& rows) {
+  if (rows.scalar_type() != at::kLong || rows.dim() != 2 || rows.size(1) != 2) {
+    throw DataError("the checkpoint's tensor \"kept\" is no list of clients and requests");
+  }
+  std::map<ClientId, std::uint64_t> kept;
+  const at::Tensor whole = rows.contiguous();
+  const auto* row = whole.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < whole.size(0); ++i, row += 2) {
+    kept[static_cast<ClientId>(row[0])] = static_cast<std::uint64_t>(row[1]);
+  }
+  return kept;
+}
+
 }  // namespace
 
 void remember(const ServerMemory& memory, RunState& state) {
@@ -167,6 +190,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   at::Tensor coverage = torch::empty({static_cast<std::int64_t>(state.coverage.size())}, at::kInt);
   std::copy(state.coverage.begin(), state.coverage.end(), coverage.data_ptr<std::int32_t>());
   checkpoint.tensors["coverage"] = coverage;
+  if (!state.kept.empty()) checkpoint.tensors["kept"] = kept_tensor(state.kept);
   put(checkpoint.numbers, "last/", loop.last);
   put(checkpoint.numbers, "best/", loop.best);
   checkpoint.numbers["best_round"] = static_cast<double>(loop.best_round);
@@ -223,6 +247,7 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   state.aggregation = fields.tensors(kAggregation);
   state.filters = fields.tensors(kFilters);
   state.coverage = read_coverage(fields.tensor("coverage"));
+  if (fields.has_tensor("kept")) state.kept = read_kept(fields.tensor("kept"));
   loop.last = fields.numbers("last/");
   loop.best = fields.numbers("best/");
   loop.best_round = fields.whole("best_round");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "algorithm/federated/round_loop.h"
@@ -20,6 +21,7 @@ struct RunState {
   std::map<std::string, at::Tensor> server, aggregation, filters;
   std::vector<std::uint32_t> coverage;
   std::size_t coverage_rounds = 0;
+  std::map<ClientId, std::uint64_t> kept;  ///< of clients in other processes: which of their states is the current one
   /// So far, all processes of the run together. Checkpoints: waited for, and written in the background.
   double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
   std::string data;                           ///< fingerprint of what is trained on

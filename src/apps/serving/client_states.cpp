@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 
 #include "core/base/error.h"
 #include "core/files/safetensors.h"
@@ -11,7 +13,10 @@ namespace chorus::inline serving {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kStateSuffix = ".safetensors";
+
+std::string state_name(std::uint64_t order, std::uint64_t number) {
+  return fmt::format("{}-{:016x}.safetensors", order, number);
+}
 
 }  // namespace
 
@@ -20,47 +25,61 @@ ClientStates::ClientStates(fs::path folder, std::size_t keep) : folder_(std::mov
   fs::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("{} cannot be created: {}", folder_.string(), error.message()));
   for (const auto& entry : fs::directory_iterator(folder_)) {
-    const std::string stem = entry.path().stem().string();
-    std::int64_t round = 0;
-    const auto [end, wrong] = std::from_chars(stem.data(), stem.data() + stem.size(), round);
-    if (entry.path().extension() != kStateSuffix || wrong != std::errc() || end != stem.data() + stem.size()) continue;
-    rounds_[round] = entry.path();
+    const std::string name = entry.path().filename().string();
+    std::uint64_t order = 0, number = 0;
+    if (std::sscanf(name.c_str(), "%" SCNu64 "-%16" SCNx64, &order, &number) != 2) continue;
+    if (name == state_name(order, number)) stored_[order] = {number, entry.path()};
   }
 }
 
-fs::path ClientStates::path_of(std::int64_t round) const { return folder_ / fmt::format("{}{}", round, kStateSuffix); }
-
-void ClientStates::rewind(std::int64_t round) {
-  for (auto entry = rounds_.upper_bound(round); entry != rounds_.end(); entry = rounds_.erase(entry)) {
-    std::error_code ignored;
-    fs::remove(entry->second, ignored);
-  }
+bool ClientStates::begin(std::uint64_t number, std::uint64_t kept) {
+  number_ = number;
+  current_ = 0;
+  if (kept == 0) return true;
+  const auto found =
+      std::find_if(stored_.begin(), stored_.end(), [&](const auto& entry) { return entry.second.number == kept; });
+  if (found == stored_.end()) return false;
+  current_ = found->first;
+  return true;
 }
 
 StateShelf ClientStates::shelf() {
   return {[this](ClientId) { return load(); },
-          [this](ClientId, std::uint64_t round, ClientState state) { store(static_cast<std::int64_t>(round), state); }};
+          [this](ClientId, std::uint64_t, const ClientState& state) { store(state); }};
 }
 
 ClientState ClientStates::load() const {
   ClientState state;
-  if (rounds_.empty()) return state;
-  const auto file = SafetensorsFile::open(rounds_.rbegin()->second);
+  if (current_ == 0) return state;
+  const auto file = SafetensorsFile::open(stored_.at(current_).path);
   for (const TensorEntry& entry : file.entries()) state[entry.name] = file.read(entry);
   return state;
 }
 
-void ClientStates::store(std::int64_t round, const ClientState& state) {
+void ClientStates::store(const ClientState& state) {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : state) tensors.push_back({name, tensor.detach().cpu().contiguous()});
-  const fs::path path = path_of(round);
+  const std::uint64_t order = stored_.empty() ? 1 : stored_.rbegin()->first + 1;
+  const fs::path path = folder_ / state_name(order, number_);
   write_safetensors(path, tensors);
-  rounds_[round] = path;
-  while (rounds_.size() > keep_) {
-    std::error_code ignored;
-    fs::remove(rounds_.begin()->second, ignored);
-    rounds_.erase(rounds_.begin());
-  }
+  stored_[order] = {number_, path};
+  prune();
+}
+
+// Of states up to the current one those that a restarted server may go back to; of later ones the newest, which may
+// still be accepted.
+void ClientStates::prune() {
+  const auto after = stored_.upper_bound(current_);
+  const auto drop = [&](auto begin, auto end) {
+    auto surplus = std::distance(begin, end) - static_cast<std::ptrdiff_t>(keep_);
+    for (; surplus > 0; --surplus) {
+      std::error_code ignored;
+      fs::remove(begin->second.path, ignored);
+      begin = stored_.erase(begin);
+    }
+  };
+  drop(after, stored_.end());
+  drop(stored_.begin(), stored_.upper_bound(current_));
 }
 
 }  // namespace chorus::inline serving

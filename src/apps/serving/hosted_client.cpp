@@ -93,7 +93,6 @@ HostedClient::HostedClient(HostedClientInput input)
       public_(own_public_data(config_, reading_of(input_.job), data_)),
       states_(input_.folder / "runs" / fmt::format("{:016x}", input_.job.run), states_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
-  states_.rewind(input_.job.done);
   ClientExamples examples = own_examples(model_, data_, input_.job.client);
   if (public_) examples.public_set = public_->set_for(model_, nullptr);
   half_ = std::make_unique<ClientHalf>(
@@ -108,6 +107,10 @@ HostedClient::HostedClient(HostedClientInput input)
 
 std::string HostedClient::refusal(const Request& request) const {
   if (request.run != input_.job.run) return "it takes part in another run";
+  if (lost_) {
+    return "what it learnt in earlier rounds is no longer on its disk; put its identity folder back from a backup, or "
+           "invite the machine under another name";
+  }
   PolicyMoment moment;
   moment.task = config_.task.name();
   moment.procedure = request.procedure;
@@ -119,10 +122,26 @@ std::string HostedClient::refusal(const Request& request) const {
   return refusal_of_request(input_.policy, moment);
 }
 
+void HostedClient::expect(std::uint64_t number, std::uint64_t kept) { lost_ = !states_.begin(number, kept); }
+
+// A reply leaves only after the state that goes with it is on the disk: whether it was accepted is told by the next
+// request, even if this process dies before.
+Replies HostedClient::prepared(Replies replies) {
+  const auto inner = std::make_shared<Replies>(std::move(replies));
+  return Replies([inner] {
+    std::optional<Reply> reply = inner->next();
+    if (reply && reply->on_accept) {
+      reply->on_accept();
+      reply->on_accept = [] {};
+    }
+    return reply;
+  });
+}
+
 Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
   round_ = request.round;
   const std::string why = refusal(request);
-  if (why.empty()) return half_->clients().ask(cohort, std::move(request));
+  if (why.empty()) return prepared(half_->clients().ask(cohort, std::move(request)));
   Log("client").warning("refuses {} of round {}: {}", request.procedure, request.round, why);
   std::vector<ClientId> clients(cohort.begin(), cohort.end());
   return Replies([clients, why, slot = std::size_t{0}]() mutable -> std::optional<Reply> {

@@ -49,8 +49,8 @@ class HostedClient : public Federation {
   const Job& job() const { return input_.job; }
   /// Of the last request.
   std::uint64_t round() const { return round_; }
-  /// Forgets what was learnt after this round.
-  void rewind(std::int64_t round) { states_.rewind(round); }
+  /// The request that comes next, and the one whose reply gave the state it builds on. Numbers as on the wire.
+  void expect(std::uint64_t number, std::uint64_t kept);
 
   const Roster& roster() const override { return half_->clients().roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
@@ -59,6 +59,7 @@ class HostedClient : public Federation {
 
  private:
   std::string refusal(const Request& request) const;
+  static Replies prepared(Replies replies);
 
   HostedClientInput input_;
   ExperimentConfig config_;
@@ -69,6 +70,7 @@ class HostedClient : public Federation {
   ActivationCache cache_;
   std::unique_ptr<ClientHalf> half_;
   std::uint64_t round_ = 0;
+  bool lost_ = false;  // the state that the request builds on
 };
 
 }  // namespace chorus::inline serving

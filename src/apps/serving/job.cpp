@@ -9,19 +9,13 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/fingerprint.h"
-#include "core/config/config.h"
-#include "core/files/files.h"
 
 namespace chorus::inline serving {
 namespace {
 
-namespace fs = std::filesystem;
 using JobJson = nlohmann::json;
 
-constexpr int kJobFormat = 1;
-constexpr const char* kPublicPlace = "public";
-constexpr std::uint64_t kMostFileBytes = 2046ULL << 20U;  // a frame carries 2047 MiB
+constexpr int kJobFormat = 2;
 constexpr std::uint64_t kMostBytes = 64ULL << 30U;
 constexpr std::size_t kMostFiles = 256;
 constexpr std::size_t kMostConfig = 1U << 20U, kMostFacts = 64U << 20U;
@@ -55,7 +49,25 @@ std::uint64_t need_number(const JobJson& object, const char* name, std::uint64_t
   return value.get<std::uint64_t>();
 }
 
-bool plain_name(const std::string& name) {
+bool is_digest(const std::string& text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+JobFile read_job_file(const JobJson& object) {
+  if (!object.is_object()) no_job("a file is not described");
+  JobFile file{need_text(object, "place", 16), need_text(object, "name", 200),
+               need_number(object, "size", kMostJobFileBytes), need_text(object, "digest", 32)};
+  if (file.place != "model" && file.place != "tokenizer" && file.place != kPublicPlace) {
+    no_job("a file belongs nowhere");
+  }
+  if (!is_plain_name(file.name)) no_job("a file's name is not acceptable");
+  if (!is_digest(file.digest)) no_job("a file's digest is not one");
+  return file;
+}
+
+}  // namespace
+
+bool is_plain_name(const std::string& name) {
   constexpr std::size_t kMostName = 200;
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
@@ -65,72 +77,14 @@ bool plain_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), fine);
 }
 
-bool is_digest(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
-JobFile read_job_file(const JobJson& object) {
-  if (!object.is_object()) no_job("a file is not described");
-  JobFile file{need_text(object, "place", 16), need_text(object, "name", 200),
-               need_number(object, "size", kMostFileBytes), need_text(object, "digest", 32)};
-  if (file.place != "model" && file.place != "tokenizer" && file.place != kPublicPlace)
-    no_job("a file belongs nowhere");
-  if (!plain_name(file.name)) no_job("a file's name is not acceptable");
-  if (!is_digest(file.digest)) no_job("a file's digest is not one");
-  return file;
-}
-
-/// What Hugging Face folders consist of; anything else is not needed.
-bool belongs(const fs::path& path) {
-  static const std::set<std::string> kKinds{".json", ".txt", ".model", ".safetensors", ".bin"};
-  return fs::is_regular_file(path) && kKinds.contains(path.extension().string()) &&
-         plain_name(path.filename().string());
-}
-
-void add_file(const std::string& place, const std::string& name, const fs::path& path, ModelFiles& result) {
-  const MappedFile file(path);
-  if (file.size() > kMostFileBytes) {
-    throw DataError(
-        fmt::format("{} is over 2 GiB, the most that can be sent; split it (weights: `chorus model convert --shard-mb "
-                    "1000`)",
-                    path.string()));
-  }
-  const std::string digest = fingerprint(file.text()).hex();
-  result.files.push_back({place, name, file.size(), digest});
-  result.paths[digest] = path;
-}
-
-/// The public files by number, with the endings that tell their format.
-std::string public_name(std::size_t number, const fs::path& path) {
-  const std::string name = path.filename().string();
-  const std::size_t dot = name.find('.');
-  return fmt::format("{}{}", number, dot == std::string::npos ? "" : name.substr(dot));
-}
-
-void add_folder(const std::string& place, const fs::path& folder, ModelFiles& result) {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (belongs(entry.path())) paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  const bool safe =
-      std::any_of(paths.begin(), paths.end(), [](const fs::path& p) { return p.extension() == ".safetensors"; });
-  for (const fs::path& path : paths) {
-    if (safe && path.extension() == ".bin") continue;  // the same weights again
-    add_file(place, path.filename().string(), path, result);
-  }
-}
-
-}  // namespace
-
 std::string to_json(const Job& job) {
   JobJson files = JobJson::array();
   for (const JobFile& file : job.files) {
     files.push_back({{"place", file.place}, {"name", file.name}, {"size", file.size}, {"digest", file.digest}});
   }
   return JobJson{{"format", kJobFormat}, {"client", job.client}, {"run", fmt::format("{:016x}", job.run)},
-                 {"rounds", job.rounds}, {"done", job.done},     {"config", job.config},
-                 {"facts", job.facts},   {"files", files}}
+                 {"rounds", job.rounds}, {"config", job.config}, {"facts", job.facts},
+                 {"files", files}}
       .dump();
 }
 
@@ -157,7 +111,6 @@ Job parse_job(const std::string& text) {
   const auto [end, error] = std::from_chars(run.data(), run.data() + run.size(), job.run, 16);
   if (run.size() != 16 || error != std::errc() || end != run.data() + run.size()) no_job("\"run\" is no fingerprint");
   job.rounds = static_cast<std::int64_t>(need_number(object, "rounds", kMostRounds));
-  job.done = static_cast<std::int64_t>(need_number(object, "done", kMostRounds));
   job.config = need_text(object, "config", kMostConfig);
   job.facts = need_text(object, "facts", kMostFacts);
   const JobJson& files = need(object, "files");
@@ -170,57 +123,8 @@ Job parse_job(const std::string& text) {
     if (!names.emplace(job.files.back().place, job.files.back().name).second) no_job("a file occurs twice");
   }
   if (bytes > kMostBytes) no_job("its files are over 64 GiB");
-  if (object.size() != 8) no_job("it has a field that this version does not know");
+  if (object.size() != 7) no_job("it has a field that this version does not know");
   return job;
-}
-
-std::string config_for_clients(ExperimentConfig config) {
-  const ExperimentConfig defaults;
-  const FederationConfig server = config.federation;
-  config.data.train = {"of-the-client"};
-  config.data.validation.clear();
-  config.data.test.clear();
-  config.data.cache = "none";
-  config.data.client_files = false;
-  config.data.limit = 0;
-  if (config.data.format == "synthetic") config.data.format = "auto";
-  config.encoding = defaults.encoding;
-  config.encoding.cache = "none";
-  config.device = "cpu";
-  config.clients = {};
-  config.attacks.reset();
-  config.emulation.reset();
-  config.continual.reset();
-  if (config.publics) {
-    config.publics->unlabelled = {kPublicPlace};  // the files of the job
-    config.publics->query.clear();
-    config.publics->query_share = 0;
-  }
-  config.federation = {};
-  config.federation.cohort_batch = "1";
-  config.federation.workers = 1;
-  config.federation.kernels = server.kernels;
-  config.federation.deterministic = server.deterministic;
-  if (!config.model.from.empty()) config.model.from = "model";
-  if (!config.model.tokenizer.empty()) config.model.tokenizer = "tokenizer";
-  return config_to_yaml(config, "experiment");
-}
-
-ModelFiles model_files(const ExperimentConfig& config) {
-  ModelFiles result;
-  if (!config.model.from.empty()) add_folder("model", config.model.from, result);
-  if (!config.model.tokenizer.empty()) add_folder("tokenizer", config.model.tokenizer, result);
-  for (std::size_t i = 0; config.publics && i < config.publics->unlabelled.size(); ++i) {
-    const fs::path path = config.publics->unlabelled[i];
-    if (!plain_name(public_name(i, path))) {
-      throw ConfigError(
-          fmt::format("public.unlabelled: {} has an ending of other characters than letters, digits, "
-                      "dots, - and _; give it another name",
-                      path.string()));
-    }
-    add_file(kPublicPlace, public_name(i, path), path, result);
-  }
-  return result;
 }
 
 }  // namespace chorus::inline serving

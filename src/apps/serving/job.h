@@ -1,12 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "apps/experiment/experiment_config.h"
 #include "core/base/client_id.h"
 
 namespace chorus::inline serving {
@@ -16,8 +13,11 @@ inline constexpr const char* kJobTopic = "job";            ///< server: text is 
 inline constexpr const char* kWantTopic = "want";          ///< client: text is a JSON list of digests it lacks
 inline constexpr const char* kFileTopic = "file";          ///< server: text is a digest, data the file
 inline constexpr const char* kRefuseTopic = "refuse";      ///< client: text says why it does not take part
-inline constexpr const char* kRewindTopic = "rewind";      ///< server: text is the last round that counts
 inline constexpr const char* kFinishedTopic = "finished";  ///< server: the run has ended
+
+inline constexpr std::uint64_t kMostJobFileBytes = 2046ULL << 20U;  ///< a frame carries 2047 MiB
+
+inline constexpr const char* kPublicPlace = "public";  ///< of files of the public set
 
 /// A file of the network's or the tokenizer's folder, or of the public set.
 struct JobFile {
@@ -35,7 +35,6 @@ struct Job {
   ClientId client = 0;
   std::uint64_t run = 0;    ///< fingerprint of the run
   std::int64_t rounds = 1;  ///< of the whole run
-  std::int64_t done = 0;    ///< the last round that counts; a client forgets what it learnt later
   std::string config;       ///< YAML
   std::string facts;        ///< task_facts.h
   std::vector<JobFile> files = {};
@@ -45,15 +44,7 @@ std::string to_json(const Job& job);
 /// DataError for anything that `to_json` does not write, and for names and sizes that are not acceptable.
 Job parse_job(const std::string& json);
 
-/// The part of a server's configuration that its clients get. The server's labelled query set stays with it.
-std::string config_for_clients(ExperimentConfig config);
-
-/// The files of the folders and of the public set that a configuration names, and where each is, by digest. DataError
-/// for one over 2 GiB.
-struct ModelFiles {
-  std::vector<JobFile> files;
-  std::map<std::string, std::filesystem::path> paths;
-};
-ModelFiles model_files(const ExperimentConfig& config);
+/// Letters, digits, `.`, `_` and `-`, and not hidden.
+bool is_plain_name(const std::string& name);
 
 }  // namespace chorus::inline serving

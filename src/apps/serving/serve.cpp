@@ -152,7 +152,7 @@ class ServedRun {
         room_(control_socket(request.fleet), request.metrics, folder_.path() / "pause"),
         rounds_(config_.rounds) {
     const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);
-    transport_ = listen_at(config_.serving.transport, end, config_.serving.grace);
+    transport_ = listen_at(config_.serving, end);
     for (const FleetMember& member : FleetOffices::make("x509")->members(request.fleet)) {
       if (member.state != FleetMember::State::kRevoked) (void)names_.id_of(member.name);
     }
@@ -244,7 +244,7 @@ class ServedRun {
     const bool resumed = state().loop.round > 0;
     const auto wanted = std::max(
         least(), config_.serving.clients > 0 ? static_cast<std::size_t>(config_.serving.clients) : per_round());
-    clients_->rewind(state().loop.round);
+    clients_->restore_kept(state().kept);
     room_.update([&](ServerStatus& status) {
       status.run = folder_.path().string();
       status.round = state().loop.round;
@@ -268,10 +268,12 @@ class ServedRun {
       show_clients();
       const std::size_t there = clients_->roster().trainable();
       const bool paused = room_.paused();
-      if (!paused && (there >= wanted || (enough && enough()))) break;
+      const bool returning = clients_->returning(config_.serving.grace) > 0;
+      if (!paused && !returning && (there >= wanted || (enough && enough()))) break;
       if (stops() >= 1) throw Interrupted();
-      const std::string what =
-          paused ? "somebody to continue it" : fmt::format("clients: {} of {} are connected", there, wanted);
+      const std::string what = paused      ? "somebody to continue it"
+                               : returning ? "clients that were restarted"
+                                           : fmt::format("clients: {} of {} are connected", there, wanted);
       room_.update([&](ServerStatus& status) {
         status.state = "waiting";
         status.waiting_for = what;
@@ -322,7 +324,6 @@ class ServedRun {
     };
     rounds.show = [this](const RoundLoopState& loop, const RoundResult& result) {
       journal_->show(loop, result);
-      clients_->set_done(loop.round);
       show_clients();
       room_.update([&](ServerStatus& status) {
         status.round = loop.round;
@@ -332,6 +333,7 @@ class ServedRun {
       });
     };
     rounds.save = [this](const ServerMemory& memory, bool last) {
+      state().kept = clients_->kept();
       checkpoints_->save(memory, last, journal_->tracker());
     };
     return rounds;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "core/console/log.h"
 #include "core/console/terminal.h"
@@ -19,6 +20,9 @@ constexpr std::size_t kMostReason = 300;  // characters of what a client says
 bool only_measures(const std::string& procedure) {
   return procedure == "evaluate" || procedure == "loss" || procedure.ends_with("/evaluate");
 }
+
+/// Numbers of requests that no earlier process of this run has used: clients name their states by them.
+std::uint64_t unused_number() { return static_cast<std::uint64_t>(std::random_device{}()) << 24U; }
 
 /// Counts usable replies, and lets clients keep their new state only when there are enough.
 struct Quorum {
@@ -64,6 +68,7 @@ RemoteFederationInput ServedClients::remote_input() {
   RemoteFederationInput remote{input_.transport, input_.job.run, input_.layout, input_.stop};
   remote.joined = [this](PeerId peer, const std::string& name) { welcome(peer, name); };
   remote.control = [this](PeerId peer, const std::string& name, const ControlFrame& frame) { hear(peer, name, frame); };
+  remote.before_first = unused_number();
   remote.id_of = [this](const std::string& name) -> std::optional<ClientId> {
     if (name.empty()) return std::nullopt;
     return input_.names.id_of(name);
@@ -77,6 +82,7 @@ void ServedClients::welcome(PeerId peer, const std::string& name) {
     return;
   }
   Log("serve").info("{} is connected", name);
+  connected_[name] = std::chrono::steady_clock::now();
   Job job = input_.job;
   job.client = input_.names.id_of(name);
   input_.transport.send(peer,
@@ -87,6 +93,7 @@ void ServedClients::hear(PeerId peer, const std::string& name, const ControlFram
   if (frame.topic == kRefuseTopic) {
     const std::string why = shortened(frame.text, kMostReason);
     Log("serve").warning("{} does not take part: {}", name, why);
+    connected_.erase(name);
     if (input_.refused) input_.refused(name, why);
     return;
   }
@@ -112,9 +119,15 @@ void ServedClients::send_file(PeerId peer, const std::string& digest) {
   input_.transport.send(peer, frame);
 }
 
-void ServedClients::rewind(std::int64_t round) {
-  set_done(round);
-  remote_.tell_all({kRewindTopic, std::to_string(round), ""});
+std::size_t ServedClients::returning(double seconds) const {
+  const auto now = std::chrono::steady_clock::now();
+  std::size_t count = 0;
+  for (const RosterEntry& member : roster().members()) {
+    const auto since = connected_.find(member.name);
+    if (member.alive || since == connected_.end()) continue;
+    count += std::chrono::duration<double>(now - since->second).count() < seconds ? 1 : 0;
+  }
+  return count;
 }
 
 void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "apps/serving/client_board.h"
-#include "apps/serving/job.h"
+#include "apps/serving/job_offer.h"
 #include "core/base/error.h"
 #include "core/ports/federation.h"
 #include "core/ports/transport.h"
@@ -59,16 +60,17 @@ class ServedClients : public Federation {
  public:
   explicit ServedClients(ServedClientsInput input);
 
-  /// The last round that counts, for clients that connect from now on.
-  void set_done(std::int64_t round) { input_.job.done = round; }
   /// Handles what arrives until so many clients can be asked. False: not within so many seconds.
   bool wait_for(std::size_t clients, double seconds) { return remote_.wait_for(clients, seconds); }
   /// Handles what has arrived.
   void poll() { remote_.poll(); }
   /// What each client does now.
   std::vector<ClientNow> states() const { return board_->states(roster(), std::chrono::steady_clock::now()); }
-  /// Tells all clients that rounds after this one do not count.
-  void rewind(std::int64_t round);
+  /// Which state of each client is the current one; see RemoteFederation.
+  std::map<ClientId, std::uint64_t> kept() const { return remote_.kept(); }
+  void restore_kept(std::map<ClientId, std::uint64_t> kept) { remote_.restore_kept(std::move(kept)); }
+  /// Clients that took part, were gone, connected again less than so many seconds ago, and are getting ready.
+  std::size_t returning(double seconds) const;
   /// Tells all clients that the run has ended.
   void finish();
 
@@ -88,6 +90,7 @@ class ServedClients : public Federation {
   std::map<std::string, std::weak_ptr<const std::string>> frames_;  // of files under way, by digest
   std::set<std::pair<PeerId, std::string>> sent_;                   // no file twice over one connection
   std::shared_ptr<ClientBoard> board_ = std::make_shared<ClientBoard>();
+  std::map<std::string, std::chrono::steady_clock::time_point> connected_;  // when each name did last
   RemoteFederation remote_;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -115,6 +114,7 @@ class Participant {
       if (!prepare(transport, *frame)) continue;
       ClientServiceHooks hooks;
       hooks.control = [this](const ControlFrame& said) { hear(said); };
+      hooks.asked = [this](const CohortFrame& cohort) { expect(cohort); };
       hooks.sending = [this](const Frame& sent, const std::string& bytes) { record(sent, bytes); };
       hooks.stop = [this] { return stopped(); };
       ClientService(transport, *client_, hooks).run();
@@ -160,12 +160,10 @@ class Participant {
     if (frame.topic == kFinishedTopic) {
       finished_ = true;
       Log("client").info("the run has ended");
-    } else if (frame.topic == kRewindTopic && client_) {
-      const std::string_view text = frame.text;
-      std::int64_t round = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), round);
-      if (error == std::errc() && end == text.data() + text.size()) client_->rewind(round);
     }
+  }
+  void expect(const CohortFrame& cohort) {
+    if (!cohort.members.empty()) client_->expect(cohort.number, cohort.members.front().kept);
   }
 
   /// Whether this client is ready for the job. The server hears why not.
@@ -174,10 +172,7 @@ class Participant {
     try {
       Job job = parse_job(frame.text);
       run_ = job.run;
-      if (client_ && same(client_->job(), job)) {
-        client_->rewind(job.done);
-        return true;
-      }
+      if (client_ && to_json(client_->job()) == to_json(job)) return true;
       client_.reset();
       HostedClientInput input{.job = job,
                               .folder = request_.identity,
@@ -208,11 +203,6 @@ class Participant {
     }
     (void)tell(transport, {kRefuseTopic, refusal, ""});
     return false;
-  }
-
-  static bool same(Job a, const Job& b) {
-    a.done = b.done;
-    return to_json(a) == to_json(b);
   }
 
   /// Gets the files of the model that are not here yet. False: the connection has ended.

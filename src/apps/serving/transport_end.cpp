@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "core/base/error.h"
 #include "core/config/config.h"
 
@@ -12,7 +10,8 @@ namespace {
 
 constexpr double kLongestPause = 10;  // seconds between a client's attempts
 
-std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEnd& end, std::optional<double> grace) {
+/// `server`: null for a client's end.
+std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEnd& end, const ServingConfig* server) {
   const RegistryEntry& entry = RegistryIndex::global().get(Transport::kKind, name);
   const auto config = entry.make_config();
   ConfigVisitor visitor;
@@ -25,13 +24,14 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
     field->set({{"", std::move(value)}});
   };
   set("address", end.address);
-  const bool broker = grace && name == "mqtt";  // of which a server is a client, too
+  const bool broker = server != nullptr && name == "mqtt";  // of which a server is a client, too
   set("certificate", (broker ? end.client_certificate : end.certificate).string());
   set("key", (broker ? end.client_key : end.key).string());
   set("authority", end.authority.string());
-  if (grace) {
+  if (server != nullptr) {
     set("revoked", end.revoked.string());
-    set("grace", *grace);
+    set("grace", server->grace);
+    if (visitor.find("spool_in") != nullptr) set("spool_in", server->spool);
   } else {
     set("retry", kLongestPause);
   }
@@ -40,12 +40,12 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
 
 }  // namespace
 
-std::unique_ptr<ServerTransport> listen_at(const std::string& transport, const FleetEnd& end, double grace) {
-  return make_transport(transport, end, grace)->listen();
+std::unique_ptr<ServerTransport> listen_at(const ServingConfig& config, const FleetEnd& end) {
+  return make_transport(config.transport, end, &config)->listen();
 }
 
 std::unique_ptr<ClientTransport> connect_to(const std::string& transport, const FleetEnd& end) {
-  return make_transport(transport, end, std::nullopt)->connect();
+  return make_transport(transport, end, nullptr)->connect();
 }
 
 }  // namespace chorus::inline serving

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/experiment/experiment_config.h"
 #include "core/ports/fleet.h"
 #include "core/ports/transport.h"
 
@@ -11,8 +12,7 @@ namespace chorus::inline serving {
 /// The two ends of a fleet's connections over the transport of that name, with the certificates of the fleet. Every
 /// transport for machines that do not share memory has the settings address, certificate, key, authority and revoked.
 /// ConfigError for one that has not.
-/// `grace`: seconds that a peer which lost its connection has to come back.
-std::unique_ptr<ServerTransport> listen_at(const std::string& transport, const FleetEnd& end, double grace);
+std::unique_ptr<ServerTransport> listen_at(const ServingConfig& config, const FleetEnd& end);
 std::unique_ptr<ClientTransport> connect_to(const std::string& transport, const FleetEnd& end);
 
 }  // namespace chorus::inline serving

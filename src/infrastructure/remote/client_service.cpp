@@ -102,8 +102,9 @@ void ClientService::handle_control() {
 
 bool ClientService::send(std::uint64_t number, Reply reply) {
   std::function<void()> on_accept = std::move(reply.on_accept);
-  if (on_accept) pending_[{number, reply.slot}] = std::move(on_accept);
-  return send(Frame(ReplyFrame{number, std::move(reply)}));
+  const bool keeps = on_accept != nullptr;
+  if (keeps) pending_[{number, reply.slot}] = std::move(on_accept);
+  return send(Frame(ReplyFrame{number, std::move(reply), keeps}));
 }
 
 bool ClientService::send(const Frame& frame) {
@@ -119,6 +120,7 @@ void ClientService::answer(const CohortFrame& cohort) {
   try {
     const auto request = requests_.find(cohort.number);
     if (request == requests_.end()) throw DataError("a cohort came without its request");
+    if (hooks_.asked) hooks_.asked(cohort);
     Request of_part = request->second;
     bool own = false;
     for (const CohortFrame::Member& member : cohort.members) {

@@ -17,6 +17,8 @@ namespace chorus::inline remote {
 struct ClientServiceHooks {
   /// The server sent what is not about requests.
   std::function<void(const ControlFrame&)> control = {};
+  /// Before clients of this process are asked; an exception fails them.
+  std::function<void(const CohortFrame&)> asked = {};
   /// Before a frame leaves; an exception keeps it here and ends the service.
   std::function<void(const Frame&, const std::string& bytes)> sending = {};
   std::function<bool()> stop = {};  ///< true: leave

@@ -34,7 +34,7 @@ class EchoClients : public Federation {
       if (request.procedure == "breaks" && next == 1) throw std::runtime_error("the disk is gone");
       Reply reply{.client = ids[next], .slot = next};
       reply.body.numbers = {{"id", ids[next]}, {"own", request.own_of(next).number("own", -1)}};
-      reply.on_accept = [this, id = ids[next]] { accepted.push_back(id); };
+      if (request.procedure != "stateless") reply.on_accept = [this, id = ids[next]] { accepted.push_back(id); };
       if (during) during(ids[next]);
       ++next;
       return reply;
@@ -54,7 +54,7 @@ class ClientServiceTest : public testing::Test {
  protected:
   void start() {
     end_ = transport_.connect();
-    thread_ = std::thread([this] { ClientService(*end_, clients_).run(); });
+    thread_ = std::thread([this] { ClientService(*end_, clients_, hooks_).run(); });
     const auto joined = server_->receive(5.0);
     ASSERT_TRUE(joined && joined->kind == TransportEvent::Kind::kJoined);
     peer_ = joined->peer;
@@ -97,6 +97,7 @@ class ClientServiceTest : public testing::Test {
   }
 
   EchoClients clients_;
+  ClientServiceHooks hooks_;
   InprocTransport transport_;
   std::unique_ptr<ServerTransport> server_ = transport_.listen();
   std::unique_ptr<ClientTransport> end_;
@@ -135,6 +136,17 @@ TEST_F(ClientServiceTest, OnlyAcceptedRepliesAreKeptAndEachOnce) {
   say(AcceptFrame{6, 0});   // no such request
   sync();
   EXPECT_THAT(clients_.accepted, ElementsAre(8));
+}
+
+TEST_F(ClientServiceTest, SaysWhetherAStateGoesWithAReplyAndHearsWhichOneIsMeant) {
+  std::vector<std::uint64_t> kept;
+  hooks_.asked = [&](const CohortFrame& cohort) { kept.push_back(cohort.members.at(0).kept); };
+  start();
+  ask(5, {{3, 0, {}, 4}});
+  EXPECT_TRUE(next<ReplyFrame>().keeps);
+  ask(6, {{3, 0, {}}}, "stateless");
+  EXPECT_FALSE(next<ReplyFrame>().keeps);
+  EXPECT_THAT(kept, ElementsAre(4, 0));
 }
 
 TEST_F(ClientServiceTest, ALaterRoundDropsEarlierReplies) {

@@ -26,7 +26,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 /// The peers and what is known of them. Used by one thread at a time, but for `send`.
 struct RemoteFederation::Shared {
-  explicit Shared(const RemoteFederationInput& given) : input(given) {}
+  explicit Shared(const RemoteFederationInput& given) : input(given), last_number(given.before_first) {}
 
   RemoteFederationInput input;
   std::map<ClientId, RosterEntry> members;
@@ -36,7 +36,19 @@ struct RemoteFederation::Shared {
   std::map<PeerId, std::uint64_t> stalled;    // did not confirm this request in time
   Roster roster;
   Traffic traffic;
-  std::uint64_t last_number = 0;
+  std::uint64_t last_number;
+  std::mutex kept_mutex;
+  std::map<ClientId, std::uint64_t> kept;  // guarded: replies may be accepted by another thread
+
+  std::uint64_t kept_of(ClientId client) {
+    const std::lock_guard lock(kept_mutex);
+    const auto found = kept.find(client);
+    return found == kept.end() ? 0 : found->second;
+  }
+  void keep(ClientId client, std::uint64_t number) {
+    const std::lock_guard lock(kept_mutex);
+    kept[client] = number;
+  }
 
   std::size_t stalled_clients() const {
     std::size_t count = 0;
@@ -179,7 +191,7 @@ class RemoteFederation::Asking {
       }
       CohortFrame& part = parts[found->second];
       part.number = number_;
-      part.members.push_back({cohort_[slot], slot, request.own_of(slot)});
+      part.members.push_back({cohort_[slot], slot, request.own_of(slot), shared_->kept_of(cohort_[slot])});
     }
     const auto frame = std::make_shared<const std::string>(encode_frame(RequestFrame{number_, std::move(request)}));
     bytes_down_.assign(cohort_.size(), 0);
@@ -286,10 +298,11 @@ class RemoteFederation::Asking {
       return;
     }
     waiting_.erase(expected);
-    if (reply.ok()) {
-      ++used_;
+    if (reply.ok()) ++used_;
+    if (reply.ok() && seen.reply->keeps) {
       const AcceptFrame accept{number_, reply.slot};
-      reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept] {
+      reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept, client = reply.client] {
+        shared->keep(client, accept.number);
         if (shared->send(peer, accept)) accepted->insert(peer);
       };
     }
@@ -358,6 +371,16 @@ void RemoteFederation::end_session(std::uint64_t session) {
 }
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }
+
+std::map<ClientId, std::uint64_t> RemoteFederation::kept() const {
+  const std::lock_guard lock(shared_->kept_mutex);
+  return shared_->kept;
+}
+
+void RemoteFederation::restore_kept(std::map<ClientId, std::uint64_t> kept) {
+  const std::lock_guard lock(shared_->kept_mutex);
+  shared_->kept = std::move(kept);
+}
 
 void RemoteFederation::tell_all(const ControlFrame& frame) {
   const auto bytes = std::make_shared<const std::string>(encode_frame(frame));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct RemoteFederationInput {
   std::function<void(PeerId, const std::string& identity, const ControlFrame&)> control = {};
   /// The only client that a peer of this name may host; nothing: none. Empty: whoever says so first.
   std::function<std::optional<ClientId>(const std::string& identity)> id_of = {};
+  std::uint64_t before_first = 0;  ///< numbers of requests follow this one; a server that is restarted needs others
   double patience = 60;  ///< seconds a peer has to confirm that it kept its state; then it is not asked until it does
 };
 
@@ -33,6 +35,10 @@ struct RemoteFederationInput {
 /// client's is dropped. A peer that leaves, or sends bytes that are no frame, fails its clients; so does a deadline.
 /// A peer that the transport knows by name hosts clients of that name only. With Request::enough, the others are told
 /// to stop once so many replies are there.
+///
+/// A request names the state that a client builds on, by the number of the request whose reply gave it. So a client
+/// that dies, or loses its connection, before it hears that its reply was accepted still continues from the right
+/// state.
 class RemoteFederation : public Federation {
  public:
   explicit RemoteFederation(const RemoteFederationInput& input);
@@ -48,6 +54,10 @@ class RemoteFederation : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override;
+
+  /// Of each client with an accepted state: the number of the request that it replied to. Belongs in a checkpoint.
+  std::map<ClientId, std::uint64_t> kept() const;
+  void restore_kept(std::map<ClientId, std::uint64_t> kept);
 
   /// To every peer that is connected, on the roster or not.
   void tell_all(const ControlFrame& frame);

@@ -28,23 +28,24 @@ class MalformedFrames : public testing::Test {
   }
   Replies ask(std::vector<ClientId> cohort) { return federation_.ask(cohort, {.procedure = "train", .round = 1}); }
   /// The number of the request that a peer has received.
-  static std::uint64_t number_at(ClientTransport& end) {
+  static std::uint64_t number_at(ClientTransport& end) { return cohort_at(end).number; }
+  static CohortFrame cohort_at(ClientTransport& end) {
     for (;;) {
       const auto bytes = end.receive(5.0);
       if (!bytes) break;
       auto frame = decode_frame(*bytes);
       if (frame.ok() && std::holds_alternative<CohortFrame>(frame.value())) {
-        return std::get<CohortFrame>(frame.value()).number;
+        return std::get<CohortFrame>(std::move(frame).value());
       }
     }
     ADD_FAILURE() << "no cohort came";
-    return 0;
+    return {};
   }
-  static std::string reply_bytes(std::uint64_t number, ClientId client, std::size_t slot) {
+  static std::string reply_bytes(std::uint64_t number, ClientId client, std::size_t slot, bool keeps = false) {
     Reply reply{client, slot};
     reply.body.tensors["update"] = torch::arange(6, at::kFloat).reshape({2, 3});
     reply.body.numbers["examples"] = 3;
-    return encode_frame(ReplyFrame{number, reply});
+    return encode_frame(ReplyFrame{number, reply, keeps});
   }
 
   InprocTransport transport_;
@@ -141,6 +142,38 @@ TEST_F(MalformedFrames, ADamagedReplyDoesNotAffectOthers) {
   EXPECT_EQ(used + lost, 60);
   EXPECT_GT(lost, 10);
   EXPECT_GT(used, 5);  // a flipped bit of an element is still a value: algorithms check those
+}
+
+using LostAcceptances = MalformedFrames;
+
+TEST_F(LostAcceptances, TheNextRequestNamesTheStateThatCounts) {
+  auto end = join(0);
+  std::vector<std::uint64_t> numbers;
+  for (const bool accepted : {true, false}) {  // the second reply is late or surplus
+    Replies replies = ask({0});
+    numbers.push_back(number_at(*end));
+    end->send(reply_bytes(numbers.back(), 0, 0, true));
+    if (const auto reply = replies.next(); accepted) {
+      end.reset();  // the process dies, or its connection, before it hears of it
+      reply->accept();
+    }
+    EXPECT_FALSE(replies.next());
+    if (accepted) {
+      federation_.poll();
+      hosted_ = 0;
+      end = join(0);
+    }
+  }
+  Replies replies = ask({0});
+  const CohortFrame cohort = cohort_at(*end);
+  EXPECT_EQ(cohort.members.at(0).kept, numbers[0]);
+  EXPECT_EQ(federation_.kept(), (std::map<ClientId, std::uint64_t>{{0, numbers[0]}}));
+  end->send(reply_bytes(cohort.number, 0, 0));
+  EXPECT_FALSE(replies.next()->on_accept) << "a client without a state has nothing to keep";
+  EXPECT_FALSE(replies.next());
+  federation_.restore_kept({});  // a restarted server goes back to the beginning
+  replies = ask({0});
+  EXPECT_EQ(cohort_at(*end).members.at(0).kept, 0U);
 }
 
 TEST_F(MalformedFrames, AnInvalidReplyTimeCountsAsZero) {

@@ -165,6 +165,7 @@ struct Writer {
       wire::Cohort::Member& added = *cohort.add_members();
       added.set_client(member.client);
       added.set_slot(member.slot);
+      added.set_kept(member.kept);
       put(member.own, *added.mutable_own(), tail);
     }
   }
@@ -175,6 +176,7 @@ struct Writer {
     reply.set_slot(frame.reply.slot);
     reply.set_failure(frame.reply.failure);
     reply.set_seconds(frame.reply.seconds);
+    reply.set_keeps(frame.keeps);
     put(frame.reply.body, *reply.mutable_body(), tail);
   }
   void operator()(const AcceptFrame& frame) const {
@@ -222,13 +224,14 @@ Result<Frame> read_cohort(wire::Cohort& in, ReadTail& tail) {
     CohortFrame::Member& added = frame.members.emplace_back();
     added.client = member.client();
     added.slot = static_cast<std::size_t>(member.slot());
+    added.kept = member.kept();
     if (auto failure = take(*member.mutable_own(), tail, added.own)) return *failure;
   }
   return Frame(std::move(frame));
 }
 
 Result<Frame> read_reply(wire::Reply& in, ReadTail& tail) {
-  ReplyFrame frame{in.number(), {}};
+  ReplyFrame frame{in.number(), {}, in.keeps()};
   frame.reply.client = in.client();
   frame.reply.slot = static_cast<std::size_t>(in.slot());
   frame.reply.failure = in.failure();

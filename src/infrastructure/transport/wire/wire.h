@@ -13,7 +13,7 @@
 namespace chorus::inline transport_wire {
 
 /// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
-inline constexpr std::uint32_t kWireVersion = 4;
+inline constexpr std::uint32_t kWireVersion = 5;
 
 /// Who a client process hosts.
 struct HelloFrame {
@@ -29,6 +29,7 @@ struct CohortFrame {
     ClientId client = 0;
     std::size_t slot = 0;
     Message own = {};
+    std::uint64_t kept = 0;  ///< number of the request whose reply's state it builds on; 0: it has none yet
   };
   std::uint64_t number = 0;
   std::vector<Member> members;
@@ -36,6 +37,7 @@ struct CohortFrame {
 struct ReplyFrame {
   std::uint64_t number = 0;
   Reply reply;
+  bool keeps = false;  ///< the client has a state that goes with it
 };
 struct AcceptFrame {
   std::uint64_t number = 0;

@@ -1,0 +1,87 @@
+#include "apps/serving/client_states.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <fstream>
+
+#include "core/base/error.h"
+#include "tests/support.h"
+
+namespace chorus::inline serving {
+namespace {
+
+class ClientStatesTest : public testing::Test {
+ protected:
+  static void store(ClientStates& states, float value) {
+    states.shelf().store(0, 1, {{"value", torch::tensor(value)}});
+  }
+  /// NaN: there is no state.
+  static float load(ClientStates& states) {
+    const ClientState state = states.shelf().load(0);
+    return state.empty() ? std::nanf("") : state.at("value").item<float>();
+  }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ClientStatesTest, ARequestSaysWhichStateItBuildsOn) {
+  ClientStates states(folder_.path(), 4);
+  ASSERT_TRUE(states.begin(101, 0));
+  EXPECT_TRUE(std::isnan(load(states)));
+  store(states, 1);
+  ASSERT_TRUE(states.begin(102, 0)) << "the reply to 101 never counted";
+  EXPECT_TRUE(std::isnan(load(states)));
+  store(states, 2);
+  ASSERT_TRUE(states.begin(103, 102));
+  EXPECT_EQ(load(states), 2);
+  ASSERT_TRUE(states.begin(104, 101)) << "an answer that arrived late";
+  EXPECT_EQ(load(states), 1);
+  EXPECT_FALSE(states.begin(105, 77));
+}
+
+TEST_F(ClientStatesTest, AProcessThatDiesAfterItsReplyFindsTheState) {
+  {
+    ClientStates states(folder_.path(), 4);
+    ASSERT_TRUE(states.begin(0xffff'0000'0000'0001, 0));
+    store(states, 5);
+  }
+  std::ofstream(folder_ / "notes.safetensors") << "somebody else's";
+  ClientStates states(folder_.path(), 4);
+  ASSERT_TRUE(states.begin(2, 0xffff'0000'0000'0001));
+  EXPECT_EQ(load(states), 5);
+}
+
+TEST_F(ClientStatesTest, KeepsWhatARestartedServerMayGoBackTo) {
+  ClientStates states(folder_.path(), 3);
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    ASSERT_TRUE(states.begin(number, number - 1));
+    store(states, static_cast<float>(number));
+    EXPECT_LE(files(), 4U);
+  }
+  EXPECT_TRUE(states.begin(21, 17));
+  EXPECT_EQ(load(states), 17);
+  EXPECT_FALSE(states.begin(21, 16));
+  for (std::uint64_t number = 21; number <= 40; ++number) {  // rounds that are repeated again and again
+    ASSERT_TRUE(states.begin(number, 17)) << number;
+    store(states, static_cast<float>(number));
+    EXPECT_LE(files(), 6U);
+  }
+  EXPECT_EQ(load(states), 17);
+}
+
+// Case 29 of the list of hostile inputs.
+TEST_F(ClientStatesTest, ATruncatedFileIsAnErrorAndNoState) {
+  ClientStates states(folder_.path(), 3);
+  ASSERT_TRUE(states.begin(1, 0));
+  store(states, 1);
+  const auto path = std::filesystem::directory_iterator(folder_.path())->path();
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 2);
+  ASSERT_TRUE(states.begin(2, 1));
+  EXPECT_THROW((void)load(states), DataError);
+}
+
+}  // namespace
+}  // namespace chorus::inline serving

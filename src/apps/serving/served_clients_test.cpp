@@ -1,0 +1,154 @@
+#include "apps/serving/served_clients.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/console/quiet_console.h"
+#include "tests/support.h"
+
+namespace chorus::inline serving {
+namespace {
+
+/// What peers do is what a test says; what they get can be looked at.
+class ScriptedTransport : public ServerTransport {
+ public:
+  bool send(PeerId peer, std::shared_ptr<const std::string> bytes) override {
+    if (gone_.contains(peer)) return false;
+    const Frame frame = decode_frame(bytes).value();
+    if (const auto* cohort = std::get_if<CohortFrame>(&frame)) cohorts_[peer] = *cohort;
+    if (std::holds_alternative<SyncFrame>(frame)) events.push_back({TransportEvent::Kind::kFrame, peer, *bytes, {}});
+    return true;
+  }
+  std::optional<TransportEvent> receive(std::optional<double>) override {
+    if (events.empty()) return std::nullopt;
+    TransportEvent event = std::move(events.front());
+    events.pop_front();
+    if (event.kind == TransportEvent::Kind::kLeft) gone_.insert(event.peer);
+    return event;
+  }
+  const CohortFrame& last_cohort(PeerId peer) const { return cohorts_.at(peer); }
+
+  std::deque<TransportEvent> events;
+
+ private:
+  std::map<PeerId, CohortFrame> cohorts_;
+  std::set<PeerId> gone_;
+};
+
+/// A server, and clients whose every word is written by the test.
+class ServedClientsTest : public testing::Test {
+ protected:
+  ServedClientsTest() {
+    ServedClientsInput input{transport_, names_, {}, {}};
+    input.job.run = 7;
+    input.least = 2;
+    clients_ = std::make_unique<ServedClients>(std::move(input));
+  }
+  void connect(PeerId peer, const std::string& name) {
+    transport_.events.push_back({TransportEvent::Kind::kJoined, peer, {}, name});
+    clients_->poll();
+  }
+  void get_ready(PeerId peer, const std::string& name) {
+    say(peer, HelloFrame{{{.id = names_.id_of(name), .examples = 3}}});
+    clients_->poll();
+  }
+  void leave(PeerId peer) { transport_.events.push_back({TransportEvent::Kind::kLeft, peer, {}, {}}); }
+  void say(PeerId peer, const Frame& frame) {
+    transport_.events.push_back({TransportEvent::Kind::kFrame, peer, encode_frame(frame), {}});
+  }
+  void reply(PeerId peer, ClientId client, std::size_t slot) {
+    say(peer, ReplyFrame{transport_.last_cohort(peer).number, Reply{client, slot}, true});
+  }
+  Replies ask(std::vector<ClientId> cohort) { return clients_->ask(cohort, {.procedure = "train", .round = 1}); }
+
+  const QuietConsole quiet_;
+  TemporaryFolder folder_;
+  ClientNames names_{folder_ / "fleet.json"};
+  ScriptedTransport transport_;
+  std::unique_ptr<ServedClients> clients_;
+};
+
+TEST_F(ServedClientsTest, AClientThatDiesAfterItsReplyIsAskedToBuildOnItsState) {
+  for (const auto& [peer, name] : {std::pair{1, "a"}, {2, "b"}}) {
+    connect(peer, name);
+    get_ready(peer, name);
+  }
+  Replies first = ask({0, 1});
+  const std::uint64_t number = transport_.last_cohort(1).number;
+  EXPECT_EQ(transport_.last_cohort(1).members.at(0).kept, 0U);
+  reply(1, 0, 0);
+  leave(1);
+  first.next()->accept();  // the other reply is missing, so this waits
+  EXPECT_TRUE(clients_->kept().empty());
+  reply(2, 1, 1);
+  first.next()->accept();
+  EXPECT_FALSE(first.next());
+  EXPECT_EQ(clients_->kept(), (std::map<ClientId, std::uint64_t>{{0, number}, {1, number}}));
+  connect(3, "a");
+  EXPECT_EQ(clients_->returning(30), 1U);
+  get_ready(3, "a");
+  EXPECT_EQ(clients_->returning(30), 0U);
+  Replies second = ask({0, 1});
+  EXPECT_EQ(transport_.last_cohort(3).members.at(0).kept, number);
+}
+
+TEST_F(ServedClientsTest, ARoundWithTooFewRepliesLeavesTheStatesAsTheyWere) {
+  for (const auto& [peer, name] : {std::pair{1, "a"}, {2, "b"}}) {
+    connect(peer, name);
+    get_ready(peer, name);
+  }
+  Replies replies = ask({0, 1});
+  reply(1, 0, 0);
+  leave(2);
+  replies.next()->accept();
+  EXPECT_FALSE(replies.next()->ok());
+  EXPECT_THROW((void)replies.next(), TooFewReplies);
+  EXPECT_TRUE(clients_->kept().empty());
+}
+
+TEST_F(ServedClientsTest, WaitsForThoseWhoComeBackButNotForeverAndNotForThoseWhoRefuse) {
+  connect(1, "a");
+  EXPECT_EQ(clients_->returning(30), 0U) << "it has not taken part before";
+  get_ready(1, "a");
+  leave(1);
+  clients_->poll();
+  EXPECT_EQ(clients_->returning(0), 0U) << "that was too long ago";
+  connect(2, "a");
+  EXPECT_EQ(clients_->returning(30), 1U);
+  say(2, ControlFrame{kRefuseTopic, "its policy says no", ""});
+  clients_->poll();
+  EXPECT_EQ(clients_->returning(30), 0U);
+}
+
+// Case 26 of the list of faults: a certificate speaks for one name.
+TEST_F(ServedClientsTest, Case26AClientThatClaimsAnotherIsIgnored) {
+  (void)names_.id_of("a");
+  (void)names_.id_of("b");
+  connect(1, "a");
+  say(1, HelloFrame{{{.id = 1, .examples = 3}}});
+  say(1, HelloFrame{{{.id = 0, .name = "b", .examples = 3}}});
+  clients_->poll();
+  EXPECT_EQ(clients_->roster().trainable(), 0U);
+  get_ready(1, "a");
+  EXPECT_EQ(clients_->roster().trainable(), 1U);
+  EXPECT_EQ(clients_->roster().find(0)->name, "a");
+}
+
+TEST_F(ServedClientsTest, NumbersOfRequestsAreNotUsedAgainByARestartedServer) {
+  std::set<std::uint64_t> numbers;
+  for (int restart = 0; restart < 20; ++restart) {
+    ScriptedTransport transport;
+    ServedClients clients({transport, names_, {}, {}});
+    transport.events.push_back({TransportEvent::Kind::kJoined, 1, {}, "a"});
+    transport.events.push_back(
+        {TransportEvent::Kind::kFrame, 1, encode_frame(HelloFrame{{{.id = names_.id_of("a"), .examples = 3}}}), {}});
+    clients.poll();
+    (void)clients.ask(std::vector<ClientId>{0}, {.procedure = "train", .round = 1});
+    EXPECT_TRUE(numbers.insert(transport.last_cohort(1).number).second);
+  }
+}
+
+}  // namespace
+}  // namespace chorus::inline serving
