@@ -19,8 +19,8 @@ import tempfile
 import threading
 import time
 
-RATES = {  # of the server's Adam, by tuning
-    "full": ("tuning=full", (1e-4, 3e-4, 1e-3), 64),
+RATES = {  # how to tune, learning rates of the server's Adam to choose from, clients that train together
+    "full": ("tuning=full", (1e-4, 3e-4, 1e-3), 32),
     "LoRA": ("tuning=lora", (1e-3, 3e-3, 1e-2), 200),
     "frozen-A LoRA": ("tuning={name: lora, freeze_a: true}", (1e-3, 3e-3, 1e-2), 200),
 }
@@ -106,7 +106,8 @@ def main():
     args, args.settings = parser.parse_known_args()
     args.out.mkdir(parents=True, exist_ok=True)
     study = Study(args)
-    cells = [(tuning, epsilon) for tuning in args.tunings for epsilon in (*args.epsilons, None)]
+    # Runs beside each other should not all be of full tuning, which needs most memory.
+    cells = [(tuning, epsilon) for epsilon in (*args.epsilons, None) for tuning in args.tunings]
     study.all([(tuning, epsilon, rate, SEARCH_SEED) for tuning, epsilon in cells for rate in RATES[tuning][1]])
     best = {cell: study.best_rate(*cell) for cell in cells}
     print("learning rates:", ", ".join(f"{tuning} {epsilon or 'none'}: {rate:g}" for (tuning, epsilon), rate in best.items() if rate), flush=True)
