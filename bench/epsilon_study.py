@@ -19,12 +19,12 @@ import tempfile
 import threading
 import time
 
-RATES = {  # of the server's Adam, by tuning
-    "full": ("tuning=full", (1e-4, 3e-4, 1e-3), 64),
+RATES = {  # how to tune, learning rates of the server's Adam to choose from, clients that train together
+    "full": ("tuning=full", (1e-4, 3e-4, 1e-3), 32),
     "LoRA": ("tuning=lora", (1e-3, 3e-3, 1e-2), 200),
     "frozen-A LoRA": ("tuning={name: lora, freeze_a: true}", (1e-3, 3e-3, 1e-2), 200),
 }
-SEARCH_SEED, DELTA = 1, 1e-4
+SEARCH_SEED = 1
 
 
 class Study:
@@ -42,7 +42,7 @@ class Study:
         """Computed once: every run would compute the same."""
         with self.lock:
             if epsilon and epsilon not in self.noises:
-                command = [self.args.chorus, "privacy", "calibrate", "--epsilon", str(epsilon), "--delta", str(DELTA), "--sampling-rate",
+                command = [self.args.chorus, "privacy", "calibrate", "--epsilon", str(epsilon), "--delta", str(self.args.delta), "--sampling-rate",
                            str(self.args.cohort / self.args.clients), "--steps", str(self.args.rounds), "--json"]
                 self.noises[epsilon] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["noise"]
             return self.noises.get(epsilon)
@@ -52,13 +52,13 @@ class Study:
             return
         args = self.args
         setting, _, together = RATES[tuning]
-        private = f"{{name: private_mean, noise: {self.noise(epsilon)}, delta: {DELTA}, clip: 0.1, copy: none}}"
+        private = f"{{name: private_mean, noise: {self.noise(epsilon)}, delta: {args.delta}, clip: 0.1, copy: none}}"
         with tempfile.TemporaryDirectory() as folder:
             command = [args.chorus, "run", "configs/privacy/epsilon.yaml", f"device={args.device}", f"model.from={args.model}",
                        f"data.train=[{args.data}/train_merged.csv]", f"data.test=[{args.data}/test.csv]", setting, f"seed={seed}",
                        f"algorithm.learning_rate={rate:g}", f"aggregation={private if epsilon else 'mean'}",
                        f"federation.cohort_batch={together}", f"clients.count={args.clients}", f"clients_per_round={args.cohort}",
-                       f"rounds={args.rounds}", *args.settings, "--run-folder", f"{folder}/run"]
+                       f"rounds={args.rounds}", *(args.full if tuning == "full" else []), *args.settings, "--run-folder", f"{folder}/run"]
             begin = time.monotonic()
             environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // args.jobs))}
             done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -100,15 +100,21 @@ def main():
     parser.add_argument("--clients", type=int, default=4000)
     parser.add_argument("--cohort", type=int, default=400, help="clients of a round, on average")
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--delta", type=float, default=1e-4)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many minutes")
+    parser.add_argument("--rates", nargs="+", default=[], metavar="TUNING=RATE", help="use these instead of searching")
+    parser.add_argument("--full", nargs="+", default=[], metavar="KEY=VALUE", help="settings for full tuning only")
     args, args.settings = parser.parse_known_args()
+    given = {tuning: float(rate) for tuning, rate in (pair.rsplit("=", 1) for pair in args.rates)}
     args.out.mkdir(parents=True, exist_ok=True)
     study = Study(args)
-    cells = [(tuning, epsilon) for tuning in args.tunings for epsilon in (*args.epsilons, None)]
-    study.all([(tuning, epsilon, rate, SEARCH_SEED) for tuning, epsilon in cells for rate in RATES[tuning][1]])
-    best = {cell: study.best_rate(*cell) for cell in cells}
+    # Runs beside each other should not all be of full tuning, which needs most memory.
+    cells = [(tuning, epsilon) for epsilon in (*args.epsilons, None) for tuning in args.tunings]
+    study.all([(tuning, epsilon, rate, SEARCH_SEED) for tuning, epsilon in cells if tuning not in given
+               for rate in RATES[tuning][1]])
+    best = {cell: given.get(cell[0]) or study.best_rate(*cell) for cell in cells}
     print("learning rates:", ", ".join(f"{tuning} {epsilon or 'none'}: {rate:g}" for (tuning, epsilon), rate in best.items() if rate), flush=True)
     # Seed by seed: if time runs out, all cells have about as many.
     study.all([(*cell, best[cell], SEARCH_SEED + 1 + seed) for seed in range(args.seeds) for cell in cells if best[cell]])

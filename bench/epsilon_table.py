@@ -12,14 +12,15 @@ import json
 import pathlib
 import statistics
 
+TUNINGS = ["full", "LoRA", "frozen-A LoRA"]
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
 
 
 def read(folder):
     cells = collections.defaultdict(list)
     metric = ""
-    for line in (folder / "results.jsonl").read_text().splitlines():
-        run = json.loads(line)
+    runs = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    for run in sorted(runs, key=lambda run: TUNINGS.index(run["tuning"])):
         metric = run["metric"]
         if not run["search"]:
             wanted = float("inf") if run["epsilon"] is None else run["epsilon"]

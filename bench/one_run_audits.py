@@ -4,13 +4,15 @@
     bench/one_run_audits.py --runs 25 [--jobs 4] [--chorus build/chorus] [--json FILE] [--svg docs/img/one_run.svg]
 
 Four settings with different noise and sampling, --runs runs each, with other canaries planted in each of them; a few
-shadow runs with hardly any noise tell what every canary's loss would be with and without it. Prints for every
+shadow runs with hardly any noise tell what every canary's loss would be with and without it. With --json FILE, which is
+written after every run, another call continues. Prints for every
 setting the accounted epsilon, the largest and the median bound, and how many exceed it; status 1 if any does.
 """
 import argparse
 import concurrent.futures
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,8 +36,12 @@ def train(args, folder, settings):
 def audit(args, folder, settings, seed, shadows):
     run = pathlib.Path(folder) / f"run{seed}"
     train(args, run, [*settings, f"audit.seed={seed}"])
-    command = [args.chorus, "privacy", "audit", str(run), "--only", "canaries", "--json", "--shadow", *map(str, shadows)]
+    # A run is locked while it is read, and audits run beside each other.
+    own = [shutil.copytree(shadow, pathlib.Path(folder) / f"{shadow.name}-of-{seed}") for shadow in shadows]
+    command = [args.chorus, "privacy", "audit", str(run), "--only", "canaries", "--json", "--shadow", *map(str, own)]
     result = subprocess.run(command, capture_output=True, text=True)
+    for copy in (run, *own):
+        shutil.rmtree(copy)
     if not result.stdout.lstrip().startswith("{"):
         sys.exit(result.stderr)
     report = json.loads(result.stdout)
@@ -77,23 +83,25 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
     args = parser.parse_args()
-    results, above = {}, 0
+    results, above = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}, 0
     print("| setting | accounted epsilon | largest bound | median | (epsilon, delta) bound, largest | above |\n|---|---|---|---|---|---|")
     for name, settings in SETTINGS.items():
         if args.only and args.only not in name:
             continue
+        rows = results.get(name, [])
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            shadows = [pathlib.Path(folder) / f"shadow{i}" for i in range(args.shadows)]
-            list(pool.map(lambda i: train(args, shadows[i], [*settings[1:], "trainer.privacy.noise=0.01", f"audit.seed={1000 + i}"]), range(args.shadows)))
-            rows = list(pool.map(lambda seed: audit(args, folder, settings, seed, shadows), range(1, args.runs + 1)))
-        results[name] = rows
+            shadows = [pathlib.Path(folder) / f"shadow{i}" for i in range(args.shadows if len(rows) < args.runs else 0)]
+            list(pool.map(lambda i: train(args, shadows[i], [*settings[1:], "trainer.privacy.noise=0.01", f"audit.seed={1000 + i}"]), range(len(shadows))))
+            for row in pool.map(lambda seed: audit(args, folder, settings, seed, shadows), range(len(rows) + 1, args.runs + 1)):
+                rows.append(row)
+                results[name] = rows
+                if args.json:
+                    args.json.write_text(json.dumps(results))
         epsilon, bounds = rows[0]["epsilon"], [row["gaussian"] for row in rows]
         more = sum(max(row["gaussian"], row["bound"]) > row["epsilon"] for row in rows)
         above += more
         print(f"| {name} | {epsilon:.3f} | {max(bounds):.3f} ({100 * max(bounds) / epsilon:.0f} %) | {statistics.median(bounds):.3f} | "
               f"{max(row['bound'] for row in rows):.3f} | {more} of {len(rows)} |", flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(results))
     if args.svg:
         picture(results, args.svg)
     return 1 if above else 0
