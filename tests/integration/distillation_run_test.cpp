@@ -7,6 +7,7 @@
 namespace chorus::inline integration {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr const char* kDistillation = R"(
@@ -105,6 +106,9 @@ TEST_F(DistillationRun, MistakesAreExplained) {
                        "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
                       3),
               HasSubstr("single.jsonl"));
+  EXPECT_THAT(refused({"clients.models=[{name: mine, share: 0.5, " + network(kGpt2) + "}]"}),
+              AllOf(HasSubstr("clients.models: mine"), HasSubstr("have no sequence_classification head")));
+  EXPECT_THAT(refused({"public.query_share=0"}), HasSubstr("needs labelled examples at the server"));
   EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
               HasSubstr("task.block_length: a row mixes several public texts"));
   EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']", kUniform,

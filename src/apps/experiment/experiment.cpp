@@ -174,7 +174,13 @@ void Experiment::make_networks() {
   for (const ClientModelConfig& wanted : clients.models) {
     ClientNetwork network;
     network.key = wanted.name;
-    network.model = std::make_unique<const TaskModel>(config_with(config_, wanted), TaskFacts::of(data_));
+    try {
+      network.model = std::make_unique<const TaskModel>(config_with(config_, wanted), TaskFacts::of(data_));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("clients.models: {}: {}", wanted.name, error.what()));
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("clients.models: {}: {}", wanted.name, error.what()));
+    }
     const Task& its_task = network.model->task();
     network.train = encode_split(its_task, data_, Split::kTrain, config_.encoding).data;
     network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
