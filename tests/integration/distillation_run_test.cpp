@@ -140,6 +140,9 @@ TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther)
     const json scores = summary("causal");
     EXPECT_LT(scores.at("last").at("perplexity").get<double>(), 0.9 * first_score("causal", "perplexity")) << algorithm;
   }
+  std::vector<std::string> cut = causal("ds_fl");
+  cut.emplace_back("task={name: causal_lm, max_length: 32}");
+  EXPECT_THAT(refused(cut), HasSubstr("raise it until no text is cut"));
   const std::vector<std::string> masked{kTexts, kUniform, "algorithm={name: mhat, labels: soft, epochs: 4}",
                                         "task={name: masked_lm, max_length: 40}", "trainer.epochs=2"};
   ASSERT_EQ(run("masked", masked), 0) << output_;
