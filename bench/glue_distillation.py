@@ -163,6 +163,8 @@ def overrides_of(options, cell, seed):
             more.append(f"algorithm.epochs={options.epochs}")
     if options.rate and distills:
         more.append(f"algorithm.rate={options.rate}")
+    if options.server_rate and distills:
+        more.append(f"algorithm.server_rate={options.server_rate}")
     return settings(options, task, alpha, seed) + how + more
 
 
@@ -179,6 +181,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=0)
     parser.add_argument("--rate", type=float, default=0, help="factor of the learning rate on the public set")
+    parser.add_argument("--server-rate", type=float, default=0, help="the same for the server's model")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.add_argument("--set", nargs="*", default=[], help="more settings for every run")

@@ -7,7 +7,9 @@
 namespace chorus::inline integration {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kDistillation = R"(
 kind: experiment
@@ -37,7 +39,7 @@ constexpr const char* kUniform = "clients.partition=uniform";
 constexpr const char* kGpt2 = CHORUS_SOURCE_DIR "/tests/golden/tokenizers/gpt2";
 
 std::string network(const std::string& tokenizer) {
-  return "model: {fresh: {model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 64}, tokenizer: " +
+  return "model: {fresh: {model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 160}, tokenizer: " +
          tokenizer + "}";
 }
 std::string gpt2(const std::string& tokenizer) { return "model=" + network(tokenizer).substr(7); }
@@ -105,6 +107,9 @@ TEST_F(DistillationRun, MistakesAreExplained) {
                        "task={name: pair_classification, max_length: 24}", "public={unlabelled: [" + single + "]}"},
                       3),
               HasSubstr("single.jsonl"));
+  EXPECT_THAT(refused({"clients.models=[{name: mine, share: 0.5, " + network(kGpt2) + "}]"}),
+              AllOf(HasSubstr("clients.models: mine"), HasSubstr("have no sequence_classification head")));
+  EXPECT_THAT(refused({"public.query_share=0"}), HasSubstr("needs labelled examples at the server"));
   EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
               HasSubstr("task.block_length: a row mixes several public texts"));
   EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']", kUniform,
@@ -121,7 +126,7 @@ TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther)
     return std::vector<std::string>{kTexts,
                                     kUniform,
                                     std::string("algorithm=") + algorithm,
-                                    "task={name: causal_lm, max_length: 64}",
+                                    "task={name: causal_lm, max_length: 160}",
                                     gpt2("models/chorus-mini"),
                                     std::string("clients.models=[{name: bytes, share: 0.5, ") + network(kGpt2) + "}]",
                                     "public={share: 0.4, query_share: 0.2, words: 50}",
@@ -131,11 +136,15 @@ TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther)
        {"{name: ds_fl, labels: soft, temperature: 1, epochs: 2}", "{name: fedid, preset: as_written, epochs: 2}"}) {
     fs::remove_all(folder_ / "causal");
     ASSERT_EQ(run("causal", causal(algorithm)), 0) << output_;
+    EXPECT_THAT(read(folder_ / "causal" / "metrics.jsonl"), Not(HasSubstr("client_failed"))) << algorithm;
     const json scores = summary("causal");
     EXPECT_LT(scores.at("last").at("perplexity").get<double>(), 0.9 * first_score("causal", "perplexity")) << algorithm;
   }
+  std::vector<std::string> cut = causal("ds_fl");
+  cut.emplace_back("task={name: causal_lm, max_length: 32}");
+  EXPECT_THAT(refused(cut), HasSubstr("raise it until no text is cut"));
   const std::vector<std::string> masked{kTexts, kUniform, "algorithm={name: mhat, labels: soft, epochs: 4}",
-                                        "task={name: masked_lm, max_length: 64}", "trainer.epochs=2"};
+                                        "task={name: masked_lm, max_length: 40}", "trainer.epochs=2"};
   ASSERT_EQ(run("masked", masked), 0) << output_;
   EXPECT_LT(summary("masked").at("last").at("perplexity").get<double>(), first_score("masked", "perplexity"));
 }

@@ -151,7 +151,7 @@ class Interaction {
     const ProbeWish probe{.dropout = config_.dropout()};
     const auto query = static_cast<std::int64_t>(step);
     const at::Tensor before = how == Feedback::kGradient ? server_->values().clone() : at::Tensor();
-    const double old_loss = how == Feedback::kDifference ? server_->probe(query, probe).loss[0] : 0;
+    const double old_loss = step == 0 ? query_loss_at(0) : old_loss_;
     const LearnResult learned = server_->fit(rows, targets);
     if (!learned.failures[0].empty()) throw DataError("the server's distillation failed: " + learned.failures[0]);
 
@@ -183,6 +183,12 @@ class Interaction {
     return request;
   }
 
+  /// The server's loss on query batch `step`, for feedback by difference.
+  double query_loss_at(std::uint64_t step) {
+    if (config_.how_feedback() != Feedback::kDifference) return 0;
+    return server_->probe(static_cast<std::int64_t>(step), {.dropout = config_.dropout()}).loss[0];
+  }
+
   /// dL_new / dy [n, K] (see the header).
   at::Tensor slopes(const std::vector<std::uint32_t>& rows, const at::Tensor& before, std::int64_t query, double rate) {
     const at::Tensor after = server_->values().clone();
@@ -209,20 +215,26 @@ class Interaction {
   /// Sends the feedback for the last batch, and asks for batch `next` if there is one.
   void exchange(Request request, std::optional<std::uint64_t> next) {
     if (next) request.body.numbers["batch"] = static_cast<double>(*next);
-    ask(std::move(request), next ? order_.answers(order_.batch(*next)) : 0, [&](Reply& reply, Participant&) {
+    // While the clients work, the server measures its loss before the next step.
+    const auto meanwhile = [&] { old_loss_ = next ? query_loss_at(*next) : 0; };
+    const auto read = [&](Reply& reply, Participant&) {
       if (!next) reply.accept();
-    });
+    };
+    ask(std::move(request), next ? order_.answers(order_.batch(*next)) : 0, read, meanwhile);
   }
 
   /// Asks the remaining clients for predictions of `rows` rows; a client that fails leaves the round.
-  void ask(Request request, std::int64_t rows, const std::function<void(Reply&, Participant&)>& read) {
+  void ask(Request request, std::int64_t rows, const std::function<void(Reply&, Participant&)>& read,
+           const std::function<void()>& meanwhile = {}) {
     std::vector<ClientId> ids;
     for (const Participant& client : clients_) ids.push_back(client.client);
     std::vector<std::string> failures(ids.size(), "it did not reply");
     std::vector<Cost> costs(ids.size());
     std::vector<double> steps(ids.size(), 0), seconds(ids.size(), 0), examples(ids.size(), 0);
     const bool first = request.procedure == kFedIdBegin;
-    for (Reply& reply : session_.ask(ids, std::move(request))) {
+    Replies replies = session_.ask(ids, std::move(request));
+    if (meanwhile) meanwhile();
+    for (Reply& reply : replies) {
       costs.at(reply.slot) = reply.cost;
       std::string& failure = failures.at(reply.slot) = reply.failure;
       if (reply.left_out) result_.emulated.left_out.push_back(reply.client);
@@ -270,6 +282,7 @@ class Interaction {
   std::map<ClientId, std::pair<double, double>> losses_;
   std::size_t used_ = 0;
   double weights_ = 0, feedback_ = 0, query_loss_ = 0;
+  double old_loss_ = 0;  // on the query batch of the next step
   RoundResult result_;
 };
 

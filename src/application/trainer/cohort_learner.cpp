@@ -26,8 +26,9 @@ LearnResult result_of(const LocalTraining::Record& record, std::size_t trained, 
 
 }  // namespace
 
-CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set)
-    : training_(std::move(training)), public_set_(std::move(public_set)) {
+CohortLearner::CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set,
+                             bool early)
+    : training_(std::move(training)), public_set_(std::move(public_set)), early_(early) {
   check(training_->store().owned(), "a learner has values of its own");
   // An optimizer may rely on every client making the first step; clients without rows do not.
   for (std::size_t c = training_->input().plan.batches.size(); c < clients().size(); ++c) {
@@ -48,9 +49,12 @@ LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Target
   check_targets(trainer, *public_set_, targets);
   Reading reading = read_public(rows, fits_++, "public-dropout");
   if (given(targets)) reading.batch.batch.answers = at::Tensor();
-  const auto record = training_->step_on(std::move(reading), [&](const Output& output, const TaskBatch& batch) {
+  std::optional<GpuStreams> streams;
+  if (early_) streams.emplace(trainer.base.device());
+  const auto loss = [&](const Output& output, const TaskBatch& batch) {
     return target_loss(trainer, *public_set_, output, batch, targets);
-  });
+  };
+  const auto record = training_->step_on(reading, loss, streams ? &*streams : nullptr);
   return result_of(record, clients().size(), clients().size(), begin, 1);
 }
 

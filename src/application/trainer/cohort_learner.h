@@ -16,8 +16,9 @@ namespace chorus::inline trainer {
 ///     CohortLearner learner(std::move(training), public_set);
 class CohortLearner final : public Learner {
  public:
-  /// The training's store must own its values. `public_set` may be null.
-  CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set);
+  /// The training's store must own its values. `public_set` may be null. `early`: on a GPU, the optimizer runs during
+  /// the backward pass of `fit` (early_step.h).
+  CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set, bool early);
 
   LearnResult train(std::int64_t steps) override;
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override;
@@ -37,6 +38,7 @@ class CohortLearner final : public Learner {
 
   std::unique_ptr<LocalTraining> training_;
   std::shared_ptr<const PublicTexts> public_set_;
+  bool early_;
   std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
   std::vector<std::uint32_t> read_rows_;                  // of the last batch of the public set
   std::optional<TaskBatch> read_batch_;

@@ -213,10 +213,11 @@ std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> cli
   }
   input.read_ahead = pieces_.read_ahead;
   std::vector<ClientBatches> order = batches_of(clients, config_.batch_size, moment);
-  std::unique_ptr<ValueStore> store =
-      make_store(records(cohort) ? Memory::kRecorded : Memory::kOwn, cohort, start, order);
+  const Memory memory = records(cohort) ? Memory::kRecorded : Memory::kOwn;
+  std::unique_ptr<ValueStore> store = make_store(memory, cohort, start, order);
   return std::make_unique<CohortLearner>(
-      std::make_unique<LocalTraining>(std::move(input), std::move(order), std::move(store)), std::move(public_set));
+      std::make_unique<LocalTraining>(std::move(input), std::move(order), std::move(store)), std::move(public_set),
+      steps_early(wish.train, memory));
 }
 
 GradientResult CohortTrainer::gradient(std::span<const TrainClient> clients, const at::Tensor& start,

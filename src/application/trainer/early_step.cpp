@@ -5,7 +5,7 @@
 namespace chorus::inline trainer {
 
 EarlyStep::EarlyStep(const GpuStreams& streams, Optimizer& optimizer, const Params& params, const Input& input)
-    : streams_(streams), optimizer_(optimizer), params_(params), last_(input.last) {
+    : streams_(streams), optimizer_(optimizer), params_(params), last_(input.last), once_(input.once) {
   optimizer.begin_step(input.rates);
 }
 
@@ -31,7 +31,9 @@ void EarlyStep::finish(std::int64_t used) {
 void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
   const at::Tensor& shadow = params_.shadow().values();
   optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
-                       {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_});
+                       {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow,
+                        .last = last_,
+                        .once = once_});
 }
 
 }  // namespace chorus::inline trainer

@@ -23,6 +23,7 @@ class EarlyStep {
   struct Input {
     std::vector<double> rates;  ///< learning rate of each client
     bool last = false;          ///< no step follows
+    bool once = false;          ///< a new optimizer follows
   };
   EarlyStep(const GpuStreams& streams, Optimizer& optimizer, const Params& params, const Input& input);
   EarlyStep(const EarlyStep&) = delete;
@@ -40,7 +41,7 @@ class EarlyStep {
   const GpuStreams& streams_;
   Optimizer& optimizer_;
   Params params_;
-  bool last_;
+  bool last_, once_;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;  // from, to
 };
 

@@ -62,7 +62,10 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
     if (in.begins) params.writes().begin(pass.used, pass.taker);
     Dropout dropout = in.dropout;
     if (input_.wish.teacher.values.defined()) in.batch.batch.answers = at::Tensor();  // it needs logits
-    const Output output = input_.trainer.model.forward(params, in.batch.batch, dropout);
+    // On a CPU, a matmul's rounding depends on its number of rows; `forward` keeps training bit-identical when cut.
+    const Model& model = input_.trainer.model;
+    const Output output = params.device().is_cuda() ? model.answer(params, in.batch.batch, dropout)
+                                                    : model.forward(params, in.batch.batch, dropout);
     at::Tensor loss = input_.trainer.task.loss(output, in.batch);
     if (input_.wish.teacher.values.defined()) loss = loss + teacher_loss(output, in.batch);
     if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.streams);
@@ -97,16 +100,23 @@ at::Tensor LocalTraining::teacher_loss(const Output& output, const TaskBatch& ba
   return scale * (teacher.temperature * teacher.temperature) * each.sum(1) / counted.sum(1).clamp_min(1);
 }
 
-LocalTraining::Record LocalTraining::step_on(Reading reading, const Loss& loss) {
+LocalTraining::Record LocalTraining::step_on(const Reading& reading, const Loss& loss, const GpuStreams* streams) {
   Record record{.rate_sum = std::vector<double>(input_.clients.size(), 0.0)};
   Params& params = store_->active(reading.clients);
   const std::int64_t all = params.values().size(1);
-  params.writes().begin(all);
-  Dropout dropout = input_.config.dropout ? std::move(reading.dropout) : Dropout();
+  const std::vector<double> rates = next_rates(reading.clients, record);
+  std::optional<EarlyStep> early;
+  if (streams != nullptr) early.emplace(*streams, *optimizer_, params, EarlyStep::Input{rates, false, once_});
+  params.writes().begin(all, early ? early->taker() : GradientTaker());
+  Dropout dropout = input_.config.dropout ? reading.dropout : Dropout();
   const at::Tensor losses = loss(input_.trainer.model.answer(params, reading.batch.batch, dropout), reading.batch);
   losses.sum().backward();
   params.writes().end();
-  finish_step({reading.clients, all, next_rates(reading.clients, record), {}, false});
+  if (early) {
+    early->finish(all);
+  } else {
+    finish_step({reading.clients, all, rates, {}, false});
+  }
   record.losses.push_back(losses.detach());
   return record;
 }
@@ -149,7 +159,6 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
   const FrozenRanges frozen(wish.frozen, now);
   const double clip = input_.config.clip;
   ValueStore::Step scaled = step;
-  check(!once_ || step_ == 1, "a learner that was renewed for one step makes one step");
   scaled.once = once_;
   if (clip > 0) scaled.scale = clip_scales(gradients, clip);
   store_->step(*optimizer_, scaled);
@@ -159,6 +168,7 @@ void LocalTraining::finish_step(const ValueStore::Step& step) {
 // The learning rates of the next optimizer step; counts the step.
 std::vector<double> LocalTraining::next_rates(std::int64_t clients, Record& record) {
   std::vector<double> rates = input_.plan.rates(input_.config, input_.moment, clients, step_++);
+  check(!once_ || step_ == 1, "a learner that was renewed for one step makes one step");
   for (std::size_t c = 0; c < rates.size(); ++c) record.rate_sum[c] += rates[c];
   return rates;
 }

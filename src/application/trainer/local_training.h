@@ -58,9 +58,10 @@ class LocalTraining {
   Record train(std::int64_t steps, const How& how);
   Record train(std::int64_t steps) { return train(steps, {}); }
 
-  /// One optimizer step of all clients on a given batch (BatchReader::read_rows), with this loss [C].
+  /// One optimizer step of all clients on a given batch (BatchReader::read_rows), with this loss [C]. `streams` as in
+  /// How. The reading must live until the GPU has finished.
   using Loss = std::function<at::Tensor(const Output& output, const TaskBatch& batch)>;
-  Record step_on(Reading reading, const Loss& loss);
+  Record step_on(const Reading& reading, const Loss& loss, const GpuStreams* streams);
 
   /// The loss of a given batch and, if wanted, its gradient [C, P]; no step.
   ProbeResult probe(Reading reading, const ProbeWish& wish);

@@ -26,9 +26,19 @@ Dataset texts_of(const std::vector<std::string>& texts) {
   return std::move(builder).finish();
 }
 
-/// A task's view of some public texts, with a vocabulary of so many pieces.
+const std::vector<std::string> kTexts{"The cat sat on the mat.", "A dog, the cat and THE bird", "unlikely"};
+
+/// The words of a vocabulary are those that occur twice in the texts it was learnt from, so copies make it coarse.
+enum class Pieces { kFine, kCoarse };
+std::shared_ptr<const Tokenizer> tokenizer_of(Pieces pieces) {
+  std::vector<std::string> texts = kTexts;
+  if (pieces == Pieces::kCoarse) texts.insert(texts.end(), kTexts.begin(), kTexts.end());
+  return tiny::tokenizer(texts_of(texts));
+}
+
+/// A task's view of some public texts.
 struct View {
-  View(const Dataset& data, bool masked, std::size_t vocabulary) : tokenizer(tiny::tokenizer(data, vocabulary)) {
+  View(const Dataset& data, bool masked, Pieces pieces) : tokenizer(tokenizer_of(pieces)) {
     if (masked) {
       task = std::make_unique<MaskedLmTask>(MaskedLmConfig{.max_length = 64}, TaskInput{tokenizer});
     } else {
@@ -49,8 +59,6 @@ struct View {
   std::vector<std::uint32_t> chosen;
 };
 
-const std::vector<std::string> kTexts{"The cat sat on the mat.", "A dog, the cat and THE bird", "unlikely"};
-
 TEST(SharedWords, WordsBeginWithLettersOrOneSign) {
   const std::vector<TextWord> words = words_of(" The  caf\xC3\xA9's (end) 3rd");
   ASSERT_EQ(words.size(), 4U);
@@ -66,7 +74,7 @@ TEST(SharedWords, WordsBeginWithLettersOrOneSign) {
 TEST(SharedWords, TokenizersAgreeOnClassesAndPlaces) {
   const Dataset data = texts_of(kTexts);
   for (const bool masked : {false, true}) {
-    View coarse(data, masked, 300), fine(data, masked, 60);
+    View coarse(data, masked, Pieces::kCoarse), fine(data, masked, Pieces::kFine);
     ASSERT_NE(coarse.set.data->tokens(), fine.set.data->tokens()) << "the tokenizers should differ";
     const SharedWords one({*coarse.task, data, coarse.set, 6}), other({*fine.task, data, fine.set, 6});
     EXPECT_THAT(one.counts(), Eq(other.counts()));
@@ -85,7 +93,7 @@ TEST(SharedWords, TokenizersAgreeOnClassesAndPlaces) {
 TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
   const Dataset data = texts_of(kTexts);
   const std::vector<std::uint32_t> rows{1, 0};
-  View causal(data, false, 60);
+  View causal(data, false, Pieces::kFine);
   const TaskBatch batch = SharedWords({*causal.task, data, causal.set}).collate(causal.cohort(rows), rows, at::kCPU);
   ASSERT_EQ(batch.labels.sizes(), (at::IntArrayRef{2, 11}));
   ASSERT_EQ(batch.batch.wanted.sizes(), batch.labels.sizes());
@@ -104,7 +112,7 @@ TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
     EXPECT_EQ(batch.labels[1][i].item<std::int64_t>(), ids[static_cast<std::size_t>(starts[word])]);
   }
 
-  View masked(data, true, 60);
+  View masked(data, true, Pieces::kFine);
   const SharedWords words({*masked.task, data, masked.set});
   const TaskBatch hidden = words.collate(masked.cohort(rows), rows, at::kCPU);
   const std::int64_t mask = *masked.tokenizer->special().mask;
@@ -116,7 +124,7 @@ TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
 
 TEST(SharedWords, PredictionsAreDistributionsOverWords) {
   const Dataset data = texts_of(kTexts);
-  View view(data, false, 300);
+  View view(data, false, Pieces::kCoarse);
   const SharedWords words({*view.task, data, view.set, 4});
   const auto vocabulary = static_cast<std::int64_t>(view.tokenizer->vocabulary_size());
   torch::manual_seed(1);
@@ -133,7 +141,7 @@ TEST(SharedWords, PredictionsAreDistributionsOverWords) {
 
 TEST(SharedWords, RowsOfOtherTextsAreRefused) {
   const Dataset data = texts_of(kTexts), others = texts_of({"quite another text", "and more", "unlikely"});
-  View view(data, false, 300);
+  View view(data, false, Pieces::kCoarse);
   EXPECT_THROW(SharedWords({*view.task, others, view.set}), DataError);
 }
 

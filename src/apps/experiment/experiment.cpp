@@ -76,6 +76,13 @@ std::vector<std::uint32_t> public_words(const PublicSet& set) {
   return begins;
 }
 
+// How many words of each public text a network predicts; none for other tasks.
+std::vector<std::int64_t> predicted_words(const TaskModel& model, const PublicSet& set) {
+  if (model.task().head() != Head::kCausalLm && model.task().head() != Head::kMaskedLm) return {};
+  const ClientData rows = model.task().client_data(set.encoded, set.examples);
+  return SharedWords({model.task(), *set.texts, rows, set.words}).counts();
+}
+
 // What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
 // anew for each segment.
 void add_replay(std::vector<ClientLists>& segments, std::int64_t most, std::uint64_t seed) {
@@ -161,11 +168,13 @@ void Experiment::leave_out() {
 void Experiment::make_networks() {
   const ClientsConfig& clients = config_.clients;
   std::vector<std::uint32_t> words;
+  std::vector<std::int64_t> predicted;
   if (public_) {
     check_predictions(task(), train_);
     if (task().head() == Head::kQuestionAnswering) words = public_words(public_->set_for(*model_, train_));
   }
   if (clients.models.empty()) return;
+  if (public_) predicted = predicted_words(*model_, public_->set_for(*model_, train_));
   std::vector<double> sizes;
   for (std::size_t c = 0; c < partition_.train.clients(); ++c) {
     sizes.push_back(static_cast<double>(partition_.train.size_of(c)));
@@ -174,11 +183,23 @@ void Experiment::make_networks() {
   for (const ClientModelConfig& wanted : clients.models) {
     ClientNetwork network;
     network.key = wanted.name;
-    network.model = std::make_unique<const TaskModel>(config_with(config_, wanted), TaskFacts::of(data_));
+    try {
+      network.model = std::make_unique<const TaskModel>(config_with(config_, wanted), TaskFacts::of(data_));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("clients.models: {}: {}", wanted.name, error.what()));
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("clients.models: {}: {}", wanted.name, error.what()));
+    }
     const Task& its_task = network.model->task();
     network.train = encode_split(its_task, data_, Split::kTrain, config_.encoding).data;
     network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
     if (public_) network.public_set = public_->set_for(*network.model, network.train);
+    if (public_ && predicted_words(*network.model, network.public_set) != predicted) {
+      throw ConfigError(fmt::format(
+          "task.max_length: the tokenizer of {} (clients.models) cuts other words off the public texts than the server's; "
+          "raise it until no text is cut",
+          wanted.name));
+    }
     if (!words.empty() && public_words(network.public_set) != words) {
       throw ConfigError(fmt::format(
           "clients.models: the tokenizer of {} splits the public contexts into other words than the server's, so their "
