@@ -179,7 +179,7 @@ TEST_F(People, ARunSaysWhoHeldWhatAndHowEachClientIsServed) {
   EXPECT_THAT(text_of("run/metrics.jsonl"),
               HasSubstr("\"client/" + clients["clients"][0]["name"].get<std::string>() + "\":"));
   EXPECT_FALSE(fs::exists(folder_ / "run" / "progress.json")) << "it goes with the run";
-  const Outcome elsewhere = run_program("cd / && " CHORUS_PROGRAM, "resume " + path("run") + " rounds=2 2>&1");
+  const Outcome elsewhere = run_program("env -C / " CHORUS_PROGRAM, "resume " + path("run") + " rounds=2 2>&1");
   EXPECT_EQ(elsewhere.status, 2);
   EXPECT_THAT(elsewhere.output,
               AllOf(HasSubstr("models/chorus-mini"), HasSubstr("Go there and type: chorus resume " + path("run"))));
