@@ -89,15 +89,8 @@ RoundResult Calibrated::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, CalibratedConfig> kRegisteredCalibrated{
-    "calibrated",
-    "distillation from a calibrated, confidence-weighted ensemble and the query set",
-    [](const CalibratedConfig& config) { return std::make_unique<Calibrated>(config); },
-    {.individual_updates = true,
-     .own_mean = true,
-     .own_models = true,
-     .distills = true,
-     .queries = true,
-     .any_network = true}};
+    "calibrated", "distillation from a calibrated, confidence-weighted ensemble and the query set",
+    [](const CalibratedConfig& config) { return std::make_unique<Calibrated>(config); }, kLearnsFromQueries};
 
 }  // namespace
 }  // namespace chorus::inline distillation

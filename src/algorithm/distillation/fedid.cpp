@@ -264,15 +264,8 @@ class Interaction {
 };
 
 const Registration<Algorithms, FedIdConfig> kRegisteredFedId{
-    "fedid",
-    "interactive distillation with feedback from a labelled query set, FedID (Ma et al. 2023)",
-    [](const FedIdConfig& config) { return std::make_unique<FedId>(config); },
-    {.individual_updates = true,
-     .own_mean = true,
-     .own_models = true,
-     .distills = true,
-     .queries = true,
-     .any_network = true}};
+    "fedid", "interactive distillation with feedback from a labelled query set, FedID (Ma et al. 2023)",
+    [](const FedIdConfig& config) { return std::make_unique<FedId>(config); }, kLearnsFromQueries};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "algorithm/distillation/public_order.h"
 #include "algorithm/distillation/teaching.h"
 #include "algorithm/federated/collect.h"
+#include "core/ports/algorithm.h"
 #include "core/ports/procedure.h"
 
 namespace chorus::inline distillation {
@@ -33,6 +34,14 @@ namespace chorus::inline distillation {
 enum class Sent { kLogits, kProbabilities, kVotes };
 std::string name_of(Sent sent);
 at::Tensor to_send(const at::Tensor& logits, Sent sent);
+
+/// Traits of the methods that look at every client's predictions and at a labelled query set.
+inline constexpr AlgorithmTraits kLearnsFromQueries{.individual_updates = true,
+                                                    .own_mean = true,
+                                                    .own_models = true,
+                                                    .distills = true,
+                                                    .queries = true,
+                                                    .any_network = true};
 
 /// Its name in the client's state.
 inline constexpr const char* kOwnModel = "distill.model";
