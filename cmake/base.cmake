@@ -34,6 +34,9 @@ add_library(chorus_options INTERFACE)
 target_compile_options(chorus_options INTERFACE -Wall -Wextra -Wshadow -Wconversion)
 # errno of math functions and floating-point traps are unused and would prevent vectorization.
 target_compile_options(chorus_options INTERFACE -fno-math-errno -fno-trapping-math)
+# GCC collects garbage whenever its memory has doubled, which takes a tenth of the compile time. With 400 % a compiler
+# needs about 1.2 GB instead of 0.9 GB.
+target_compile_options(chorus_options INTERFACE "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-expand=400>")
 if(CHORUS_WERROR)
   target_compile_options(chorus_options INTERFACE -Werror)
 endif()

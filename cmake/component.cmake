@@ -1,4 +1,5 @@
-# chorus_component(NAME [TORCH] [UNITY] [COLD] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...])
+# chorus_component(NAME [TORCH] [UNITY] [COLD] [DEPENDS component...] [LIBRARIES target...] [TORCH_SOURCES stem...]
+#                  [TESTS_IN program])
 #
 # One folder, one object target: every x.cpp goes into chorus_NAME, every x_test.cpp into the test program NAME_test.
 # They are object targets because the linker drops registrations in a static library. Every x.cu is embedded into the
@@ -11,13 +12,15 @@
 #   UNITY          several sources are compiled as one where CHORUS_UNITY is on (cmake/unity.cmake), so local names must
 #                  be unique among the sources, and among the tests
 #   COLD           nothing here is performance-critical: compile faster with little optimization
+#   TESTS_IN       the tests go into this test program instead, which several components share: a small test program
+#                  costs more for its headers and its link than for its tests
 
 include(precompiled)
 include(unity)
 include(kernels)
 
 function(chorus_component NAME)
-  cmake_parse_arguments(ARG "TORCH;UNITY;COLD" "" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;UNITY;COLD" "TESTS_IN" "DEPENDS;LIBRARIES;TORCH_SOURCES" ${ARGN})
   file(GLOB plain CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(FILTER plain EXCLUDE REGEX "_fuzz\\.cpp$")
   set(heavy)
@@ -45,12 +48,15 @@ function(chorus_component NAME)
   set_property(GLOBAL APPEND PROPERTY CHORUS_COMPONENTS ${NAME})
 
   if(plain)
-    chorus_objects(${NAME} "" SOURCES ${plain} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
+    chorus_objects(${NAME} "" SOURCES ${plain} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY}
+                   TESTS_IN "${ARG_TESTS_IN}")
   endif()
   if(plain AND heavy)
-    chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
+    chorus_objects(${NAME}_torch TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY}
+                   TESTS_IN "${ARG_TESTS_IN}")
   elseif(heavy)
-    chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY})
+    chorus_objects(${NAME} TORCH SOURCES ${heavy} COMPONENT ${NAME} LIBRARIES ${ARG_LIBRARIES} UNITY ${ARG_UNITY}
+                   TESTS_IN "${ARG_TESTS_IN}")
   endif()
   if(ARG_COLD)
     foreach(target chorus_${NAME} chorus_${NAME}_torch)
@@ -74,7 +80,7 @@ endfunction()
 
 # The objects and the test program of a component, or of its part that uses LibTorch.
 function(chorus_objects NAME TORCH)
-  cmake_parse_arguments(ARG "" "COMPONENT;UNITY" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "COMPONENT;UNITY;TESTS_IN" "SOURCES;LIBRARIES" ${ARGN})
   set(tests ${ARG_SOURCES})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER ARG_SOURCES EXCLUDE REGEX "_test\\.cpp$")
@@ -91,12 +97,29 @@ function(chorus_objects NAME TORCH)
   else()
     target_precompile_headers(chorus_${NAME} REUSE_FROM chorus_plain_pch)
   endif()
-  if(CHORUS_TESTS AND tests)
-    chorus_test(${NAME}_test ${TORCH} SOURCES ${tests} COMPONENTS ${ARG_COMPONENT})
-    if(ARG_UNITY)
-      chorus_unity(${NAME}_test)
+  if(tests)
+    set(program ${NAME}_test)
+    if(ARG_TESTS_IN)
+      set(program ${ARG_TESTS_IN})
     endif()
+    set_property(GLOBAL APPEND PROPERTY CHORUS_TEST_PROGRAMS ${program})
+    set_property(GLOBAL APPEND PROPERTY CHORUS_TEST_${program}_SOURCES ${tests})
+    set_property(GLOBAL APPEND PROPERTY CHORUS_TEST_${program}_COMPONENTS ${ARG_COMPONENT})
+    set_property(GLOBAL APPEND PROPERTY CHORUS_TEST_${program}_OPTIONS ${TORCH})
   endif()
+endfunction()
+
+# The test programs of all components, after every folder has been read.
+function(chorus_component_tests)
+  get_property(programs GLOBAL PROPERTY CHORUS_TEST_PROGRAMS)
+  list(REMOVE_DUPLICATES programs)
+  foreach(program ${programs})
+    foreach(part SOURCES COMPONENTS OPTIONS)
+      get_property(${part} GLOBAL PROPERTY CHORUS_TEST_${program}_${part})
+    endforeach()
+    list(REMOVE_DUPLICATES OPTIONS)
+    chorus_test(${program} ${OPTIONS} SOURCES ${SOURCES} COMPONENTS ${COMPONENTS})
+  endforeach()
 endfunction()
 
 # Links the objects of the components and their dependencies into a program.
@@ -111,16 +134,18 @@ function(chorus_link TARGET)
   target_link_libraries(${TARGET} PRIVATE chorus_options ${all})
 endfunction()
 
-# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, registered with ctest.
+# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, registered with ctest. It is a
+# unity build where CHORUS_UNITY is on, so local names must be unique among its sources of one namespace.
 function(chorus_test NAME)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_compile_options(${NAME} PRIVATE ${CHORUS_QUICK_OPTIONS})
   if(ARG_TORCH)
-    target_precompile_headers(${NAME} REUSE_FROM chorus_torch_pch)
+    target_precompile_headers(${NAME} REUSE_FROM chorus_torch_test_pch)
   else()
     target_precompile_headers(${NAME} REUSE_FROM chorus_plain_test_pch)
   endif()
+  chorus_unity(${NAME})
   chorus_link(${NAME} ${ARG_COMPONENTS})
   # Link LibTorch even where a test does not use it: the precompiled header needs its definitions.
   target_link_libraries(${NAME} PRIVATE chorus_torch GTest::gtest_main GTest::gmock)

@@ -21,4 +21,6 @@ chorus_precompile(chorus_torch_pch HEADERS plain torch LIBRARIES chorus_torch)
 if(CHORUS_TESTS)
   chorus_precompile(chorus_plain_test_pch HEADERS plain test LIBRARIES chorus_torch GTest::gtest_main GTest::gmock
                     OPTIONS ${CHORUS_QUICK_OPTIONS})
+  chorus_precompile(chorus_torch_test_pch HEADERS plain torch test LIBRARIES chorus_torch GTest::gtest_main GTest::gmock
+                    OPTIONS ${CHORUS_QUICK_OPTIONS})
 endif()

@@ -12,7 +12,7 @@
 namespace chorus::inline integration {
 namespace {
 
-constexpr double kSoon = 20;  // seconds for an honest client
+constexpr double kUnderAttack = 20;  // seconds for an honest client
 
 class GrpcHostileCase27 : public testing::Test {
  protected:
@@ -37,7 +37,8 @@ class GrpcHostileCase27 : public testing::Test {
     for (const int socket : sockets_) ::close(socket);
   }
   bool works() {
-    return honest_->send("are you there?") && honest_->receive(kSoon) == std::optional<std::string>("are you there?");
+    return honest_->send("are you there?") &&
+           honest_->receive(kUnderAttack) == std::optional<std::string>("are you there?");
   }
   double grown() const { return server_->peak_mebibytes() - before_; }
   int open() {

@@ -66,10 +66,7 @@ TEST_F(PersonalRun, ComparesModelsOnEachClientsOwnTestExamples) {
 TEST_F(PersonalRun, OwnModelsSurviveAKillAndCanBeExported) {
   const std::vector<std::string> how{"algorithm=fedrep", "rounds=8", "clients.test_mix=same"};
   ASSERT_EQ(run("whole", how), 0) << output_;
-  const Chorus program(arguments("killed", how), folder_ / "killed.log");
-  wait_for_round("killed", 3);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("killed", how, 3);
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(scores("killed"), scores("whole"));
   EXPECT_EQ(read(folder_ / "killed" / "own_scores.json"), read(folder_ / "whole" / "own_scores.json"));

@@ -89,10 +89,7 @@ TEST_F(PrivateRun, Case20AfterAKillOrFromABackupItNeverReportsLess) {
 
 // Case 21: everybody takes part in every round, so two restores of one backup differ by their noise alone.
 TEST_F(PrivateRun, Case21TwoRestoresOfOneBackupDrawDifferentNoise) {
-  const Chorus program(arguments("first", with({"rounds=8", "clients_per_round=12"})), folder_ / "first.log");
-  wait_for_round("first", 2);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("first", with({"rounds=8", "clients_per_round=12"}), 2);
   const int round = newest_round("first");
   fs::copy(folder_ / "first", folder_ / "second", fs::copy_options::recursive);
   ASSERT_EQ(resume("first"), 0) << output_;

@@ -74,10 +74,7 @@ TEST_F(RunTest, DistillationBetweenNetworksGoesOnWhereItWasKilled) {
       "evaluation.per_client=true",
       "checkpoint={every: 1, client_models: true}"};
   ASSERT_EQ(run("whole", how), 0) << output_;
-  const Chorus program(arguments("killed", how), folder_ / "killed.log");
-  wait_for_round("killed", 2);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("killed", how, 2);
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(weights("whole"), weights("killed"));
   EXPECT_EQ(scores("whole"), scores("killed"));
@@ -94,10 +91,7 @@ TEST_F(RunTest, EventsOfARoundAreInTheLogBeforeItsCheckpoint) {
   ASSERT_EQ(run("whole", {"rounds=30"}), 0) << output_;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const std::string name = "killed" + std::to_string(attempt);
-    const Chorus program(arguments(name, {"rounds=30"}), folder_ / (name + ".log"));
-    wait_for_round(name, 3 + 4 * attempt);
-    program.send(SIGKILL);
-    program.wait();
+    run_and_kill(name, {"rounds=30"}, 3 + 4 * attempt);
     const int round = newest_round(name);
     int trained = 0, evaluated = 0;
     std::ifstream file(folder_ / name / "metrics.jsonl");
@@ -143,10 +137,7 @@ TEST_F(RunTest, ADamagedClientStateIsNeverResumedFrom) {
        }},
       {"cut", [](const fs::path& path) { fs::resize_file(path, fs::file_size(path) - 4); }}};
   for (const auto& [name, damage] : damages) {
-    const Chorus program(arguments(name, {longer}), folder_ / (std::string(name) + ".log"));
-    wait_for_round(name, 3);
-    program.send(SIGKILL);
-    program.wait();
+    run_and_kill(name, {longer}, 3);
     // The checkpoint and the states it needs; what came after it does not count.
     const int round = newest_round(name);
     fs::path state = newest_state(name);
@@ -166,10 +157,7 @@ TEST_F(RunTest, ADamagedClientStateIsNeverResumedFrom) {
     EXPECT_EQ(weights(name), bits) << name;
   }
   // With one checkpoint there is none to fall back to: one sentence, and nothing changes.
-  const Chorus program(arguments("single", {longer, "checkpoint.keep=1"}), folder_ / "single.log");
-  wait_for_round("single", 3);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("single", {longer, "checkpoint.keep=1"}, 3);
   for (const auto& file : fs::recursive_directory_iterator(folder_ / "single" / "clients")) {
     if (file.is_regular_file()) fs::resize_file(file.path(), fs::file_size(file.path()) - 4);
   }

@@ -100,6 +100,13 @@ class RunTest : public ::testing::Test {
     output_ = program.output();
     return status;
   }
+  /// Starts a run and kills it as soon as it has a checkpoint of this round.
+  void run_and_kill(const std::string& name, const std::vector<std::string>& overrides, int round) const {
+    const Chorus program(arguments(name, overrides), folder_ / (name + ".log"));
+    wait_for_round(name, round);
+    program.send(SIGKILL);
+    program.wait();
+  }
   std::string weights(const std::string& name) const { return read(folder_ / name / "model" / "model.safetensors"); }
   /// The round of the newest checkpoint; 0 without one.
   int newest_round(const std::string& name) const {

@@ -301,10 +301,7 @@ TEST_F(RunTest, FiltersReduceTrafficAndKeepTheirMemoryAcrossAKill) {
   EXPECT_EQ(weights("whole"), weights("workers"));
   EXPECT_EQ(scores("whole"), scores("workers"));
 
-  const Chorus program(arguments("killed", filters), folder_ / "killed.log");
-  wait_for_round("killed", 3);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("killed", filters, 3);
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(weights("whole"), weights("killed"));
   EXPECT_EQ(scores("whole"), scores("killed"));

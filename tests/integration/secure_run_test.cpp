@@ -72,10 +72,7 @@ TEST_F(SecureRun, RareWordsAreLeftOutAndRandomElementsAreEnough) {
 
 TEST_F(SecureRun, AnInterruptedRunResumesBitIdentically) {
   ASSERT_EQ(run_with("whole", "secagg"), 0) << output_;
-  Chorus program(arguments("killed", {"algorithm=fedavg", "aggregation=secagg"}), folder_ / "killed.log");
-  wait_for_round("killed", 2);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("killed", {"algorithm=fedavg", "aggregation=secagg"}, 2);
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(weights("whole"), weights("killed"));
 }

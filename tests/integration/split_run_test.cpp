@@ -73,10 +73,7 @@ TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
   const std::vector<std::string> how{"rounds=5", "algorithm={name: splitnn, layers: 1, noise: 0.01, decorrelate: 0.1}",
                                      "compression={up: [{name: uniform, bits: 8}], down: [{name: uniform, bits: 8}]}"};
   ASSERT_EQ(run("whole", how), 0) << output_;
-  const Chorus program(arguments("killed", how), folder_ / "killed.log");
-  wait_for_round("killed", 2);
-  program.send(SIGKILL);
-  program.wait();
+  run_and_kill("killed", how, 2);
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(scores("killed"), scores("whole"));
   EXPECT_EQ(weights("killed"), weights("whole"));

@@ -7,6 +7,7 @@
 #include "algorithm/distillation/public_order.h"
 #include "algorithm/distillation/teaching.h"
 #include "algorithm/federated/collect.h"
+#include "core/ports/algorithm.h"
 #include "core/ports/procedure.h"
 
 namespace chorus::inline distillation {

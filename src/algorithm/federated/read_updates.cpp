@@ -14,8 +14,8 @@ namespace {
 
 bool all_finite_in(const at::Tensor& x) {
   if (x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous()) {
-    // In blocks: it may lie in a file.
-    constexpr std::int64_t kBlock = 1 << 20;
+    if (!lies_in_file(x.data_ptr<float>())) return all_finite(x.data_ptr<float>(), x.numel());
+    constexpr std::int64_t kBlock = 1 << 20;  // in memory at a time
     bool finite = true;
     for (std::int64_t at = 0; finite && at < x.numel(); at += kBlock) {
       const std::int64_t n = std::min(kBlock, x.numel() - at);

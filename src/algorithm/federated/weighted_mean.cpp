@@ -20,8 +20,12 @@ std::size_t groups_of(std::size_t slots) { return (slots + kMostTerms - 1) / kMo
 
 bool flat(const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(); }
 bool plain(const at::Tensor& x) { return x.is_cpu() && flat(x); }
-// Vectors that lie in files (core/files/file_memory.h) are in memory a block at a time.
-void sum_in_blocks(float* out, std::vector<Term> terms, std::vector<const float*> sums, std::int64_t count) {
+// Vectors that lie in files (core/files/file_memory.h) are in memory a block at a time. Others are summed in one pass:
+// blocks would start the threads again and again.
+void sum_all(float* out, std::vector<Term> terms, std::vector<const float*> sums, std::int64_t count) {
+  const bool from_files =
+      std::any_of(terms.begin(), terms.end(), [](const Term& x) { return lies_in_file(x.numbers); });
+  if (!from_files) return weighted_sum(out, terms, sums, count);
   constexpr std::int64_t kBlock = 1 << 20;
   for (std::int64_t at = 0; at < count; at += kBlock) {
     const std::int64_t n = std::min(kBlock, count - at);
@@ -86,7 +90,7 @@ void WeightedMean::meet(std::size_t group) {
     if (all_plain) {
       std::vector<const float*> sums;
       for (const at::Tensor& other : others) sums.push_back(other.data_ptr<float>());
-      sum_in_blocks(sum.data_ptr<float>(), terms, sums, sum.numel());
+      sum_all(sum.data_ptr<float>(), terms, sums, sum.numel());
     } else {
       weighted_sum_gpu(sum, terms, others.empty() ? at::Tensor() : sum);
       for (std::size_t i = 1; i < others.size(); ++i) at::Tensor(sum).add_(others[i]);

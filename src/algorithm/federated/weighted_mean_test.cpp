@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/base/rng.h"
+#include "core/files/file_memory.h"
 
 namespace chorus::inline federated {
 namespace {
@@ -57,6 +58,24 @@ void expect_same_bits_in_any_order(at::Device device) {
 TEST(WeightedMean, SameBitsInAnyOrderOfArrival) {
   expect_same_bits_in_any_order(at::kCPU);
   if (torch::cuda::is_available()) expect_same_bits_in_any_order(at::kCUDA);
+}
+
+// What lies in a file is summed in blocks, other memory in one pass.
+TEST(WeightedMean, SameBitsFromFiles) {
+  constexpr std::int64_t kCount = (1 << 20) + 77;
+  WeightedMean in_memory(3), in_files(3);
+  std::vector<std::shared_ptr<FileMemory>> files;
+  for (std::size_t k = 0; k < 3; ++k) {
+    const at::Tensor value = torch::arange(kCount, at::kFloat).mul(0.1 * static_cast<double>(k + 1)).sin();
+    std::string trouble;
+    files.push_back(FileMemory::create(testing::TempDir(), value.nbytes(), trouble));
+    if (!files.back()) GTEST_SKIP() << trouble;
+    ASSERT_TRUE(files.back()->append({static_cast<const char*>(value.data_ptr()), value.nbytes()}));
+    in_memory.add(k, 1.0 + static_cast<double>(k), value);
+    in_files.add(k, 1.0 + static_cast<double>(k),
+                 torch::from_blob(const_cast<char*>(files.back()->bytes().data()), {kCount}, at::kFloat));
+  }
+  EXPECT_TRUE(torch::equal(in_memory.result(), in_files.result()));
 }
 
 TEST(WeightedMean, OfNothingIsUndefined) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -24,6 +25,14 @@ struct Mappings {
 Mappings& mappings() {
   static Mappings* all = new Mappings;  // never destroyed: memory may be forgotten while the program ends
   return *all;
+}
+
+/// The end of the mapping that this address lies in, or 0. The caller holds the mutex.
+std::uintptr_t end_of_mapping(std::uintptr_t at) {
+  const auto after = mappings().ends.upper_bound(at);
+  if (after == mappings().ends.begin()) return 0;
+  const std::uintptr_t end = std::prev(after)->second;
+  return at < end ? end : 0;
 }
 
 }  // namespace
@@ -75,17 +84,20 @@ bool FileMemory::append(std::string_view bytes) {
   return true;
 }
 
+bool lies_in_file(const void* bytes) {
+  const std::lock_guard lock(mappings().mutex);
+  return end_of_mapping(reinterpret_cast<std::uintptr_t>(bytes)) != 0;
+}
+
 void forget_pages(const void* begin, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto at = reinterpret_cast<std::uintptr_t>(begin);
   const std::lock_guard lock(mappings().mutex);
-  const auto after = mappings().ends.upper_bound(at);
-  if (after == mappings().ends.begin()) return;
-  const auto mapping = std::prev(after);
-  if (at >= mapping->second) return;
+  const std::uintptr_t end = end_of_mapping(at);
+  if (end == 0) return;
   // Whole pages, and the one before: the caller may have read its end last time.
   const std::uintptr_t first = at / page * page;
-  const std::uintptr_t last = std::min(at + bytes, mapping->second) / page * page;
+  const std::uintptr_t last = std::min(at + bytes, end) / page * page;
   // The file keeps the values, changed ones included.
   if (last > first) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }

@@ -37,6 +37,9 @@ class FileMemory {
   std::size_t size_, written_ = 0;
 };
 
+/// Whether these bytes lie in a FileMemory.
+bool lies_in_file(const void* bytes);
+
 /// The caller has read these bytes and will not soon again. Where they lie in a FileMemory, their pages leave this
 /// process's memory; other memory is not touched. Their values stay.
 void forget_pages(const void* begin, std::size_t bytes);

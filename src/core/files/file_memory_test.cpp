@@ -43,12 +43,16 @@ TEST(FileMemory, HoldsWhatWasAppendedOutsideThisProcess) {
   EXPECT_EQ(resident(memory->bytes()), 0U);
   EXPECT_EQ(memory->bytes()[5], 'Z');
   EXPECT_EQ(memory->bytes()[size / 2], 'i');
+  EXPECT_TRUE(lies_in_file(memory->bytes().data()));
+  EXPECT_TRUE(lies_in_file(&memory->bytes().back()));
+  EXPECT_FALSE(lies_in_file(memory->bytes().data() + size));
 }
 
 TEST(FileMemory, ForgettingLeavesOtherMemoryAlone) {
   std::vector<char> own(1U << 20U, 'x');
   forget_pages(own.data(), own.size());
   EXPECT_EQ(own[70'000], 'x');
+  EXPECT_FALSE(lies_in_file(own.data()));
 }
 
 TEST(FileMemory, SaysWhyThereIsNone) {
