@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "apps/serving/job_offer.h"
 #include "core/base/error.h"
 #include "tests/support.h"
 
