@@ -134,10 +134,11 @@ function(chorus_link TARGET)
   target_link_libraries(${TARGET} PRIVATE chorus_options ${all})
 endfunction()
 
-# chorus_test(NAME [TORCH] SOURCES file... COMPONENTS component...): a GoogleTest program, registered with ctest. It is a
-# unity build where CHORUS_UNITY is on, so local names must be unique among its sources of one namespace.
+# chorus_test(NAME [TORCH] [SHARDS count] SOURCES file... COMPONENTS component...): a GoogleTest program, registered with
+# ctest; with SHARDS as so many tests NAME_1, NAME_2, ... which can run at the same time. It is a unity build where
+# CHORUS_UNITY is on, so local names must be unique among its sources of one namespace.
 function(chorus_test NAME)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;COMPONENTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "SHARDS" "SOURCES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_compile_options(${NAME} PRIVATE ${CHORUS_QUICK_OPTIONS})
   if(ARG_TORCH)
@@ -151,9 +152,20 @@ function(chorus_test NAME)
   target_link_libraries(${NAME} PRIVATE chorus_torch GTest::gtest_main GTest::gmock)
   target_include_directories(${NAME} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_definitions(${NAME} PRIVATE CHORUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  add_test(NAME ${NAME} COMMAND ${NAME} --gtest_brief=1)
-  set_tests_properties(${NAME} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
-                                          ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache")
+  # Tests share the cores, so threads that wait must not spin.
+  set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache;OMP_WAIT_POLICY=PASSIVE")
+  if(NOT ARG_SHARDS)
+    add_test(NAME ${NAME} COMMAND ${NAME} --gtest_brief=1)
+    set_tests_properties(${NAME} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" ENVIRONMENT "${environment}")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${NAME}_${shard} COMMAND ${NAME} --gtest_brief=1)
+    # The longest start first, so that all cores end together.
+    set_tests_properties(${NAME}_${shard} PROPERTIES WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" COST 100
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # chorus_fuzz(NAME SOURCES file... [LIBRARIES target...] [SEEDS folder]): a libFuzzer program under ASan and UBSan, built
