@@ -36,7 +36,7 @@ struct Peer {
   void reply(std::uint64_t number, ClientId client, std::size_t slot, double value = 1) {
     Reply said{client, slot};
     said.body.numbers["value"] = value;
-    end->send(encode_frame(ReplyFrame{number, said}));
+    end->send(encode_frame(ReplyFrame{number, said, true}));
   }
 
   std::unique_ptr<ClientTransport> end;

@@ -151,7 +151,9 @@ TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   std::ofstream(folder_ / "hours.yaml") << "kind: policy\nallow: [{procedures: [evaluate]}]\nthreads: 1\n";
   EXPECT_EQ(chorus({"status", "--fleet", path("fleet")}), 1);
   EXPECT_THAT(output_, HasSubstr("no server is running"));
+  ::setenv("CHORUS_LOG_FORMAT", "json", 1);
   auto server = serve("served");
+  ::unsetenv("CHORUS_LOG_FORMAT");
   const auto c = join("c", {"--policy", path("policy.yaml")});
   const auto a = join("a"), b = join("b", {"--policy", path("hours.yaml")});
   ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 3 && now["refusals"].contains("c"); }))
@@ -169,6 +171,8 @@ TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
   EXPECT_EQ(server->wait(), 130);
   EXPECT_THAT(server->output(), HasSubstr("the same command continues it"));
+  std::istringstream lines(server->output());
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(json::accept(line)) << line;
   for (const auto* client : {&a, &b, &c}) {
     (*client)->send(SIGTERM);
     EXPECT_EQ((*client)->wait(), 0) << (*client)->output();

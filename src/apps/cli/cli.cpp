@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -150,6 +152,20 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const std::v
   return static_cast<int>(ExitCode::kUsage);
 }
 
+bool log_is_json() {
+  const char* format = std::getenv("CHORUS_LOG_FORMAT");
+  return format != nullptr && std::string_view(format) == "json";
+}
+
+/// As Log writes it: one JSON object per line for machines that read it, or a sentence for people.
+void report(const std::string& sentence) {
+  if (log_is_json()) {
+    Log("chorus").error("{}", sentence);
+  } else {
+    fmt::print(stderr, "chorus: {}\n", sentence);
+  }
+}
+
 /// Drops the stack traces that libraries add after the first line.
 int report_bug(std::string message) {
   message.resize(std::min(message.find('\n'), message.size()));
@@ -166,6 +182,7 @@ int report_bug(std::string message) {
 int run(int argc, char** argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   CLI::App app{"Chorus: federated learning for language models"};
+  if (log_is_json()) set_progress_enabled(false);
   try {
     add_options(app);
     add_commands(app);
@@ -186,17 +203,17 @@ int run(int argc, char** argv) {
   } catch (const InternalError& error) {
     return report_bug(error.what());
   } catch (const Error& error) {
-    fmt::print(stderr, "chorus: {}\n", error.what());
+    report(error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "chorus: out of memory\n");
+    report("out of memory");
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::filesystem::filesystem_error& error) {
-    fmt::print(stderr, "chorus: {}: {}\n", printable(error.path1().string()), error.code().message());
+    report(fmt::format("{}: {}", printable(error.path1().string()), error.code().message()));
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::system_error& error) {
     const bool output = std::ferror(stdout) != 0;
-    fmt::print(stderr, "chorus: {}\n", output ? "the output cannot be written" : printable(error.what()));
+    report(output ? "the output cannot be written" : printable(error.what()));
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::exception& error) {
     return report_bug(error.what());

@@ -149,7 +149,7 @@ Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
     Reply reply;
     reply.client = clients[slot];
     reply.slot = slot++;
-    reply.failure = "it refuses: " + why;
+    reply.failure = std::string(kRefuses) + why;
     return reply;
   });
 }

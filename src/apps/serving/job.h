@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/client_id.h"
@@ -16,6 +17,9 @@ inline constexpr const char* kRefuseTopic = "refuse";      ///< client: text say
 inline constexpr const char* kFinishedTopic = "finished";  ///< server: the run has ended
 
 inline constexpr std::uint64_t kMostJobFileBytes = 2046ULL << 20U;  ///< a frame carries 2047 MiB
+
+/// How a reply begins that a client's policy forbids.
+inline constexpr std::string_view kRefuses = "it refuses: ";
 
 inline constexpr const char* kPublicPlace = "public";  ///< of files of the public set
 

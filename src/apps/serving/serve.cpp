@@ -273,7 +273,7 @@ class ServedRun {
       if (stops() >= 1) throw Interrupted();
       const std::string what = paused      ? "somebody to continue it"
                                : returning ? "clients that were restarted"
-                                           : fmt::format("clients: {} of {} are connected", there, wanted);
+                                           : fmt::format("clients: {} of {} can be asked", there, wanted);
       room_.update([&](ServerStatus& status) {
         status.state = "waiting";
         status.waiting_for = what;

@@ -135,9 +135,13 @@ void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }
 Replies ServedClients::watched(std::span<const ClientId> cohort, Request request) {
   board_->asked(cohort, std::chrono::steady_clock::now());
   const auto replies = std::make_shared<Replies>(remote_.ask(cohort, std::move(request)));
-  return Replies([replies, board = board_] {
+  return Replies([this, replies] {
     std::optional<Reply> reply = replies->next();
-    if (reply) board->replied(*reply, std::chrono::steady_clock::now());
+    if (reply) board_->replied(*reply, std::chrono::steady_clock::now());
+    if (reply && reply->failure.starts_with(kRefuses)) {
+      remote_.rest(reply->client, input_.rest);
+      connected_.erase(input_.names.names().at(reply->client));  // nobody waits for it
+    }
     return reply;
   });
 }

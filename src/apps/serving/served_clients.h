@@ -48,6 +48,7 @@ struct ServedClientsInput {
   std::uint64_t layout = 0;         ///< fingerprint of what trains
   std::size_t least = 1;            ///< replies that a request needs; of a smaller cohort all
   double deadline = 0;              ///< seconds for a reply; 0: no limit
+  double rest = 300;                ///< seconds that a client is not asked after its policy forbade something
   std::function<bool()> stop = {};  ///< true: give up; asked several times per second while replies are awaited
   /// A client refuses the job, for a log: its name and why.
   std::function<void(const std::string& name, const std::string& why)> refused = {};
@@ -55,7 +56,8 @@ struct ServedClientsInput {
 
 /// The clients of a fleet as a server reaches them. A client that connects gets the job and the files it lacks; it is
 /// on the roster once it is ready. A request that changes the model needs `least` replies within the deadline; with
-/// fewer it throws TooFewReplies, and no client keeps what it learnt.
+/// fewer it throws TooFewReplies, and no client keeps what it learnt. A client whose policy forbids a request (at this
+/// hour, so many bytes) rests, so that the others are asked when the round is repeated.
 class ServedClients : public Federation {
  public:
   explicit ServedClients(ServedClientsInput input);

@@ -122,6 +122,31 @@ TEST_F(ServedClientsTest, WaitsForThoseWhoComeBackButNotForeverAndNotForThoseWho
   EXPECT_EQ(clients_->returning(30), 0U);
 }
 
+TEST_F(ServedClientsTest, AClientWhosePolicyForbidsARequestIsNotAskedForAWhile) {
+  for (const auto& [peer, name] : {std::pair{1, "a"}, {2, "b"}, {3, "c"}}) {
+    connect(peer, name);
+    get_ready(peer, name);
+  }
+  Replies replies = ask({0, 1});
+  Reply no{.client = 0, .slot = 0};
+  no.failure = std::string(kRefuses) + "its policy allows work from 04:00-05:00 only";
+  say(1, ReplyFrame{transport_.last_cohort(1).number, no});
+  Reply broken{.client = 1, .slot = 1};
+  broken.failure = "its disk is full";
+  say(2, ReplyFrame{transport_.last_cohort(2).number, broken});
+  EXPECT_FALSE(replies.next()->ok());
+  EXPECT_FALSE(replies.next()->ok());
+  EXPECT_THROW((void)replies.next(), TooFewReplies);
+  EXPECT_FALSE(clients_->roster().find(0)->alive);
+  EXPECT_EQ(clients_->returning(30), 0U);
+  EXPECT_TRUE(clients_->roster().find(1)->alive) << "it may work again";
+  EXPECT_EQ(clients_->roster().trainable(), 2U);
+  leave(1);
+  connect(4, "a");
+  get_ready(4, "a");
+  EXPECT_EQ(clients_->roster().trainable(), 3U) << "its owner may have changed the policy";
+}
+
 // Case 26 of the list of faults: a certificate speaks for one name.
 TEST_F(ServedClientsTest, Case26AClientThatClaimsAnotherIsIgnored) {
   (void)names_.id_of("a");

@@ -31,9 +31,10 @@ struct RemoteFederation::Shared {
   RemoteFederationInput input;
   std::map<ClientId, RosterEntry> members;
   std::map<ClientId, PeerId> peer_of;
-  std::map<PeerId, std::string> identity_of;  // as the transport says; of peers that are here
-  std::map<ClientId, std::string> owner_of;   // the identity that a client joined with first
-  std::map<PeerId, std::uint64_t> stalled;    // did not confirm this request in time
+  std::map<PeerId, std::string> identity_of;      // as the transport says; of peers that are here
+  std::map<ClientId, std::string> owner_of;       // the identity that a client joined with first
+  std::map<PeerId, std::uint64_t> stalled;        // did not confirm this request in time
+  std::map<ClientId, Clock::time_point> resting;  // not asked until then
   Roster roster;
   Traffic traffic;
   std::uint64_t last_number;
@@ -50,10 +51,31 @@ struct RemoteFederation::Shared {
     kept[client] = number;
   }
 
-  std::size_t stalled_clients() const {
-    std::size_t count = 0;
-    for (const auto& entry : peer_of) count += stalled.contains(entry.second) ? 1 : 0;
-    return count;
+  bool can_be_asked(ClientId client) const {
+    const auto peer = peer_of.find(client);
+    return peer != peer_of.end() && !stalled.contains(peer->second) && !resting.contains(client);
+  }
+  std::size_t askable() const {
+    return static_cast<std::size_t>(
+        std::count_if(peer_of.begin(), peer_of.end(), [&](const auto& entry) { return can_be_asked(entry.first); }));
+  }
+  void rest(ClientId client, Clock::time_point until) {
+    resting[client] = until;
+    members.at(client).alive = false;
+    refresh();
+  }
+  void wake() {
+    const auto now = Clock::now();
+    for (auto entry = resting.begin(); entry != resting.end();) {
+      if (entry->second > now) {
+        ++entry;
+        continue;
+      }
+      const ClientId client = entry->first;
+      entry = resting.erase(entry);
+      members.at(client).alive = can_be_asked(client);
+      refresh();
+    }
   }
 
   bool send(PeerId peer, const Frame& frame) {
@@ -82,7 +104,7 @@ struct RemoteFederation::Shared {
       stalled.erase(peer);
     }
     for (const auto& [client, its] : peer_of) {
-      if (its == peer) members.at(client).alive = !number.has_value();
+      if (its == peer) members.at(client).alive = can_be_asked(client);
     }
     refresh();
   }
@@ -112,6 +134,7 @@ struct RemoteFederation::Shared {
         continue;
       }
       peer_of[entry.id] = peer;
+      resting.erase(entry.id);
       owner_of[entry.id] = identity;
       entry.alive = true;
       members[entry.id] = std::move(entry);
@@ -341,7 +364,8 @@ RemoteFederation::~RemoteFederation() = default;
 bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
-    if (shared_->peer_of.size() - shared_->stalled_clients() >= clients) return true;
+    shared_->wake();
+    if (shared_->askable() >= clients) return true;
     const double left = seconds - seconds_since(begin);
     if (left <= 0) return false;
     if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
@@ -350,6 +374,7 @@ bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
 }
 
 void RemoteFederation::poll() {
+  shared_->wake();
   while (auto event = shared_->input.transport.receive(0.0)) shared_->handle(std::move(*event));
 }
 
@@ -371,6 +396,11 @@ void RemoteFederation::end_session(std::uint64_t session) {
 }
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }
+
+void RemoteFederation::rest(ClientId client, double seconds) {
+  shared_->rest(client,
+                Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+}
 
 std::map<ClientId, std::uint64_t> RemoteFederation::kept() const {
   const std::lock_guard lock(shared_->kept_mutex);

@@ -55,6 +55,9 @@ class RemoteFederation : public Federation {
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override;
 
+  /// A client that does not want to work is not asked for so many seconds, unless it connects again.
+  void rest(ClientId client, double seconds);
+
   /// Of each client with an accepted state: the number of the request that it replied to. Belongs in a checkpoint.
   std::map<ClientId, std::uint64_t> kept() const;
   void restore_kept(std::map<ClientId, std::uint64_t> kept);

@@ -176,6 +176,15 @@ TEST_F(LostAcceptances, TheNextRequestNamesTheStateThatCounts) {
   EXPECT_EQ(cohort_at(*end).members.at(0).kept, 0U);
 }
 
+TEST_F(MalformedFrames, AClientThatRestsIsNotAskedUntilItsTimeIsOver) {
+  const auto end = join(0);
+  federation_.rest(0, 0.2);
+  EXPECT_FALSE(federation_.roster().find(0)->alive);
+  EXPECT_FALSE(federation_.wait_for(1, 0.05));
+  EXPECT_TRUE(federation_.wait_for(1, 5));
+  EXPECT_TRUE(federation_.roster().find(0)->alive);
+}
+
 TEST_F(MalformedFrames, AnInvalidReplyTimeCountsAsZero) {
   const auto end = join(0);
   Replies replies = ask({0});
