@@ -193,8 +193,7 @@ std::string config_for_clients(ExperimentConfig config) {
   config.continual.reset();
   if (config.publics) {
     config.publics->unlabelled = {kPublicPlace};  // the files of the job
-    config.publics->query.clear();
-    config.publics->query_share = 0;
+    config.publics->query = {"of-the-server"};
   }
   config.federation = {};
   config.federation.cohort_batch = "1";
