@@ -103,6 +103,7 @@ TEST_F(ServingTest, PublicTextsAreSentToTheClients) {
   auto server = serve("served");
   std::vector<std::unique_ptr<Child>> clients;
   for (const char* name : {"a", "b", "c", "d"}) clients.push_back(join(name));
+  ASSERT_TRUE(reaches("served", 2)) << server->output() << clients[0]->output();
   EXPECT_EQ(server->wait(), 0) << server->output();
   for (const auto& client : clients) EXPECT_EQ(client->wait(), 0) << client->output();
   EXPECT_FALSE(weights("pooled").empty());

@@ -30,10 +30,9 @@ void EarlyStep::finish(std::int64_t used) {
 
 void EarlyStep::part(std::int64_t first, std::int64_t count, const at::Tensor& gradients) {
   const at::Tensor& shadow = params_.shadow().values();
-  optimizer_.step_part(first, params_.values().narrow(1, first, count), gradients,
-                       {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow,
-                        .last = last_,
-                        .once = once_});
+  optimizer_.step_part(
+      first, params_.values().narrow(1, first, count), gradients,
+      {.shadow = shadow.defined() ? shadow.narrow(1, first, count) : shadow, .last = last_, .once = once_});
 }
 
 }  // namespace chorus::inline trainer

@@ -195,10 +195,11 @@ void Experiment::make_networks() {
     network.test = held_out_ ? network.train : encode_split(its_task, data_, Split::kTest, config_.encoding).data;
     if (public_) network.public_set = public_->set_for(*network.model, network.train);
     if (public_ && predicted_words(*network.model, network.public_set) != predicted) {
-      throw ConfigError(fmt::format(
-          "task.max_length: the tokenizer of {} (clients.models) cuts other words off the public texts than the server's; "
-          "raise it until no text is cut",
-          wanted.name));
+      throw ConfigError(
+          fmt::format("task.max_length: the tokenizer of {} (clients.models) cuts other words off the public texts "
+                      "than the server's; "
+                      "raise it until no text is cut",
+                      wanted.name));
     }
     if (!words.empty() && public_words(network.public_set) != words) {
       throw ConfigError(fmt::format(

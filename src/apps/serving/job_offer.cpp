@@ -78,8 +78,7 @@ std::string config_for_clients(ExperimentConfig config) {
   config.serving = defaults.serving;
   if (config.publics) {
     config.publics->unlabelled = {kPublicPlace};  // the files of the job
-    config.publics->query.clear();
-    config.publics->query_share = 0;
+    config.publics->query = {"of-the-server"};
   }
   config.federation = {};
   config.federation.cohort_batch = "1";
