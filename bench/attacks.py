@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -51,6 +52,7 @@ def run(arguments, rule, attack, seed):
     if not summary.exists():
         if arguments.finished:
             return None
+        shutil.rmtree(folder, ignore_errors=True)  # an unfinished run
         words = [arguments.chorus, "-q", "run", CONFIG, "--run-folder", str(folder), f"seed={seed}",
                  f'data.train=["{DATA.format(seed=seed)}"]', f"aggregation={RULES[rule]}",
                  "attacks={share: 0.25, spared: [0], " + ATTACKS[attack] + "}", *arguments.set]

@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ def accuracy(arguments, case, seed):
         ",", "")
     summary = folder / "summary.json"
     if not summary.exists():
+        shutil.rmtree(folder, ignore_errors=True)  # an unfinished run
         words = [arguments.chorus, "-q", "run", arguments.config, "--run-folder", str(folder), f"seed={seed}",
                  "aggregation=" + CASES[case].replace("VANISH", str(arguments.vanish)), *arguments.set]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
