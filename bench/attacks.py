@@ -12,35 +12,36 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
 CONFIG = "configs/robust/attacks.yaml"
+DATA = "formulation=text_classification,examples=2400,test_examples=400,labels=4,overlap=0,seed={seed}"
 RULES = {
     "mean": "mean",
+    "multi-Krum": "{name: krum, attackers: 5, keep: 13}",
+    "spectral filter": "{name: spectral_filter, attackers: 5}",
+    "FLTrust": "{name: fltrust, trusted: 0}",
+    "Bulyan, f 4": "{name: bulyan, attackers: 4}",  # the most that 20 clients allow
     "median": "median",
     "trimmed mean": "{name: trimmed_mean, attackers: 5}",
-    "Krum": "{name: krum, attackers: 5}",
-    "multi-Krum": "{name: krum, attackers: 5, keep: 13}",
     "geometric median": "geometric_median",
-    "norm bound": "norm_bound",
     "centred clipping": "centred_clipping",
-    "FLTrust": "{name: fltrust, trusted: 0}",
 }
-BACKDOOR = "{name: backdoor, target: TARGET, trigger: \"cf mn bb tq\", factor: 4}"
+BACKDOOR = '{name: backdoor, target: sea, trigger: "cf mn bb tq", factor: 4}'
 ATTACKS = {
-    "none": None,
-    "sign flip, factor 4": "{name: sign_flip, factor: 4}",
-    "scaling, factor 100": "{name: scaling, factor: 100}",
-    "Gaussian, deviation 1": "{name: gaussian, deviation: 1}",
-    "label flip": "label_flip",
-    "label flip, factor 4": "{name: label_flip, factor: 4}",
-    "backdoor, factor 4": BACKDOOR,
-    "ALIE, z 0.25": "alie",
-    "ALIE, z 8": "{name: alie, z: 8}",
-    "IPM, epsilon 0.5": "ipm",
-    "IPM, epsilon 4": "{name: ipm, epsilon: 4}",
-    "free riders": "free_rider",
+    "none": "share: 0.01, attack: " + BACKDOOR,  # by nobody: its success without attackers
+    "sign flip, factor 4": "attack: {name: sign_flip, factor: 4}",
+    "scaling, factor 100": "attack: {name: scaling, factor: 100}",
+    "Gaussian, deviation 1": "attack: {name: gaussian, deviation: 1}",
+    "label flip, factor 4": "attack: {name: label_flip, factor: 4}",
+    "backdoor, factor 4": "attack: " + BACKDOOR,
+    "ALIE, z 60": "attack: {name: alie, z: 60}",
+    "IPM, epsilon 4": "attack: {name: ipm, epsilon: 4}",
+    "free riders that claim 100 x": "claim: 100, attack: free_rider",
+    "ALIE, z 0.25": "attack: alie",  # its formula's, for 5 of 20
+    "free riders": "attack: free_rider",
 }
 POINTS, SUCCESS_POINTS = 0.03, 0.10
 
@@ -49,14 +50,14 @@ def run(arguments, rule, attack, seed):
     folder = pathlib.Path(arguments.out) / f"{rule}-{attack}-{seed}".replace(" ", "_").replace(",", "")
     summary = folder / "summary.json"
     if not summary.exists():
-        # Without attackers the backdoor's success is still measured: an attack by nobody.
-        how = ATTACKS[attack]
-        words = [arguments.chorus, "run", CONFIG, "--run-folder", str(folder), f"seed={seed}",
-                 f"aggregation={RULES[rule]}", *arguments.set]
-        if how is None:
-            words.append("attacks=null")
-        else:
-            words.append("attacks={share: 0.25, spared: [0], attack: " + how.replace("TARGET", arguments.target) + "}")
+        if arguments.finished:
+            return None
+        shutil.rmtree(folder, ignore_errors=True)  # an unfinished run
+        words = [arguments.chorus, "-q", "run", CONFIG, "--run-folder", str(folder), f"seed={seed}",
+                 f'data.train=["{DATA.format(seed=seed)}"]', f"aggregation={RULES[rule]}",
+                 "attacks={share: 0.25, spared: [0], " + ATTACKS[attack] + "}", *arguments.set]
+        if attack == "none":
+            words[-1 - len(arguments.set)] = "attacks={" + ATTACKS[attack] + "}"
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
@@ -69,10 +70,11 @@ def measure(arguments):
     for table_of, names in ((RULES, arguments.rules), (ATTACKS, arguments.attacks)):
         for name in [name for name in table_of if names and name not in names.split(";")]:
             del table_of[name]
-    pairs = [(rule, attack, seed) for attack in ATTACKS for rule in RULES for seed in range(1, arguments.seeds + 1)]
+    pairs = [(rule, attack, seed) for seed in arguments.seeds.split(",") for rule in RULES for attack in ATTACKS]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for (rule, attack, _), found in zip(pairs, pool.map(lambda pair: run(arguments, *pair), pairs)):
-            cells.setdefault((rule, attack), []).append(found)
+            if found:
+                cells.setdefault((rule, attack), []).append(found)
 
     def mean(values):
         known = [value for value in values if value is not None]
@@ -82,16 +84,19 @@ def measure(arguments):
 
 
 def holds(cells, rule, attack):
-    accuracy, success = cells[rule, attack]
-    if accuracy < cells["mean", "none"][0] - POINTS:
+    if (rule, attack) not in cells:
         return False
+    accuracy, success = cells[rule, attack]
+    clean, usual = cells["mean", "none"]
     # A text of another label is answered with the target now and then without any attack.
-    return "backdoor" not in attack or success is None or success <= SUCCESS_POINTS
+    return accuracy >= clean - POINTS and ("backdoor" not in attack or success <= usual + SUCCESS_POINTS)
 
 
 def text_of(cells, rule, attack):
+    if (rule, attack) not in cells:
+        return "-"
     accuracy, success = cells[rule, attack]
-    return f"{accuracy:.3f}" + (f" / {success:.2f}" if "backdoor" in attack else "")
+    return f"{accuracy:.3f}" + (f" / {success:.2f}" if "backdoor" in attack or attack == "none" else "")
 
 
 def table(cells):
@@ -120,6 +125,8 @@ def picture(cells):
         y = top + height * row
         out.append(f'<text x="{left - 10}" y="{y + 20}" text-anchor="end">{attack}</text>')
         for column, rule in enumerate(RULES):
+            if (rule, attack) not in cells:
+                continue
             lost = max(0.0, clean - cells[rule, attack][0])
             shade = "#b7e0bd" if holds(cells, rule, attack) else "#f7dfa5" if lost < 0.15 and "backdoor" not in attack \
                 else "#eeb0a6"
@@ -137,11 +144,11 @@ def main():
     parser.add_argument("--chorus", default="build/chorus")
     parser.add_argument("--out", default="runs/attacks", help="folder of the runs")
     parser.add_argument("--svg", help="writes the picture here")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", default="1,2,3", help="of runs and their data")
+    parser.add_argument("--finished", action="store_true", help="start no run: the table of those that are there")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--rules", help="only these, separated by semicolons; the mean must be one of them")
     parser.add_argument("--attacks", help="only these, separated by semicolons; none must be one of them")
-    parser.add_argument("--target", default="sea", help="label that the backdoor wants")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     arguments = parser.parse_args()
     cells = measure(arguments)

@@ -155,8 +155,16 @@ def main():
                       str(9200 + client), "--node-config",
                       f"partition-id={client} num-partitions={options.clients}")
             time.sleep(5)
-            subprocess.run([str(programs / "flwr"), "run", str(folder / "app"), "local"], env=environment, check=True,
-                           stdout=log, stderr=subprocess.STDOUT)
+            # The link may still be starting.
+            for attempt in range(10):
+                done = subprocess.run([str(programs / "flwr"), "run", str(folder / "app"), "local"], env=environment,
+                                      stdout=log, stderr=subprocess.STDOUT, check=False)
+                if done.returncode == 0:
+                    break
+                time.sleep(5)
+            else:
+                log.flush()
+                sys.exit("flwr run fails:\n" + (folder / "log").read_text()[-4000:])
             end = time.monotonic() + options.limit
             while not report.exists() and time.monotonic() < end:
                 time.sleep(0.5)

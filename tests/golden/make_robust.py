@@ -4,8 +4,8 @@
     python3 tests/golden/make_robust.py > tests/golden/robust.json
 
 Written from the papers: Yin et al. 2018 (median, trimmed mean), Blanchard et al. 2017 (Krum), El Mhamdi et al. 2018
-(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping). The geometric median is found by
-Newton's method on sum_i |v - x_i|, not by Weiszfeld's iteration. Inputs are multiples of 1/64, exact in float32. The
+(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping). The spectral filter uses an SVD of the
+centred rows. The geometric median is found by Newton's method on sum_i |v - x_i|, not by Weiszfeld's iteration. Inputs are multiples of 1/64, exact in float32. The
 inputs "ties" have many equal values and equal rows. Needs numpy.
 """
 import json
@@ -43,6 +43,15 @@ def bulyan(x, f):
         near = np.argsort(np.abs(values - np.median(values)), kind="stable")[:beta]
         columns.append(values[near].mean())
     return np.array(columns)
+
+
+def spectral_filter(x, f):
+    left = list(range(len(x)))
+    for _ in range(f):
+        centred = x[left] - x[left].mean(0)
+        direction = np.linalg.svd(centred)[2][0]
+        left.pop(int(np.argmax(np.abs(centred @ direction))))
+    return x[left].mean(0)
 
 
 def geometric_median(x):
@@ -105,6 +114,8 @@ def main():
             rule = {"name": "centred_clipping", "radius": radius, "iterations": iterations}
             add(rule, centred_clipping([x], radius, iterations))
         if name != "ties":
+            for f in (0, 1, 3, 5):
+                add({"name": "spectral_filter", "attackers": f}, spectral_filter(x, f))
             add({"name": "geometric_median", "tolerance": 0, "iterations": 2000}, geometric_median(x))
     twice = {"input": "odd", "second": "second", "rule": {"name": "centred_clipping", "radius": 0.75, "iterations": 2}}
     twice["expected"] = centred_clipping([odd, second], 0.75, 2).tolist()

@@ -33,6 +33,7 @@ const std::vector<std::string> kResistant = {"median",
                                              "{name: krum, attackers: 2}",
                                              "{name: krum, attackers: 2, keep: 5}",
                                              "{name: bulyan, attackers: 2}",
+                                             "{name: spectral_filter, attackers: 2}",
                                              "geometric_median"};
 const std::vector<std::string> kAllRules = [] {
   std::vector<std::string> all = kResistant;

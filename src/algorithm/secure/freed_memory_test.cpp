@@ -1,8 +1,9 @@
 // What a client leaves in memory that it gives back: every heap block that is freed during a whole secure sum is looked
-// through for the client's secrets.
+// through for the client's secrets. And how much memory a server needs.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -14,9 +15,17 @@ namespace chorus::inline secure {
 namespace {
 
 constexpr std::size_t kMostRecorded = std::size_t{4} << 20;
-std::byte g_recorded[kMostRecorded];  // NOLINT: operator delete has no object to keep it in
-std::size_t g_used = 0;               // NOLINT
-bool g_recording = false;             // NOLINT
+std::byte g_recorded[kMostRecorded];               // NOLINT: operator delete has no object to keep it in
+std::size_t g_used = 0;                            // NOLINT
+bool g_recording = false;                          // NOLINT
+std::atomic<bool> g_counting = false;              // NOLINT
+std::atomic<std::int64_t> g_live = 0, g_most = 0;  // NOLINT: bytes
+
+void count(void* block, int sign) {
+  if (!g_counting || block == nullptr) return;
+  const std::int64_t live = g_live += sign * static_cast<std::int64_t>(malloc_usable_size(block));
+  if (live > g_most) g_most = live;
+}
 
 void record(void* block) {
   if (!g_recording || block == nullptr) return;
@@ -29,11 +38,14 @@ void record(void* block) {
 }  // namespace chorus::inline secure
 
 void* operator new(std::size_t size) {
-  if (void* block = std::malloc(size == 0 ? 1 : size)) return block;
-  throw std::bad_alloc();
+  void* block = std::malloc(size == 0 ? 1 : size);
+  if (block == nullptr) throw std::bad_alloc();
+  chorus::count(block, 1);
+  return block;
 }
 void operator delete(void* block) noexcept {
   chorus::record(block);
+  chorus::count(block, -1);
   std::free(block);
 }
 void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
@@ -91,6 +103,52 @@ TEST(FreedMemory, ASecretThatWasLeftBehindIsFound) {
   { const Bytes copy(keys.secret.view().begin(), keys.secret.view().end()); }
   g_recording = false;
   EXPECT_TRUE(secrets_in_freed_memory({1, keys.open, {}, {}, {}}, {}).contains("the sealing key"));
+}
+
+/// The most bytes that a server holds during a whole sum in which one client vanishes.
+std::int64_t server_bytes(std::size_t clients, std::size_t length, unsigned threads) {
+  SumSession session;
+  session.parameters = complete_graph(clients, Trust::kSemiHonest);
+  session.parameters.length = length;
+  for (ClientId id = 0; id < clients; ++id) session.cohort.push_back(id);
+  std::vector<std::unique_ptr<SumClient>> members;
+  for (const ClientId id : session.cohort) {
+    members.push_back(std::make_unique<SumClient>(session, id, nullptr, RingVector(32, length)));
+  }
+  g_live = g_most = 0;
+  const auto counted = [](auto work) {
+    g_counting = true;
+    auto result = work();
+    g_counting = false;
+    return result;
+  };
+  const auto server = counted([&] { return std::make_unique<SumServer>(session, threads); });
+  for (const ClientId id : session.cohort) {
+    const Bytes message = members[id]->advertise();
+    EXPECT_TRUE(counted([&] { return server->receive(id, message).ok(); }));
+  }
+  for (int phase = 1; !server->done(); ++phase) {
+    const auto out = counted([&] { return server->close().value_or_throw(); });
+    for (const auto& [id, message] : out) {
+      if (phase >= 2 && id == 0) continue;
+      const Bytes reply = members[id]->receive(*message).value_or_throw();
+      EXPECT_TRUE(counted([&, from = id] { return server->receive(from, reply).ok(); }));
+    }
+  }
+  EXPECT_EQ(server->sum().at(0), 0U);
+  return g_most;
+}
+
+// SECURITY.md 3b: O(d x threads), not O(N x d).
+TEST(ServerMemory, IsOneVectorPerThreadHoweverManyClients) {
+  constexpr std::int64_t kLength = 250'000, kVector = 4 * kLength, kRest = kVector / 2;
+  for (const unsigned threads : {1U, 3U}) {
+    for (const std::size_t clients : {5U, 20U}) {
+      const std::int64_t most = server_bytes(clients, kLength, threads);
+      EXPECT_GE(most, kVector * threads);
+      EXPECT_LE(most, kVector * threads + kRest) << clients << " clients, " << threads << " threads";
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Any order of losing, repeating, delaying, replaying, misdirecting and changing the messages of a secure sum ends with
 // the exact sum of its survivors or with none, and no client reveals shares twice (tools/fuzz). The first byte chooses
 // the protocol; each pair after it is an action and its operand.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -12,6 +13,7 @@ namespace chorus::inline secure {
 namespace {
 
 constexpr std::size_t kClients = 4;
+constexpr std::size_t kMostBytes = 4096;  // of a letter that was made longer
 
 struct Letter {
   ClientId client;  // who sent or receives it
@@ -62,7 +64,7 @@ class FuzzedSum {
         }
         break;
       case 3:
-        letter.bytes.resize(letter.bytes.size() * (action / 8U) / 24);
+        letter.bytes.resize(std::min<std::size_t>(letter.bytes.size() * (action / 8U) / 24, kMostBytes));
         break;
       case 4:
         letters_.push_back(past_.empty() ? letter : past_[operand % past_.size()]);
