@@ -59,6 +59,16 @@ class LinearLearner final : public Learner {
     if (wish.gradients) result.gradients = torch::stack(gradients);
     return result;
   }
+  at::Tensor curvature(std::int64_t, const at::Tensor& direction) override {
+    std::vector<at::Tensor> products;
+    for (std::size_t c = 0; c < own_.size(); ++c) {
+      const auto row = static_cast<std::int64_t>(c);
+      const at::Tensor w = matrices()[row].detach().clone().requires_grad_(true);
+      const at::Tensor gradient = torch::autograd::grad({own_loss(c)(w)}, {w}, {}, true, true)[0];
+      products.push_back(torch::autograd::grad({(gradient.flatten() * direction[row]).sum()}, {w})[0].flatten());
+    }
+    return torch::stack(products);
+  }
   void renew(std::int64_t) override {}
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override {

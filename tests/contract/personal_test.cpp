@@ -85,11 +85,29 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
       {"per_fedavg Hessian-free",
        {"per_fedavg", "{alpha: 0.2, hessian: free, delta: 0.5, local_steps: 3, adaptation: 2}"}},
       {"fedper", {"fedper", "{}"}},
+      {"lg_fedavg", {"lg_fedavg", "{private: ['0']}"}},
       {"fedrep", {"fedrep", "{head_passes: 2}"}},
       {"apfl", {"apfl", "{alpha: 0.25, local_steps: 4}"}},
       {"q_fedavg", {"q_fedavg", "{q: 2}"}},
       {"afl", {"afl", "{rate: 0.1}"}}};
-  ASSERT_EQ(golden.size(), cases.size() + 1);  // and EWC, below
+  ASSERT_EQ(golden.size(), cases.size() + 2);  // and EWC and IFCA, below
+  PersonalTrial clusters("ifca", three_unequal());
+  clusters.algorithm->restore({{"models", torch::stack({clusters.model - 1, clusters.model + 1})}});
+  clusters.round = 1;  // the warm-up is over
+  for (const auto& expected : golden.at("ifca").at("models")) {
+    clusters.step();
+    const at::Tensor models = clusters.algorithm->state().at("models");
+    for (std::int64_t m = 0; m < 2; ++m) {
+      EXPECT_TRUE(about_equal(models[m], vector_of(expected.at(static_cast<std::size_t>(m))))) << models;
+    }
+  }
+  {  // A difference of a quadratic's gradients is its Hessian.
+    PersonalTrial exact("per_fedavg", three_unequal(), "{alpha: 0.2, hessian: exact, local_steps: 3, adaptation: 2}");
+    for (const auto& expected : golden.at("per_fedavg Hessian-free").at("model")) {
+      exact.step();
+      EXPECT_TRUE(about_equal(exact.model, vector_of(expected))) << exact.model << vector_of(expected);
+    }
+  }
   PersonalTrial segments("ewc", three_unequal(), "{lambda: 0.1, decay: 0.5}");
   for (const auto& expected : golden.at("ewc").at("model")) {
     if (segments.round > 0 && segments.round % 2 == 0) {
@@ -295,14 +313,31 @@ TEST(Personal, AStateOfAnotherNetworkFailsItsClientOnly) {
   for (const auto& [name, key] : std::map<std::string, std::string>{{"ditto", "ditto.model"},
                                                                     {"fedper", "parts.private"},
                                                                     {"apfl", "apfl.model"},
-                                                                    {"fedrep", "parts.private"}}) {
+                                                                    {"fedrep", "parts.private"},
+                                                                    {"fedbn", "parts.private"},
+                                                                    {"lg_fedavg", "parts.private"},
+                                                                    {"local", "local.model"},
+                                                                    {"ewc", "ewc.values"},
+                                                                    {"lwf", "lwf.values"}}) {
     PersonalTrial run(name, three_unequal());
     run.step();
     run.world.states.at(1).at(key) = torch::zeros({7});
+    ++run.phase;  // what is kept of a segment counts in the next one
     const RoundResult result = run.step();
     ASSERT_EQ(result.failed.size(), 1U) << name;
     EXPECT_EQ(result.failed[0].first, 1U);
     EXPECT_THAT(result.failed[0].second, testing::HasSubstr("another network")) << name;
+  }
+}
+
+TEST(Personal, AnOwnModelOfAnotherNetworkIsNotScored) {
+  for (const auto& [name, key] : std::map<std::string, std::string>{
+           {"ditto", "ditto.model"}, {"pfedme", "pfedme.model"}, {"apfl", "apfl.model"}}) {
+    PersonalTrial run(name, three_unequal());
+    run.step();
+    run.world.states.at(2).at(key) = torch::zeros({7});
+    EXPECT_TRUE(torch::isfinite(run.own(1)).all().item<bool>());
+    EXPECT_THROW(run.own(2), DataError) << name;
   }
 }
 

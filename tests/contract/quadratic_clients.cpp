@@ -68,6 +68,13 @@ class QuadraticLearner final : public Learner {
   at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
   at::Tensor predict_with_dropout(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
   ProbeResult probe(std::int64_t, const ProbeWish&) override { throw InternalError(kNoPublicSet); }
+  at::Tensor curvature(std::int64_t, const at::Tensor& direction) override {
+    const at::Tensor result = direction.clone();
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      result[static_cast<std::int64_t>(i)].mul_(world_.clients[ids_[i]].curvature);
+    }
+    return result;
+  }
   void renew(std::int64_t) override {}
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override { values_.copy_(values); }

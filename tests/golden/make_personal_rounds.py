@@ -6,8 +6,8 @@
 Client k has F_k(w) = a/2 |w - b|^2 (b = target + coordinate / 10). "model" is the server's after each of three rounds,
 "own" the clients' models after the third. Step by step as the papers write it: Li et al. 2021 (Ditto), T Dinh et al.
 2020 (pFedMe), Fallah et al. 2020 (Per-FedAvg; the Hessian of a quadratic is a), Arivazhagan et al. 2019 (FedPer),
-Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri et al. 2019 (AFL), Kirkpatrick et al.
-2017 (EWC, online). Needs numpy.
+Liang et al. 2020 (LG-FedAvg), Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri
+et al. 2019 (AFL), Kirkpatrick et al. 2017 (EWC, online), Ghosh et al. 2020 (IFCA). Needs numpy.
 """
 import json
 
@@ -105,23 +105,40 @@ def per_fedavg(free, alpha=0.2, steps=3, adaptation=2):
     return rounds(step, own)
 
 
-def fedper():
-    private = [W0[HEAD].copy() for _ in range(3)]
+def local_parts(own):
+    """`own`: which elements are private."""
+    private = [W0[own].copy() for _ in range(3)]
 
     def joined(k, w):
         x = w.copy()
-        x[HEAD] = private[k]
+        x[own] = private[k]
         return x
 
     def step(w):
         shared = np.zeros(4)
         for k in range(3):
             x = descend(k, joined(k, w), STEPS[k])
-            private[k] = x[HEAD]
+            private[k] = x[own]
             shared += SHARE[k] * x
-        return np.where(HEAD, w, shared)  # the server never sees the private part
+        return np.where(own, w, shared)  # the server never sees the private part
 
     return rounds(step, joined)
+
+
+def ifca():
+    """After the warm-up, from two models: "models" after each round."""
+    models = np.stack([W0 - 1, W0 + 1])
+    out = []
+    for _ in range(3):
+        chosen = [min((0, 1), key=lambda m, k=k: loss(k, models[m])) for k in range(3)]
+        new = models.copy()
+        for m in (0, 1):
+            mine = [k for k in range(3) if chosen[k] == m]
+            if mine:
+                new[m] = sum(N[k] * descend(k, models[m], STEPS[k]) for k in mine) / sum(N[k] for k in mine)
+        models = new
+        out.append(models.tolist())
+    return {"models": out}
 
 
 def fedrep(passes=2):
@@ -229,12 +246,14 @@ print(
             "pfedme": pfedme(),
             "per_fedavg first order": per_fedavg(False),
             "per_fedavg Hessian-free": per_fedavg(True),
-            "fedper": fedper(),
+            "fedper": local_parts(HEAD),
+            "lg_fedavg": local_parts(~HEAD),
             "fedrep": fedrep(),
             "apfl": apfl(),
             "q_fedavg": q_fedavg(),
             "afl": afl(),
             "ewc": ewc(),
+            "ifca": ifca(),
         },
         indent=1,
     )

@@ -57,6 +57,8 @@ CASES = {
     "fedopt": [["algorithm={name: fedopt, server: " + kind + "}", "trainer.learning_rate=0.05"]
                for kind in ("adam", "yogi", "adagrad")] +
               [["algorithm={name: fedopt, momentum: 0.9}", "trainer.learning_rate=0.05"]],
+    "per_fedavg": [[], ["algorithm={name: per_fedavg, hessian: exact, local_steps: 2}"]],
+    "splitfed": [[], ["algorithm={name: splitfed, layers: 0, labels: client, version: 2}"]],
     # Distillation learns from predictions on a public set.
     **{name: [["public={}"]] for name in ("calibrated", "cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat")},
 }

@@ -210,7 +210,12 @@ INSTANTIATE_TEST_SUITE_P(
                                                  "trainer.learning_rate=0.2"},
                         // Filters at both ends with error feedback, and frozen weights that each side loads for itself.
                         std::vector<std::string>{"tuning=lora", "compression.up=[{name: ecq, bits: 4}]",
-                                                 "selection=weighted"})));
+                                                 "selection=weighted"},
+                        // Activations and gradients of every batch, within a session.
+                        std::vector<std::string>{"algorithm={name: splitfed, layers: 1}", "trainer.clip=0"},
+                        std::vector<std::string>{"algorithm={name: splitnn, layers: 0, labels: client, noise: 0.01}",
+                                                 "trainer.clip=0", "compression.up=[{name: uniform, bits: 8}]",
+                                                 "compression.down=[{name: uniform, bits: 8}]"})));
 
 TEST_F(HalvesTest, AClientWithALabelThatTheServerDoesNotKnowIsRefused) {
   const ExperimentConfig config = server_config();

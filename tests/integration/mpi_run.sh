@@ -22,7 +22,17 @@ clients_per_round: 7
 trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.1, clip: 0}
 federation: {cohort_batch: 1, workers: 1}
 END
-"$chorus" run "$work/run.yaml" --run-folder "$work/one" >"$work/one.log" 2>&1 || { cat "$work/one.log"; exit 1; }
-"$mpirun" -np 3 --allow-run-as-root --oversubscribe "$chorus" run "$work/run.yaml" federation.transport=mpi \
-  --run-folder "$work/three" >"$work/three.log" 2>&1 || { cat "$work/three.log"; exit 1; }
-cmp "$work/one/model/model.safetensors" "$work/three/model/model.safetensors"
+number=0
+compare() {  # compare OVERRIDE...
+  number=$((number + 1))
+  local one="$work/one$number" three="$work/three$number"
+  "$chorus" run "$work/run.yaml" "$@" --run-folder "$one" >"$one.log" 2>&1 || { cat "$one.log"; exit 1; }
+  "$mpirun" -np 3 --allow-run-as-root --oversubscribe "$chorus" run "$work/run.yaml" "$@" federation.transport=mpi \
+    --run-folder "$three" >"$three.log" 2>&1 || { cat "$three.log"; exit 1; }
+  cmp "$one/model/model.safetensors" "$three/model/model.safetensors"
+}
+compare algorithm=scaffold
+# Activations and gradients within a session: a server part per client, and quantised with the head at the client.
+compare 'algorithm={name: splitfed, layers: 1}' rounds=2
+compare 'algorithm={name: splitnn, layers: 0, labels: client, noise: 0.01}' rounds=2 \
+  'compression={up: [{name: uniform, bits: 8}], down: [{name: uniform, bits: 8}]}'

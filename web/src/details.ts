@@ -55,6 +55,18 @@ export function comparison(runs: Run[]): HTMLElement | null {
   ], rows);
 }
 
+/** What both sides of a network that is cut in two need; empty where none is. */
+function sides(run: Run): [string, string][] {
+  const values = (name: string): number[] => (run.round[name] ?? []).filter((v): v is number => v !== null);
+  const most = (name: string): number => Math.max(0, ...values(name));
+  if (!values("activation_bytes_up").length) return [];
+  return ["client", "server"].map((side): [string, string] => [
+    side === "client" ? "Client side" : "Server side",
+    `${short(most(side + "_parameters"))} parameters, ${short(most(side + "_memory"), "B")} of memory, ` +
+      `${short(most(side === "client" ? "activation_bytes_up" : "activation_bytes_down"), "B")} sent in a round`,
+  ]);
+}
+
 /** Everything that is needed to repeat a run; filled when it is opened. */
 export function about(run: Run): HTMLElement {
   const element = h("details", {}, h("summary", {}, h("span", { class: "name" }, plain(run.label)), " ", badge(run.status)));
@@ -67,6 +79,7 @@ export function about(run: Run): HTMLElement {
       ["Seed", String(run.seed)],
       ["Clients", String(run.clients || "–")],
       ["Parameters", run.parameters ? `${short(run.parameters)}, trained ${short(run.trained)}` : "–"],
+      ...sides(run),
       ["Chorus", run.version],
       ["LibTorch", run.torch],
       ["Folder", run.folder],

@@ -29,6 +29,7 @@ class PerFedAvgTrain : public Procedure {
     const double alpha = request.body.number("alpha"), delta = request.body.number("delta");
     const std::int64_t steps = count_of(request, "local_steps");
     const bool differences = request.body.number("hessian_free") != 0;
+    const bool exact = request.body.number("hessian_exact", 0) != 0;
     if (!(alpha > 0 && delta > 0)) throw DataError("the settings of Per-FedAvg are out of range");
     const at::Tensor values = for_each_client(model, bench);
     GradientProbe probe(bench, model, 2 * steps);
@@ -37,6 +38,7 @@ class PerFedAvgTrain : public Procedure {
       ahead.emplace(bench, model, steps);
       behind.emplace(bench, model, steps);
     }
+    const std::unique_ptr<Learner> bent = exact ? bench.learner(model, {}) : nullptr;
     StepLog log(bench);
     for (std::int64_t step = 0; step < steps; ++step) {
       const at::Tensor adapted = values - alpha * probe.at(values);
@@ -47,10 +49,13 @@ class PerFedAvgTrain : public Procedure {
         const at::Tensor aside = gradient * (delta / length);
         const at::Tensor curvature = (ahead->at(values + aside) - behind->at(values - aside)) * (length / (2 * delta));
         gradient = gradient - alpha * curvature;
+      } else if (exact) {
+        bent->set_values(values);
+        gradient = gradient - alpha * bent->curvature(step, gradient);
       }
       values.sub_(probe.rates() * gradient);
     }
-    const double batches = static_cast<double>(steps) * (differences ? 4 : 2);
+    const double batches = static_cast<double>(steps) * (differences ? 4 : exact ? 3 : 2);
     return answers_of(log.result(values, bench, batches), values - model, bench);
   }
 };
@@ -80,8 +85,9 @@ const Registration<Algorithms, PerFedAvgConfig> kRegisteredPerFedAvg{
 
 void PerFedAvgConfig::describe(ConfigVisitor& visitor) {
   visitor.field("alpha", alpha, "learning rate of the adaptation step").above(0);
-  visitor.field("hessian", hessian, {{"first_order", Hessian::kFirstOrder}, {"free", Hessian::kFree}},
-                "second derivative: omitted (first_order), or a difference of gradients (free)");
+  visitor.field("hessian", hessian,
+                {{"first_order", Hessian::kFirstOrder}, {"free", Hessian::kFree}, {"exact", Hessian::kExact}},
+                "second derivative: omitted (first_order), a difference of gradients (free), or exact");
   visitor.field("delta", delta, "distance from the model at which these two gradients are taken").above(0);
   visitor.field("local_steps", local_steps, "steps per client and round (tau)").at_least(1).at_most(1e6);
   visitor.field("adaptation", adaptation, "adaptation steps of a client's own model").at_least(1).at_most(1e6);
@@ -91,6 +97,7 @@ void PerFedAvg::describe_to(Request& request) const {
   request.body.numbers["alpha"] = config_.alpha;
   request.body.numbers["delta"] = config_.delta;
   request.body.numbers["hessian_free"] = config_.hessian == PerFedAvgConfig::Hessian::kFree ? 1 : 0;
+  request.body.numbers["hessian_exact"] = config_.hessian == PerFedAvgConfig::Hessian::kExact ? 1 : 0;
   request.body.numbers["local_steps"] = static_cast<double>(config_.local_steps);
   request.body.numbers["adaptation"] = static_cast<double>(config_.adaptation);
 }

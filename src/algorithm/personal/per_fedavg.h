@@ -5,7 +5,7 @@
 namespace chorus::inline personal {
 
 struct PerFedAvgConfig {
-  enum class Hessian { kFirstOrder, kFree };
+  enum class Hessian { kFirstOrder, kFree, kExact };
   double alpha = 0.01;               ///< learning rate of the adaptation step
   Hessian hessian = Hessian::kFree;  ///< how the second derivative is computed
   double delta = 1e-3;               ///< distance from w at which the two gradients of the difference are taken
@@ -20,9 +20,10 @@ struct PerFedAvgConfig {
 /// A client makes tau steps of the trainer's learning rate along its gradient, (I - alpha H_k(w)) g, where g = grad
 /// F_k(w - alpha grad F_k(w)), each gradient on a separate minibatch:
 ///     first_order   without H (FO)
-///     hessian_free  H g = |g| (grad F_k(w + delta u) - grad F_k(w - delta u)) / (2 delta), u = g / |g|, both gradients
+///     free          H g = |g| (grad F_k(w + delta u) - grad F_k(w - delta u)) / (2 delta), u = g / |g|, both gradients
 ///                   on the same minibatch with the same dropout (HF)
-/// There is no exact variant: operators write their gradients themselves, so LibTorch cannot differentiate twice.
+///     exact         H g by differentiating the gradient's graph (Learner::curvature), with LibTorch's operators in
+///                   float32, because ours cannot be differentiated twice
 ///
 /// A client's own model is w after `adaptation` steps of learning rate alpha on its data; nothing is kept, so newcomers
 /// have one. Every client makes tau steps; the trainer's optimizer, epochs and steps are ignored.

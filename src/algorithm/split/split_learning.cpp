@@ -247,7 +247,33 @@ double elapsed(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
+RoundResult SplitLearning::train_side_by_side(const RoundInput& input) const {
+  const auto begin = std::chrono::steady_clock::now();
+  RoundResult result;
+  const at::Tensor client_part = take(input.model, parts_.client), server_part = take(input.model, parts_.server);
+  const std::vector<Member> members = asking_order(input);
+  std::vector<std::unique_ptr<SplitServer>> servers;
+  std::vector<Visit> group;
+  for (std::size_t slot = 0; slot < members.size(); ++slot) {
+    servers.push_back(input.split->server(cut(), server_part, input.round));
+    group.push_back({slot, members[slot], servers.back().get()});
+  }
+  WeightedMean updates(members.size());
+  for (const Visited& visited : visit(input, group, client_part, result)) {
+    at::Tensor update = at::zeros_like(input.model);
+    put(update, parts_.client, visited.update);
+    put(update, parts_.server, servers[visited.slot]->values().to(server_part.device()) - server_part);
+    updates.add(visited.slot, visited.weight, update);
+  }
+  result.numbers["server_memory"] *= static_cast<double>(members.size());  // its copies are all there at once
+  if (const at::Tensor mean = updates.result(); mean.defined()) input.model.add_(mean);
+  result.seconds = elapsed(begin);
+  finish(result);
+  return result;
+}
+
 RoundResult SplitNn::round(const RoundInput& input) {
+  if (input.cohort.size() == 1) return train_side_by_side(input);
   const auto begin = std::chrono::steady_clock::now();
   RoundResult result;
   at::Tensor client_part = take(input.model, parts().client);
@@ -266,40 +292,24 @@ RoundResult SplitNn::round(const RoundInput& input) {
 }
 
 RoundResult SplitFed::round(const RoundInput& input) {
+  if (version_ == 1 || input.cohort.size() == 1) return train_side_by_side(input);
   const auto begin = std::chrono::steady_clock::now();
   RoundResult result;
-  const at::Tensor client_part = take(input.model, parts().client), server_part = take(input.model, parts().server);
+  const at::Tensor client_part = take(input.model, parts().client);
+  const auto server = input.split->server(cut(), take(input.model, parts().server), input.round);
   const std::vector<Member> members = asking_order(input);
+  std::vector<std::size_t> order(members.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  RandomStream({.seed = input.seed, .purpose = "splitfed order", .round = input.round}).shuffle(std::span(order));
   WeightedMean updates(members.size());
-  const auto add = [&](const Visited& visited, const at::Tensor& server_update) {
-    at::Tensor update = at::zeros_like(input.model);
-    put(update, parts().client, visited.update);
-    if (server_update.defined()) put(update, parts().server, server_update);
-    updates.add(visited.slot, visited.weight, update);
-  };
-  if (version_ == 1) {
-    std::vector<std::unique_ptr<SplitServer>> servers;
-    std::vector<Visit> group;
-    for (std::size_t slot = 0; slot < members.size(); ++slot) {
-      servers.push_back(input.split->server(cut(), server_part, input.round));
-      group.push_back({slot, members[slot], servers.back().get()});
+  for (const std::size_t slot : order) {
+    const Visit one{slot, members[slot], server.get()};
+    for (const Visited& visited : visit(input, {&one, 1}, client_part, result)) {
+      updates.add(visited.slot, visited.weight, visited.update);
     }
-    for (const Visited& visited : visit(input, group, client_part, result)) {
-      add(visited, servers[visited.slot]->values().to(server_part.device()) - server_part);
-    }
-    result.numbers["server_memory"] *= static_cast<double>(members.size());  // its copies are all there at once
-  } else {
-    const auto server = input.split->server(cut(), server_part, input.round);
-    std::vector<std::size_t> order(members.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    RandomStream({.seed = input.seed, .purpose = "splitfed order", .round = input.round}).shuffle(std::span(order));
-    for (const std::size_t slot : order) {
-      const Visit one{slot, members[slot], server.get()};
-      for (const Visited& visited : visit(input, {&one, 1}, client_part, result)) add(visited, {});
-    }
-    put(input.model, parts().server, server->values());
   }
-  if (const at::Tensor mean = updates.result(); mean.defined()) input.model.add_(mean);
+  if (const at::Tensor mean = updates.result(); mean.defined()) put(input.model, parts().client, client_part + mean);
+  put(input.model, parts().server, server->values());
   result.seconds = elapsed(begin);
   finish(result);
   return result;

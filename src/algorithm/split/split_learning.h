@@ -61,6 +61,10 @@ class SplitLearning : public Algorithm {
   std::vector<Visited> visit(const RoundInput& input, std::span<const Visit> group, const at::Tensor& client_part,
                              RoundResult& result) const;
 
+  /// A round in which every client has its own copy of both parts, trained at the same time; the copies are averaged.
+  /// Equals FedAvg's round bit for bit. With one client all methods of this folder are this one.
+  RoundResult train_side_by_side(const RoundInput& input) const;
+
   /// Parts of a model [P].
   static at::Tensor take(const at::Tensor& model, const at::Tensor& places);
   static void put(const at::Tensor& model, const at::Tensor& places, const at::Tensor& values);
@@ -95,7 +99,7 @@ struct SplitFedConfig : SplitConfig {
 ///   version 1   the server has a copy of its part for each client, trained in parallel; these are averaged, too. The
 ///               result equals FedAvg's
 ///   version 2   one server part trains with one client after the other, in random order, and is not averaged
-/// With one client both equal SplitNN.
+/// With one client both equal SplitNN, bit for bit.
 class SplitFed : public SplitLearning {
  public:
   explicit SplitFed(const SplitFedConfig& config) : SplitLearning(config), version_(config.version) {}

@@ -198,14 +198,12 @@ unsigned T5::readers(ParamId id, int first, int end) const {
 at::Tensor T5::run_encoder(const Params& params, at::Tensor x, Range range, const Packing& packing,
                            Dropout& dropout) const {
   AttentionSpec spec = self_spec();
-  if (encoder_.bias.exists()) {
-    const auto options = at::TensorOptions(params.device()).dtype(at::kLong);
-    const at::Tensor place = torch::arange(packing.longest(), options);
-    spec.bias =
-        per_sequence(position_bias(params, encoder_.bias, place.unsqueeze(0) - place.unsqueeze(1), true), packing);
-  }
+  const at::Tensor place = torch::arange(packing.longest(), at::TensorOptions(params.device()).dtype(at::kLong));
+  const at::Tensor relative = place.unsqueeze(0) - place.unsqueeze(1);
   for (std::size_t i = range.first; i < range.end; ++i) {
     const Layer& layer = encoder_.layers.at(i);
+    // Looked up by each layer, so that its gradient is a sum layer by layer, wherever the network is cut.
+    spec.bias = per_sequence(position_bias(params, encoder_.bias, relative, true), packing);
     const at::Tensor normal = layer.self.norm(params, x);
     const at::Tensor mixed =
         attention(layer.self.query(params, normal), layer.self.key(params, normal), layer.self.value(params, normal),

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "application/trainer/curvature.h"
 #include "application/trainer/losses.h"
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
@@ -77,6 +78,18 @@ ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {
   const auto count = static_cast<std::int64_t>(clients().size());
   check(training_->input().plan.batches.size() == clients().size(), "a probe needs data");
   return training_->probe(training_->reader().read_again(count, number, probes_++, "probe-dropout"), wish);
+}
+
+at::Tensor CohortLearner::curvature(std::int64_t number, const at::Tensor& direction) {
+  const auto trained = static_cast<std::int64_t>(training_->input().plan.batches.size());
+  at::Tensor result = torch::zeros_like(values());
+  if (trained == 0) return result;
+  Reading reading = training_->reader().read_again(trained, number, probes_++, "probe-dropout");
+  if (!training_->input().config.dropout) reading.dropout = Dropout();
+  result.narrow(0, 0, trained)
+      .copy_(hessian_times(training_->input().trainer, values().narrow(0, 0, trained), direction.narrow(0, 0, trained),
+                           std::move(reading)));
+  return result;
 }
 
 void CohortLearner::set_values(const at::Tensor& values) {

@@ -25,6 +25,7 @@ class CohortLearner final : public Learner {
   at::Tensor predict(std::span<const std::uint32_t> rows) override;
   at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override;
   ProbeResult probe(std::int64_t number, const ProbeWish& wish) override;
+  at::Tensor curvature(std::int64_t number, const at::Tensor& direction) override;
   void renew(std::int64_t steps) override { training_->renew(steps); }
   at::Tensor values() const override { return training_->store().params().values(); }
   void set_values(const at::Tensor& values) override;

@@ -40,7 +40,9 @@ void check_cut(const Model& model, const SplitCut& cut) {
   if (cut.layers < 0 || cut.layers > most || (cut.labels_stay && cut.layers == most)) {
     throw ConfigError(fmt::format(
         "algorithm.layers is {}, but the network has {} {}; set it to 0 to {}{}", cut.layers, most,
-        most == model.layers() ? "layers" : "encoder layers (the cut is in the encoder)",
+        most != model.layers() ? "encoder layers (the cut is in the encoder)"
+        : most == 1            ? "layer"
+                               : "layers",
         cut.labels_stay ? most - 1 : most, cut.labels_stay ? " (with labels: client the server needs a layer)" : ""));
   }
 }

@@ -21,8 +21,7 @@ struct SplitClientInput {
 };
 
 /// Trains as LocalTraining does with one batch per optimizer step and no clipping: at any cut, both sides together
-/// compute the same bits as the whole network would, dropout included (T5 between two encoder layers: up to rounding,
-/// because both sides have a gradient of its position bias). DataError for a start of another size.
+/// compute the same bits as the whole network would, dropout included. DataError for a start of another size.
 std::unique_ptr<SplitClient> split_client(const SplitClientInput& input);
 
 /// The server's side. Has no data: batches come as activations, lengths and (unless labels stay) labels.

@@ -13,7 +13,9 @@
 #include "apps/experiment/config_inputs.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/run_folder.h"
+#include "infrastructure/tracking/split_costs.h"
 #include "infrastructure/tracking/spread_text.h"
 #include "infrastructure/tracking/transfer.h"
 
@@ -115,6 +117,9 @@ void print_report(const RunReport& report) {
   }
   if (!summary.spreads.empty()) {
     fmt::print("{} on each client's own test examples:\n{}", summary.metric, spread_text(summary.spreads));
+  }
+  if (const auto costs = split_costs(read_events(report.folder / "metrics.jsonl"))) {
+    fmt::print("{}", split_costs_text(*costs));
   }
   if (summary.privacy) fmt::print("privacy: {}\n", summary.privacy->statement);
   const std::string folder = report.folder.string();

@@ -1,6 +1,7 @@
 #include "core/device/backend.h"
 
 #include "core/device/kernels.h"
+#include "core/device/second_order.h"
 
 namespace chorus::inline device {
 namespace {
@@ -14,7 +15,7 @@ constexpr bool kHasCuda = false;
 }  // namespace
 
 Backend backend_for(const at::Tensor& x, Supported supported) {
-  if (!fast_kernels()) return Backend::kReference;
+  if (!fast_kernels() || SecondOrder::active()) return Backend::kReference;
   if (supported.cpu && x.is_cpu()) return Backend::kCpu;
   if (kHasCuda && supported.gpu && x.is_cuda()) return Backend::kGpu;
   return Backend::kReference;

@@ -15,7 +15,7 @@ struct Supported {
 };
 
 /// The one place that chooses an implementation: by the device of x, by what is supported there, and by whether this
-/// build has it (CUDA) and the run wants it (`use_fast_kernels`).
+/// build has it (CUDA) and the run wants it (`use_fast_kernels`, SecondOrder).
 ///
 ///     switch (backend_for(x, {.cpu = is_float(x), .gpu = norm_gpu_fits(x)})) { ... }
 Backend backend_for(const at::Tensor& x, Supported supported);

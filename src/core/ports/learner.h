@@ -75,6 +75,11 @@ class Learner : public Kept {
   /// far), without a step. Every client needs data.
   virtual ProbeResult probe(std::int64_t number, const ProbeWish& wish) = 0;
 
+  /// H v [C, P]: each client's Hessian of that loss at its values, with dropout as in training, times its row of
+  /// `direction`; 0 for a client without rows. Exact: the gradient is differentiated again. ConfigError where that is
+  /// not possible.
+  virtual at::Tensor curvature(std::int64_t number, const at::Tensor& direction) = 0;
+
   /// Resets the optimizer and starts a learning-rate schedule of `steps` steps.
   virtual void renew(std::int64_t steps) = 0;
 

@@ -16,6 +16,17 @@ constexpr double kStopSeconds = 0.2;  // how often `stop` is looked at
 }  // namespace
 
 void ClientService::run() {
+  struct EndSessions {
+    ClientService& service;
+    ~EndSessions() {
+      for (const std::uint64_t session : service.sessions_) service.clients_.end_session(session);
+    }
+  };
+  const EndSessions at_the_end{*this};
+  serve();
+}
+
+void ClientService::serve() {
   HelloFrame hello;
   for (const RosterEntry& entry : clients_.roster().members()) hello.clients.push_back(entry);
   if (!send(Frame(hello))) return;
@@ -59,6 +70,7 @@ bool ClientService::handle(Frame frame) {
   }
   if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
     clients_.end_session(end->session);
+    sessions_.erase(end->session);
     return true;
   }
   if (const auto* control = std::get_if<ControlFrame>(&frame)) {
@@ -69,6 +81,7 @@ bool ClientService::handle(Frame frame) {
     const std::uint64_t round = request->request.round;
     std::erase_if(requests_, [&](const auto& entry) { return entry.second.round != round; });
     std::erase_if(pending_, [&](const auto& entry) { return !requests_.contains(entry.first.first); });
+    if (request->request.session != 0) sessions_.insert(request->request.session);
     requests_[request->number] = std::move(request->request);
     return true;
   }

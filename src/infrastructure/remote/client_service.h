@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,8 @@ struct ClientServiceHooks {
 ///     ClientService(transport, clients).run();        // until the server is gone
 ///
 /// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
-/// A failure of any kind becomes a failed reply; the service goes on.
+/// A failure of any kind becomes a failed reply; the service goes on. Sessions end with it: a server that was restarted
+/// counts them from 1 again.
 class ClientService {
  public:
   /// Both are borrowed.
@@ -40,6 +42,7 @@ class ClientService {
   void run();
 
  private:
+  void serve();
   bool handle(Frame frame);
   void answer(const CohortFrame& cohort);
   /// Handles what may arrive while clients work; the rest waits.
@@ -52,6 +55,7 @@ class ClientService {
   ClientServiceHooks hooks_;
   std::map<std::uint64_t, Request> requests_;                                       // by number; of the newest round
   std::map<std::pair<std::uint64_t, std::size_t>, std::function<void()>> pending_;  // by number and slot
+  std::set<std::uint64_t> sessions_;                                                // that have begun
   std::deque<Frame> later_;
   std::uint64_t cancelled_ = 0;  // the newest number that was
   bool broken_ = false;

@@ -14,6 +14,7 @@
 #include "application/models/ops/row_kernels.h"
 #include "core/base/error.h"
 #include "core/device/backend.h"
+#include "core/device/second_order.h"
 
 namespace chorus::inline ops {
 namespace {
@@ -143,6 +144,11 @@ at::Tensor Norm::operator()(const Params& params, const at::Tensor& x) const {
   if (!bias.exists()) {
     const at::Tensor inverse = torch::rsqrt(x.pow(2).mean(-1, true) + epsilon);
     return x * inverse * over_tokens(params, weight);
+  }
+  if (SecondOrder::active()) {  // LibTorch 1.13's norm without weights has a wrong second derivative
+    const at::Tensor centred = x - x.mean(-1, true);
+    const at::Tensor normal = centred * torch::rsqrt(centred.square().mean(-1, true) + epsilon);
+    return torch::addcmul(over_tokens(params, bias), normal, over_tokens(params, weight));
   }
   const std::int64_t width = x.size(-1);
   if (uses_gpu_kernels(x)) {

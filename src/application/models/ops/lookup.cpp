@@ -7,6 +7,7 @@
 #include "application/models/ops/row_kernels.h"
 #include "core/device/backend.h"
 #include "core/device/kernels.h"
+#include "core/device/second_order.h"
 
 namespace chorus::inline ops {
 namespace {
@@ -89,10 +90,14 @@ class RepeatRows : public torch::autograd::Function<RepeatRows> {
 
 at::Tensor look_up(const at::Tensor& tables, const at::Tensor& ids, std::int64_t padding,
                    const c10::intrusive_ptr<GradientTarget>& target) {
-  return LookUp::apply(tables, ids, padding, target);
+  if (!SecondOrder::active()) return LookUp::apply(tables, ids, padding, target);
+  const at::Tensor rows = tables.gather(1, ids.unsqueeze(2).expand({-1, -1, tables.size(2)}));
+  return padding < 0 ? rows : torch::where(ids.eq(padding).unsqueeze(2), rows.detach(), rows);
 }
 
-at::Tensor repeat_rows(const at::Tensor& x, const at::Tensor& rows) { return RepeatRows::apply(x, rows); }
+at::Tensor repeat_rows(const at::Tensor& x, const at::Tensor& rows) {
+  return SecondOrder::active() ? x.index_select(0, rows) : RepeatRows::apply(x, rows);
+}
 
 at::Tensor sum_rows(const at::Tensor& x, const at::Tensor& owner, std::int64_t count) {
   if (x.is_cpu() || !deterministic()) return torch::zeros({count, x.size(1)}, x.options()).index_add_(0, owner, x);

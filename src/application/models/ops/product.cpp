@@ -15,6 +15,7 @@
 #include "application/models/ops/sums_gpu.h"
 #include "core/base/error.h"
 #include "core/device/backend.h"
+#include "core/device/second_order.h"
 #include "core/tensor/bfloat16.h"
 
 // Since 2.8, LibTorch has bfloat16 matmuls that accumulate in float32 on a GPU.
@@ -267,9 +268,17 @@ class BiasGeluGpu : public torch::autograd::Function<BiasGeluGpu> {
   }
 };
 
+// The same as a composition of LibTorch's operators, in float32.
+at::Tensor plain_product(const Params& params, const Affine& of, const at::Tensor& x) {
+  const at::Tensor& weight = params[of.weight];
+  const at::Tensor y = times_by_torch(x, of.transposed ? weight : weight.transpose(-1, -2));
+  return of.bias.exists() ? y + over_tokens(params, of.bias) : y;
+}
+
 }  // namespace
 
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) {
+  if (SecondOrder::active()) return plain_product(params, of, x);
   const at::Tensor& shadow = params.shadow()[of.weight];
   return CohortProduct::apply(x, params[of.weight], of.bias.exists() ? params[of.bias] : none(),
                               shadow.defined() ? shadow : none(), of.transposed, gradient_target(params, of.weight, 1));
@@ -277,7 +286,7 @@ at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x) 
 
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x) {
   const at::Tensor &weight = params.joined(first.weight), &bias = params.joined(first.bias);
-  if (!weight.defined() || !bias.defined() || first.transposed) return {};
+  if (!weight.defined() || !bias.defined() || first.transposed || SecondOrder::active()) return {};
   const at::Tensor& shadow = params.shadow().joined(first.weight);
   const auto count = static_cast<int>(weight.size(-2) / params.layout()[first.weight].shape[0]);
   return CohortProduct::apply(x, weight, bias, shadow.defined() ? shadow : none(), false,

@@ -18,7 +18,7 @@ struct Affine {
 at::Tensor product(const Params& params, const Affine& of, const at::Tensor& x);
 
 /// One matmul for several joined weights (Layout::join), named by the first weight and bias: [C, T, count * out].
-/// Undefined if they are not adjacent.
+/// Undefined if they are not adjacent, or under SecondOrder, where each weight is a leaf of its own.
 at::Tensor joined_product(const Params& params, const Affine& first, const at::Tensor& x);
 
 /// gelu(x W^T + b); bias and GELU are one pass.
