@@ -181,7 +181,8 @@ function(chorus_fuzz NAME)
   cmake_parse_arguments(ARG "" "SEEDS" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE chorus_options ${ARG_LIBRARIES} fmt::fmt)
-  target_compile_options(${NAME} PRIVATE -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined
+  target_compile_options(${NAME} PRIVATE -include "${CMAKE_SOURCE_DIR}/cmake/vector_without_constexpr.h"
+                                         -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined
                                          -fno-sanitize-recover=undefined)
   target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")

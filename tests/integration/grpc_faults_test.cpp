@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "infrastructure/transport/grpc/byte_buffers.h"
 #include "tests/integration/grpc_network.h"
+#include "tests/integration/small_disk.h"
 
 namespace chorus::inline integration {
 namespace {
@@ -356,6 +357,26 @@ TEST_F(GrpcFaults, LargeFramesTakeTurns) {
     frames.insert(event->frame);
   }
   EXPECT_EQ(frames.size(), 6U);
+}
+
+TEST_F(GrpcFaults, Case29AFullFolderForLargeFramesDelaysThemAndLosesNothing) {
+  const TemporaryFolder folder;
+  SmallDisk disk(folder / "spool", 96);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
+  GrpcConfig config = quick();
+  config.spool_in = disk.folder().string();
+  GrpcTransport transport(config);
+  const auto server = transport.listen();
+  const auto client = GrpcTransport(quick(transport.address())).connect();
+  ASSERT_EQ(server->receive(kSoon)->kind, Kind::kJoined);
+  disk.fill();
+  const std::string frame = filled(kLargestInMemory + 1, 3);
+  ASSERT_TRUE(client->send(frame));
+  EXPECT_FALSE(server->receive(1.0).has_value()) << "there is no room for it, and its sender is not dropped";
+  disk.make_room();
+  const auto event = server->receive(3 * kSoon);
+  ASSERT_TRUE(event && event->kind == Kind::kFrame);
+  EXPECT_TRUE(event->file && event->bytes() == frame);
 }
 
 TEST_F(GrpcFaults, APeerThatDoesNotReadIsDropped) {
