@@ -153,6 +153,7 @@ class RunTest : public ::testing::Test {
       if (event["kind"] != "evaluation" && event["kind"] != "round") continue;
       event.erase("time");
       event.erase("seconds");
+      for (const char* part : {"seconds_local", "seconds_server", "seconds_clients", "seconds_last"}) event.erase(part);
       event.erase("training_seconds");
       lines.push_back(event.dump());
     }
