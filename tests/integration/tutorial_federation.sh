@@ -9,7 +9,11 @@ a=chorus-a-$$ b=chorus-b-$$
 children=()
 
 finish() {
-  for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
+  # A child is a subshell, and the program its child.
+  for child in "${children[@]}"; do
+    # shellcheck disable=SC2046  # several numbers
+    kill $(cat "/proc/$child/task/$child/children" 2>/dev/null) "$child" 2>/dev/null || true
+  done
   wait || true
   ip netns del "$a" 2>/dev/null || true
   ip netns del "$b" 2>/dev/null || true
