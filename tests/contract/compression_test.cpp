@@ -45,7 +45,7 @@ class Wiretap : public Federation {
       auto reply = replies->next();
       if (!reply) return reply;
       seen.down += size;
-      seen.up += encode_frame(ReplyFrame{1, *reply}).size();
+      seen.up += encode_frame(ReplyFrame{1, *reply, reply->on_accept != nullptr}).size();
       if (damage_reply) damage_reply(*reply);
       return reply;
     });
