@@ -24,7 +24,7 @@ fail() {
   exit 1
 }
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Suite: *' | grep -v security | head -1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -1 || true)
 base=${KEEP:-$work/base}
 [ -e "$base/etc/debian_version" ] ||
   debootstrap --variant=minbase bookworm "$base" "${mirror:-http://deb.debian.org/debian}" >"$work/debootstrap.log" 2>&1 ||
