@@ -55,8 +55,8 @@ TEST(ManyClients, SumsAreExactWhileClientsComeAndGo) {
   std::atomic<bool> over = false;
   std::vector<std::unique_ptr<CountingClient>> clients;
   std::vector<std::thread> threads;
+  for (ClientId id = 0; id < kMany; ++id) clients.push_back(std::make_unique<CountingClient>(id));
   for (ClientId id = 0; id < kMany; ++id) {
-    clients.push_back(std::make_unique<CountingClient>(id));
     threads.emplace_back([&, id] {
       while (!over) {
         const auto end = GrpcTransport(config).connect();

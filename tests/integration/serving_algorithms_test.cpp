@@ -28,7 +28,7 @@ class ServingAlgorithms : public ServingTest {
     if (kPublic.contains(name)) return "public set";
     if (name == "centralized") return "trains on everybody's data in one place";
     if (name == "adafl") return "set tuning";
-    return name == "fedbuff" ? "emulation" : "";
+    return "";
   }
   std::vector<std::string> names() {
     const char* wanted = std::getenv("CHORUS_ALGORITHMS");
