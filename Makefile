@@ -31,7 +31,7 @@ bench: build ## Chorus beside its peers, in one run (installs Python packages in
 install: program ## copy program, manual pages, completion and the small model to PREFIX (default /usr/local)
 	tools/install "$(PREFIX)" "$(DESTDIR)"
 
-package: build ## a Debian package with systemd units for a server and a client
+package: program ## a Debian package with systemd units for a server and a client
 	tools/package
 
 check: bootstrap ## formatting, layers, file lengths, headers

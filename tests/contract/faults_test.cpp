@@ -66,8 +66,8 @@ Outcome try_seed(std::uint64_t seed) {
   std::atomic<bool> over = false;
   std::vector<std::unique_ptr<KnownClient>> clients;
   std::vector<std::thread> threads;
+  for (ClientId id = 0; id < kClients; ++id) clients.push_back(std::make_unique<KnownClient>(id));
   for (ClientId id = 0; id < kClients; ++id) {
-    clients.push_back(std::make_unique<KnownClient>(id));
     threads.emplace_back([&, id] {
       for (int visit = 0; !over; ++visit) {
         const auto end =

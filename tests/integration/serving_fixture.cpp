@@ -81,12 +81,12 @@ std::unique_ptr<Child> ServingTest::serve(const std::string& name, const std::ve
   return std::make_unique<Child>(words, folder_ / ("serve" + std::to_string(calls_++) + ".log"));
 }
 
-std::unique_ptr<Child> ServingTest::join(const std::string& name, const std::vector<std::string>& more) {
+std::unique_ptr<Child> ServingTest::join(const std::string& name, const std::vector<std::string>& more, bool once) {
   std::vector<std::string> words{"join",       "127.0.0.1:" + std::to_string(port_ + 1),
                                  "--token",    tokens_.at(name),
                                  "--data",     path(name + ".jsonl"),
-                                 "--identity", path("identity_" + name),
-                                 "--once"};
+                                 "--identity", path("identity_" + name)};
+  if (once) words.push_back("--once");
   words.insert(words.end(), more.begin(), more.end());
   return std::make_unique<Child>(words, folder_ / (name + std::to_string(calls_++) + ".log"));
 }

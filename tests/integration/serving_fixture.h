@@ -48,7 +48,8 @@ class ServingTest : public testing::Test {
   void write_config(const std::string& name, const std::string& more, bool server);
 
   std::unique_ptr<Child> serve(const std::string& name, const std::vector<std::string>& more = {});
-  std::unique_ptr<Child> join(const std::string& name, const std::vector<std::string>& more = {});
+  /// `once`: it ends with the run.
+  std::unique_ptr<Child> join(const std::string& name, const std::vector<std::string>& more = {}, bool once = true);
   /// The server's status as JSON; null when no server is running.
   json status();
   /// Until `condition` of the status holds; a minute at most.

@@ -1,0 +1,80 @@
+// Every algorithm with real processes over gRPC: `chorus serve` and clients with their own files give the bits of
+// `chorus run`. CHORUS_ALGORITHMS=all tries all of them (some minutes); else a few that differ in what clients keep.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/serving_fixture.h"
+
+namespace chorus::inline integration {
+namespace {
+
+using testing::HasSubstr;
+
+class ServingAlgorithms : public ServingTest {
+ protected:
+  /// What an algorithm needs beside its name.
+  static std::string settings(const std::string& name) {
+    static const std::map<std::string, std::string> kSettings{
+        {"fedbuff", "algorithm: {name: fedbuff, buffer: 2}\n"},
+        {"fedlora", "algorithm: fedlora\ntuning: {name: lora, rank: 4}\n"},
+        {"local_parts", "algorithm: {name: local_parts, private: [norms]}\n"}};
+    const auto found = kSettings.find(name);
+    return found == kSettings.end() ? "algorithm: " + name + "\n" : found->second;
+  }
+  /// Why it cannot be served; empty: it can.
+  static std::string reason(const std::string& name) {
+    static const std::set<std::string> kPublic{"calibrated", "cronus", "ds_fl", "feddf", "feded",
+                                               "fedid",      "fedkd",  "fedmd", "mhat"};
+    if (kPublic.contains(name)) return "public set";
+    if (name == "centralized") return "trains on everybody's data in one place";
+    if (name == "adafl") return "set tuning";
+    return "";
+  }
+  std::vector<std::string> names() {
+    const char* wanted = std::getenv("CHORUS_ALGORITHMS");
+    if (wanted == nullptr) return {"fedopt", "ditto", "ifca", "per_fedavg", "centralized"};
+    if (std::string(wanted) != "all") return {wanted};
+    EXPECT_EQ(chorus({"list", "algorithm", "--json"}), 0);
+    std::vector<std::string> all;
+    for (const json& entry : json::parse(output_)) all.push_back(entry["name"]);
+    return all;
+  }
+  /// Names and contents of all weights that a run leaves.
+  std::map<std::string, std::string> models(const std::string& run) const {
+    std::map<std::string, std::string> found;
+    if (!fs::exists(folder_ / run / "model")) return found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run / "model")) {
+      if (entry.path().extension() == ".safetensors") found[entry.path().filename()] = read(entry.path());
+    }
+    return found;
+  }
+};
+
+TEST_F(ServingAlgorithms, GiveTheSameBitsInProcesses) {
+  make_fleet({"a", "b", "c", "d"});
+  std::vector<std::unique_ptr<Child>> clients;
+  for (const std::string& name : names()) {
+    const std::string config = settings(name) +
+                               "rounds: 3\nclients_per_round: 3\nserving: {clients: 4, min_clients: 3}\n"
+                               "trainer: {batch_size: 4, optimizer: sgd, learning_rate: 0.1, clip: 0}\n";
+    write_config("run.yaml", config, false);
+    write_config("served.yaml", config, true);
+    const std::string pooled = "pooled_" + name, served = "served_" + name;
+    auto server = serve(served);
+    if (!reason(name).empty()) {
+      EXPECT_EQ(server->wait(), 2) << name;
+      EXPECT_THAT(server->output(), HasSubstr(reason(name)));
+      continue;
+    }
+    if (clients.empty()) {  // they stay for all runs
+      for (const char* client : {"a", "b", "c", "d"}) clients.push_back(join(client, {}, false));
+    }
+    EXPECT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path(pooled)}), 0) << name << output_;
+    EXPECT_EQ(server->wait(), 0) << name << server->output();
+    EXPECT_FALSE(models(pooled).empty()) << name;
+    EXPECT_TRUE(models(served) == models(pooled)) << name << server->output();
+  }
+}
+
+}  // namespace
+}  // namespace chorus::inline integration
