@@ -54,6 +54,12 @@ server=$(command_of chorus-server)
 as_service sh -c "exec ${server//9464/$((port + 2))}" >"$work/server.log" 2>&1 &
 serving=$!
 children+=("$serving")
+for _ in $(seq 100); do
+  health=$(curl -sf "http://127.0.0.1:$((port + 2))/healthz" || true)
+  [ -n "$health" ] && break
+  sleep 0.2
+done
+[ -n "${health:-}" ] || fail "no answer at /healthz"
 printf 'kind: policy\nthreads: 1\n' >"$root/etc/chorus/policy.yaml" # at any hour
 for name in a b; do
   token=$(sed -nE "s/.*--token ($name:.*)/\1/p" "$work/invite.log")
@@ -66,12 +72,6 @@ for name in a b; do
     >"$work/client_$name.log" 2>&1 &
   children+=("$!")
 done
-for _ in $(seq 100); do
-  health=$(curl -sf "http://127.0.0.1:$((port + 2))/healthz" || true)
-  [ -n "$health" ] && break
-  sleep 0.2
-done
-[ -n "${health:-}" ] || fail "no answer at /healthz"
 wait "$serving" || fail "the server failed"
 ls "$root"/var/lib/chorus/runs/*/model/model.safetensors >/dev/null || fail "there is no model"
 inside dpkg --purge chorus >"$work/purge.log" 2>&1 || fail "the package cannot be removed"
