@@ -8,7 +8,7 @@ package=${1:-$(ls build/chorus_*.deb)}
 command -v debootstrap >/dev/null || { echo "package_chroot: apt-get install debootstrap first" >&2; exit 77; }
 [ "$(id -u)" = 0 ] || { echo "package_chroot: only root can make a chroot" >&2; exit 77; }
 work=$(mktemp -d /var/tmp/chorus_package_XXXXXX)
-root=$work/root
+root=$work/system
 children=()
 
 finish() {
@@ -34,13 +34,13 @@ mount --bind /proc "$root/proc"
 mount --bind /dev "$root/dev"
 mount --bind /sys "$root/sys"
 cp /etc/resolv.conf "$root/etc/"
-cp "$package" "$root/root/chorus.deb"
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
+cp "$package" "$root/opt/chorus.deb"
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/opt DEBIAN_FRONTEND=noninteractive "$@"; }
 # As a unit runs: its user, its folder, its environment.
 as_service() { inside setpriv --reuid=chorus --regid=chorus --clear-groups env -C /var/lib/chorus HOME=/var/lib/chorus CHORUS_LOG_FORMAT=json "$@"; }
 command_of() { sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/$1.service"; }
 
-inside sh -c 'apt-get update && apt-get install -y --no-install-recommends /root/chorus.deb' >"$work/install.log" 2>&1 ||
+inside sh -c 'apt-get update && apt-get install -y --no-install-recommends /opt/chorus.deb' >"$work/install.log" 2>&1 ||
   fail "the package cannot be installed"
 inside chorus --version >"$work/version.log" 2>&1 || fail "the program does not start"
 inside install -d -o chorus -g chorus -m 700 /var/lib/chorus # systemd: StateDirectory=
@@ -54,6 +54,12 @@ server=$(command_of chorus-server)
 as_service sh -c "exec ${server//9464/$((port + 2))}" >"$work/server.log" 2>&1 &
 serving=$!
 children+=("$serving")
+for _ in $(seq 100); do
+  health=$(curl -sf "http://127.0.0.1:$((port + 2))/healthz" || true)
+  [ -n "$health" ] && break
+  sleep 0.2
+done
+[ -n "${health:-}" ] || fail "no answer at /healthz"
 printf 'kind: policy\nthreads: 1\n' >"$root/etc/chorus/policy.yaml" # at any hour
 for name in a b; do
   token=$(sed -nE "s/.*--token ($name:.*)/\1/p" "$work/invite.log")
@@ -66,12 +72,6 @@ for name in a b; do
     >"$work/client_$name.log" 2>&1 &
   children+=("$!")
 done
-for _ in $(seq 100); do
-  health=$(curl -sf "http://127.0.0.1:$((port + 2))/healthz" || true)
-  [ -n "$health" ] && break
-  sleep 0.2
-done
-[ -n "${health:-}" ] || fail "no answer at /healthz"
 wait "$serving" || fail "the server failed"
 ls "$root"/var/lib/chorus/runs/*/model/model.safetensors >/dev/null || fail "there is no model"
 inside dpkg --purge chorus >"$work/purge.log" 2>&1 || fail "the package cannot be removed"
