@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/spare_buffer.h"
 #include "core/console/log.h"
 
 namespace chorus::inline remote {
@@ -31,7 +32,7 @@ void ClientService::run() {
       if (!transport_.connected() || (hooks_.stop && hooks_.stop())) return;
       continue;
     }
-    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
+    auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       return;
@@ -83,7 +84,7 @@ bool ClientService::handle(Frame frame) {
 
 void ClientService::handle_control() {
   while (auto bytes = transport_.receive(0.0)) {
-    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
+    auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       broken_ = true;
@@ -103,11 +104,12 @@ void ClientService::handle_control() {
 bool ClientService::send(std::uint64_t number, Reply reply) {
   std::function<void()> on_accept = std::move(reply.on_accept);
   if (on_accept) pending_[{number, reply.slot}] = std::move(on_accept);
-  return send(Frame(ReplyFrame{number, std::move(reply)}));
+  const bool keeps = pending_.contains({number, reply.slot});
+  return send(Frame(ReplyFrame{number, std::move(reply), keeps}));
 }
 
 bool ClientService::send(const Frame& frame) {
-  std::string bytes = encode_frame(frame);
+  FrameBytes bytes = encode_parts(frame);
   if (hooks_.sending) hooks_.sending(frame, bytes);
   return transport_.send(std::move(bytes));
 }

@@ -18,7 +18,7 @@ struct ClientServiceHooks {
   /// The server sent what is not about requests.
   std::function<void(const ControlFrame&)> control = {};
   /// Before a frame leaves; an exception keeps it here and ends the service.
-  std::function<void(const Frame&, const std::string& bytes)> sending = {};
+  std::function<void(const Frame&, const FrameBytes& bytes)> sending = {};
   std::function<bool()> stop = {};  ///< true: leave
 };
 

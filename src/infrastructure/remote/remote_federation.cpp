@@ -45,7 +45,7 @@ struct RemoteFederation::Shared {
   }
 
   bool send(PeerId peer, const Frame& frame) {
-    return input.transport.send(peer, std::make_shared<const std::string>(encode_frame(frame)));
+    return input.transport.send(peer, std::make_shared<const FrameBytes>(encode_frame(frame)));
   }
 
   void leave(PeerId peer) {
@@ -181,11 +181,12 @@ class RemoteFederation::Asking {
       part.number = number_;
       part.members.push_back({cohort_[slot], slot, request.own_of(slot)});
     }
-    const auto frame = std::make_shared<const std::string>(encode_frame(RequestFrame{number_, std::move(request)}));
+    // The transport alone keeps it, so a model that all peers have does not fill the server's memory.
+    const auto frame = std::make_shared<const FrameBytes>(encode_parts(RequestFrame{number_, std::move(request)}));
     bytes_down_.assign(cohort_.size(), 0);
     for (const auto& [peer, part] : parts) {
-      const auto own = std::make_shared<const std::string>(encode_frame(part));
-      const bool sent = shared_->input.transport.send(peer, frame) && shared_->input.transport.send(peer, own);
+      const auto own = std::make_shared<const FrameBytes>(encode_frame(part));
+      const bool sent = shared_->input.transport.send(peer, frame, true) && shared_->input.transport.send(peer, own);
       for (const CohortFrame::Member& member : part.members) {
         bytes_down_[member.slot] = frame->size() + own->size() / part.members.size();
         if (sent) {
@@ -286,8 +287,8 @@ class RemoteFederation::Asking {
       return;
     }
     waiting_.erase(expected);
-    if (reply.ok()) {
-      ++used_;
+    if (reply.ok()) ++used_;
+    if (reply.ok() && seen.reply->keeps) {
       const AcceptFrame accept{number_, reply.slot};
       reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept] {
         if (shared->send(peer, accept)) accepted->insert(peer);
@@ -360,7 +361,7 @@ void RemoteFederation::end_session(std::uint64_t session) {
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }
 
 void RemoteFederation::tell_all(const ControlFrame& frame) {
-  const auto bytes = std::make_shared<const std::string>(encode_frame(frame));
+  const auto bytes = std::make_shared<const FrameBytes>(encode_frame(frame));
   for (const auto& entry : shared_->identity_of) shared_->input.transport.send(entry.first, bytes);
 }
 

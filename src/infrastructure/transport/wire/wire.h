@@ -9,11 +9,12 @@
 
 #include "core/base/result.h"
 #include "core/ports/federation.h"
+#include "core/ports/frame_bytes.h"
 
 namespace chorus::inline transport_wire {
 
 /// Frames as bytes: proto/message.proto. Tensors travel in the type they have, row by row.
-inline constexpr std::uint32_t kWireVersion = 4;
+inline constexpr std::uint32_t kWireVersion = 5;
 
 /// Who a client process hosts.
 struct HelloFrame {
@@ -36,6 +37,7 @@ struct CohortFrame {
 struct ReplyFrame {
   std::uint64_t number = 0;
   Reply reply;
+  bool keeps = true;  ///< it has state to keep: it wants to know whether the reply counts
 };
 struct AcceptFrame {
   std::uint64_t number = 0;
@@ -62,6 +64,8 @@ using Frame = std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, Ac
 
 /// WorldError when it is over 2 GiB.
 std::string encode_frame(const Frame& frame);
+/// The same bytes without a copy of the large tensors that only `frame` holds; nobody may change those any more.
+FrameBytes encode_parts(const Frame& frame);
 
 /// Everything in the bytes is checked: a shape that does not fit its data, an unknown type, another version, bytes that
 /// are no frame. Tensors are on the CPU and own their memory; with an `owner` of the bytes, large ones are views of
