@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mpi_run.sh CHORUS MPIRUN: a run spread over three MPI processes has the bits of the same run in one process.
+# mpi_run.sh CHORUS MPIRUN: a run spread over MPI processes has the bits of the same run in one process.
 set -euo pipefail
 chorus=$1 mpirun=$2
 work=$(mktemp -d)
@@ -22,7 +22,14 @@ clients_per_round: 7
 trainer: {batch_size: 8, optimizer: sgd, learning_rate: 0.1, clip: 0}
 federation: {cohort_batch: 1, workers: 1}
 END
-"$chorus" run "$work/run.yaml" --run-folder "$work/one" >"$work/one.log" 2>&1 || { cat "$work/one.log"; exit 1; }
-"$mpirun" -np 3 --allow-run-as-root --oversubscribe "$chorus" run "$work/run.yaml" federation.transport=mpi \
-  --run-folder "$work/three" >"$work/three.log" 2>&1 || { cat "$work/three.log"; exit 1; }
-cmp "$work/one/model/model.safetensors" "$work/three/model/model.safetensors"
+# compare NAME PROCESSES OVERRIDE...
+compare() {
+  local name=$1 processes=$2
+  shift 2
+  "$chorus" run "$work/run.yaml" "$@" --run-folder "$work/$name-one" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  "$mpirun" -np "$processes" --allow-run-as-root --oversubscribe "$chorus" run "$work/run.yaml" "$@" \
+    federation.transport=mpi --run-folder "$work/$name-all" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  cmp "$work/$name-one/model/model.safetensors" "$work/$name-all/model/model.safetensors"
+}
+compare scaffold 3                                                       # clients with state stay in their process
+compare sums 2 algorithm=fedavg clients.count=40 clients_per_round=36    # sums of eight, and single updates

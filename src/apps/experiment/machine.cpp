@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/console/log.h"
 #include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 
@@ -32,6 +37,23 @@ double gpu_memory() {
 }
 
 }  // namespace
+
+void use_gpu_of(const Transport::Place& place) {
+  constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+  std::vector<std::string> gpus;
+  if (const char* given = std::getenv(kVisible)) {
+    std::istringstream list(given);
+    for (std::string gpu; std::getline(list, gpu, ',');) gpus.push_back(gpu);
+  } else {
+    while (std::filesystem::exists("/dev/nvidia" + std::to_string(gpus.size()))) {
+      gpus.push_back(std::to_string(gpus.size()));
+    }
+  }
+  if (gpus.size() < 2 || place.beside < 2) return;
+  const std::string& mine = gpus[static_cast<std::size_t>(place.local) % gpus.size()];
+  ::setenv(kVisible, mine.c_str(), 1);
+  Log("run").info("process {} of this machine uses GPU {}", place.local, mine);
+}
 
 at::Device device_named(const std::string& name) {
   if (name == "cpu") return at::kCPU;

@@ -23,6 +23,8 @@ struct RemoteFederationInput {
   std::function<void(PeerId, const std::string& identity, const ControlFrame&)> control = {};
   /// The only client that a peer of this name may host; nothing: none. Empty: whoever says so first.
   std::function<std::optional<ClientId>(const std::string& identity)> id_of = {};
+  /// Peers that each host all clients. Above 1, a cohort is divided among them by numbers of examples, in its order.
+  std::size_t sharing = 1;
   double patience = 60;  ///< seconds a peer has to confirm that it kept its state; then it is not asked until it does
 };
 
