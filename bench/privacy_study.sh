@@ -33,7 +33,7 @@ canaries_of() {
     "$chorus" run configs/privacy/canaries.yaml seed="$seed" "${settings[@]}" --run-folder "$work/$kind$seed" > "$work/$kind$seed.log" 2>&1 &&
       "$chorus" privacy audit "$work/$kind$seed" --only canaries,extraction --picture "$work/$kind$seed.svg" --json > "$out/canaries_$kind$seed.json" ||
       { cat "$work/$kind$seed.log"; return 1; }
-    [ "$seed" = 7 ] && cp "$work/$kind$seed.svg" "$out/canaries_$kind.svg"
+    [ "$seed" = 7 ] && sed "s/$kind$seed/$kind/g" "$work/$kind$seed.svg" > "$out/canaries_$kind.svg"
   done
   return 0
 }

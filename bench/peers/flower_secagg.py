@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Flower's SecAgg+ as a peer of build/exchange --aggregation secagg_plus: real processes, gRPC on loopback, no training.
 
-    python3 -m venv /tmp/flower && /tmp/flower/bin/pip install flwr numpy
-    /tmp/flower/bin/python bench/peers/flower_secagg.py --clients 10 --floats 100000 --rounds 2
+    python3 -m venv build/peers/flower && build/peers/flower/bin/pip install flwr==1.41.0 numpy
+    build/peers/flower/bin/python bench/peers/flower_secagg.py --clients 10 --floats 100000 --rounds 2
     build/exchange --clients 10 --parameters 100000 --rounds 10 --aggregation '{name: secagg_plus, vanish: 0.1}'
 
 Starts flower-superlink and one flower-supernode per client, and runs an app whose clients return random floats; client
@@ -11,41 +11,8 @@ round, measured around the workflow of the round by the server's app.
 """
 import argparse
 import json
-import os
-import pathlib
-import subprocess
-import sys
-import tempfile
-import time
 
-PROJECT = """[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "secagg"
-version = "1.0.0"
-license = "Apache-2.0"
-dependencies = ["flwr"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-
-[tool.flwr.app]
-publisher = "chorus"
-
-[tool.flwr.app.components]
-serverapp = "secagg.server:app"
-clientapp = "secagg.client:app"
-
-[tool.flwr.app.config]
-floats = FLOATS
-rounds = ROUNDS
-clients = CLIENTS
-shares = SHARES
-threshold = THRESHOLD
-report = "REPORT"
-"""
+from flower_fleet import run_app
 
 CLIENT = """import numpy as np
 from flwr.client import ClientApp, NumPyClient
@@ -121,62 +88,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--limit", type=float, default=900, help="seconds for everything")
     options = parser.parse_args()
-    programs = pathlib.Path(sys.executable).parent
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(temporary)
-        (folder / "app" / "secagg").mkdir(parents=True)
-        report = folder / "report.json"
-        project = PROJECT
-        for name, value in (("FLOATS", options.floats), ("ROUNDS", options.rounds), ("CLIENTS", options.clients),
-                            ("SHARES", options.clients - 1 if options.clients % 2 == 0 else options.clients),
-                            ("THRESHOLD", options.clients // 2 + 1), ("REPORT", report)):
-            project = project.replace(name, str(value))
-        (folder / "app" / "pyproject.toml").write_text(project)
-        (folder / "app" / "secagg" / "__init__.py").write_text("")
-        (folder / "app" / "secagg" / "client.py").write_text(CLIENT)
-        (folder / "app" / "secagg" / "server.py").write_text(SERVER)
-        environment = dict(os.environ, FLWR_TELEMETRY_ENABLED="0", FLWR_HOME=str(folder / "home"),
-                           PATH=f"{programs}:{os.environ['PATH']}", OMP_NUM_THREADS="1")
-        (folder / "home").mkdir()
-        (folder / "home" / "config.toml").write_text(
-            '[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = "127.0.0.1:9093"\ninsecure = true\n')
-        log = open(folder / "log", "w", encoding="utf-8")
-        running = []
-
-        def start(*words):
-            running.append(subprocess.Popen([str(programs / words[0]), *words[1:]], env=environment, stdout=log,
-                                            stderr=subprocess.STDOUT))
-
-        try:
-            start("flower-superlink", "--insecure", "--disable-runtime-dependency-installation")
-            time.sleep(5)
-            for client in range(options.clients):
-                start("flower-supernode", "--insecure", "--superlink", "127.0.0.1:9092", "--port",
-                      str(9200 + client), "--node-config",
-                      f"partition-id={client} num-partitions={options.clients}")
-            time.sleep(5)
-            # The link may still be starting.
-            for attempt in range(10):
-                done = subprocess.run([str(programs / "flwr"), "run", str(folder / "app"), "local"], env=environment,
-                                      stdout=log, stderr=subprocess.STDOUT, check=False)
-                if done.returncode == 0:
-                    break
-                time.sleep(5)
-            else:
-                log.flush()
-                sys.exit("flwr run fails:\n" + (folder / "log").read_text()[-4000:])
-            end = time.monotonic() + options.limit
-            while not report.exists() and time.monotonic() < end:
-                time.sleep(0.5)
-            time.sleep(0.5)
-            if not report.exists():
-                sys.exit((folder / "log").read_text()[-4000:])
-            print(json.dumps({"clients": options.clients, "floats": options.floats, **json.loads(report.read_text())}))
-        finally:
-            for process in reversed(running):
-                process.terminate()
-            for process in running:
-                process.wait()
+    config = {"clients": options.clients, "floats": options.floats, "rounds": options.rounds,
+              "shares": options.clients - 1 if options.clients % 2 == 0 else options.clients,
+              "threshold": options.clients // 2 + 1}
+    print(json.dumps(run_app(SERVER, CLIENT, config, options.limit)))
 
 
 if __name__ == "__main__":
