@@ -10,13 +10,14 @@
 #include "application/trainer/example_sum.h"
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "core/config/config.h"
 
 namespace chorus::inline trainer {
 namespace {
 
 /// Everybody is drawn, and there is no noise: what is left is arithmetic. Refuses client 6.
-class OpenGuard final : public ExampleGuard {
+class OpenGuard : public ExampleGuard {
  public:
   double noise() const override { return 1; }
   std::vector<std::string> charge(std::span<const ExampleWork> work, std::uint64_t) override {
@@ -76,13 +77,13 @@ std::vector<Network> networks() {
                            {"lstm-lm", "causal_lm", Formulation::kLanguageModel, kLstm},
                            {"t5", "seq2seq", Formulation::kSeq2Seq, kT5},
                            {"bart", "seq2seq", Formulation::kSeq2Seq, kBart}};
-  for (const char* tuning : {"lora", "pfeiffer", "houlsby", "prefix", "bias"}) {
+  for (const std::string& tuning : Tunings::names()) {
+    if (tuning == "full") continue;
     all.push_back({"bert-seqcls", "text_classification", kText, kBert, tuning});
-  }
-  for (const char* tuning : {"lora", "houlsby"}) {
+    all.push_back({"roberta-seqcls", "text_classification", kText, kRoberta, tuning});
     all.push_back({"distilbert-seqcls", "text_classification", kText, kDistil, tuning});
     all.push_back({"gpt2-lm", "causal_lm", Formulation::kLanguageModel, kGpt2, tuning});
-    all.push_back({"t5", "seq2seq", Formulation::kSeq2Seq, kT5, tuning});
+    if (tuning != "bias") all.push_back({"t5", "seq2seq", Formulation::kSeq2Seq, kT5, tuning});  // it has no biases
     all.push_back({"bart", "seq2seq", Formulation::kSeq2Seq, kBart, tuning});
   }
   return all;
@@ -114,7 +115,7 @@ TEST_P(EveryNetwork, GradientsOfExamplesEqualBackwardPassesOfOne) {
   Params params(model->layout(), {});
   params.initialise(3);
   torch::manual_seed(5);
-  params.values().add_(torch::randn_like(params.values()), 0.1);  // factors that begin at 0 have gradients, too
+  params.values().add_(torch::randn_like(params.values()), 0.2);  // factors that begin at 0 have gradients, too
 
   const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
   const TrainClient client{4, task->client_data(encoded, data.split(Split::kTrain)), 12};
@@ -127,7 +128,7 @@ TEST_P(EveryNetwork, GradientsOfExamplesEqualBackwardPassesOfOne) {
   const TrainMoment moment{.seed = 1, .round = 2};
   const at::Tensor gradients = pass.run({client, examples, moment, 7});
   ASSERT_EQ(gradients.size(0), 12);
-  double largest = 0;
+  double largest = 0, worst = 0;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     Params alone = Params::copies_of(params, 1, true);
     const ClientRows rows{client.data.data.get(),
@@ -137,9 +138,10 @@ TEST_P(EveryNetwork, GradientsOfExamplesEqualBackwardPassesOfOne) {
     task->loss(model->forward(alone, batch.batch, off), batch).sum().backward();
     const at::Tensor difference = alone.grads()[0] - gradients[static_cast<std::int64_t>(i)];
     EXPECT_LT(difference.abs().max().item<double>(), 1e-5) << "example " << i;
+    worst = std::max(worst, difference.abs().max().item<double>());
     largest = std::max(largest, alone.grads().abs().max().item<double>());
   }
-  EXPECT_GT(largest, 1e-3) << "there is something to compare";
+  EXPECT_LT(worst, 1e-3 * largest) << "there is something to compare";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryNetwork, testing::ValuesIn(networks()), [](const auto& tested) {
@@ -187,7 +189,9 @@ TEST(ExampleGradients, OnAGpuRecordedPassesGiveWhatPlainPassesGive) {
         const at::Tensor result = recorded.run({client, some, {.seed = 1}, pass});
         ASSERT_EQ(result.sizes(), expected.sizes());
         const double scale = expected.abs().max().item<double>();
-        EXPECT_LT((result - expected).abs().max().item<double>(), 1e-3 * scale) << "pass " << pass;
+        // What fills a pass up changes how a matmul is cut, and bfloat16 rounds to 1 / 256.
+        const double near = precision == TrainerConfig::Precision::kBFloat16 ? 2e-2 : 1e-3;
+        EXPECT_LT((result - expected).abs().max().item<double>(), near * scale) << "pass " << pass;
         EXPECT_GT(scale, 1e-4);
         values.add_(torch::randn_like(values), 0.01);
       }
@@ -195,6 +199,59 @@ TEST(ExampleGradients, OnAGpuRecordedPassesGiveWhatPlainPassesGive) {
     const auto recorder =
         recorders.lend(params, 32, {.shadow = precision == TrainerConfig::Precision::kBFloat16, .examples = true});
     EXPECT_GT(recorder->launched(), 8);
+  }
+}
+
+/// Samples that change from step to step and noise that does not, so that two trainings can be compared.
+class KnownGuard final : public OpenGuard {
+ public:
+  std::vector<std::uint32_t> sample(std::size_t examples, double rate) const override {
+    RandomStream stream({std::uint64_t{3}, "sample", calls_++});
+    std::vector<std::uint32_t> drawn;
+    for (std::size_t i = 0; i < examples; ++i) {
+      if (stream.uniform() < rate) drawn.push_back(static_cast<std::uint32_t>(i));
+    }
+    return drawn;
+  }
+  void draw(std::span<std::int64_t> noise) const override { std::fill(noise.begin(), noise.end(), 1 << 14); }
+
+ private:
+  mutable std::uint64_t calls_ = 0;
+};
+
+// Whole trainings: sampling, clipping, noise, optimizer, with recorded passes and without.
+TEST(PrivateTraining, OnAGpuRecordedTrainingGivesWhatPlainTrainingGives) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  for (const char* tuning : {"full", "lora"}) {
+    const tiny::Classifier world;
+    Choice<Tunings>(tuning).make()->attach(*world.model, {});
+    Params params(world.model->layout(), {.device = at::kCUDA});
+    params.initialise(3);
+    const std::vector<TrainClient> clients{{5, world.client(0, 48), 48}, {7, world.client(48, 32), 32}};
+    for (const bool bfloat16 : {false, true}) {
+      const TrainerConfig config =
+          ConfigDocument::parse(fmt::format("{{batch_size: 12, steps: 20, optimizer: sgd, learning_rate: 0.2, "
+                                            "precision: {}, privacy: {{clip: 0.5, noise: 1, together: 10}}}}",
+                                            bfloat16 ? "bfloat16" : "float32"),
+                                "test")
+              .load<TrainerConfig>();
+      StepRecorders recorders;
+      KnownGuard one, other;
+      const CohortTrainer plain({*world.task, *world.model, params, nullptr, nullptr, &one}, config);
+      const CohortTrainer recorded({*world.task, *world.model, params, nullptr, &recorders, &other}, config);
+      at::Tensor start = params.values()[0].clone();
+      for (std::uint64_t round = 1; round <= 3; ++round) {
+        const TrainMoment moment{.seed = 1, .round = round};
+        const at::Tensor expected = plain.train(clients, start, moment, {}, {}).values - start;
+        const at::Tensor result = recorded.train(clients, start, moment, {}, {}).values - start;
+        EXPECT_LT((result - expected).norm().item<double>(), (bfloat16 ? 5e-2 : 1e-3) * expected.norm().item<double>())
+            << tuning << ", bfloat16 " << bfloat16 << ", round " << round;
+        EXPECT_GT(expected.norm().item<double>(), 1e-2);
+        start = start + expected.mean(0);
+      }
+      const auto recorder = recorders.lend(params, 10, {.shadow = bfloat16, .examples = true});
+      EXPECT_GT(recorder->launched(), 60) << tuning;
+    }
   }
 }
 
