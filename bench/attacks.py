@@ -20,27 +20,28 @@ CONFIG = "configs/robust/attacks.yaml"
 DATA = "formulation=text_classification,examples=2400,test_examples=400,labels=4,overlap=0,seed={seed}"
 RULES = {
     "mean": "mean",
+    "Krum": "{name: krum, attackers: 5}",
     "multi-Krum": "{name: krum, attackers: 5, keep: 13}",
+    "Bulyan": "{name: bulyan, attackers: 4}",  # the most that 20 clients allow
     "spectral filter": "{name: spectral_filter, attackers: 5}",
-    "FLTrust": "{name: fltrust, trusted: 0}",
-    "Bulyan, f 4": "{name: bulyan, attackers: 4}",  # the most that 20 clients allow
     "median": "median",
     "trimmed mean": "{name: trimmed_mean, attackers: 5}",
     "geometric median": "geometric_median",
     "centred clipping": "centred_clipping",
+    "FLTrust": "{name: fltrust, trusted: 0}",
 }
 BACKDOOR = '{name: backdoor, target: sea, trigger: "cf mn bb tq", factor: 4}'
 ATTACKS = {
     "none": "share: 0.01, attack: " + BACKDOOR,  # by nobody: its success without attackers
-    "sign flip, factor 4": "attack: {name: sign_flip, factor: 4}",
-    "scaling, factor 100": "attack: {name: scaling, factor: 100}",
+    "sign flip x 4": "attack: {name: sign_flip, factor: 4}",
+    "scaling x 100": "attack: {name: scaling, factor: 100}",
     "Gaussian, deviation 1": "attack: {name: gaussian, deviation: 1}",
-    "label flip, factor 4": "attack: {name: label_flip, factor: 4}",
-    "backdoor, factor 4": "attack: " + BACKDOOR,
-    "ALIE, z 60": "attack: {name: alie, z: 60}",
+    "label flip x 4": "attack: {name: label_flip, factor: 4}",
+    "backdoor x 4": "attack: " + BACKDOOR,
+    "ALIE, z 1.5, claim 100": "claim: 100, attack: {name: alie, z: 1.5}",
     "IPM, epsilon 4": "attack: {name: ipm, epsilon: 4}",
-    "free riders that claim 100 x": "claim: 100, attack: free_rider",
-    "ALIE, z 0.25": "attack: alie",  # its formula's, for 5 of 20
+    "free riders, claim 100": "claim: 100, attack: free_rider",
+    "ALIE, z 1.5": "attack: {name: alie, z: 1.5}",
     "free riders": "attack: free_rider",
 }
 POINTS, SUCCESS_POINTS = 0.03, 0.10
