@@ -3,13 +3,15 @@
 
     bench/epsilon_study.py OUT --device cuda [--model FOLDER] [--data ../shared/data/agnews] [--jobs 6] [KEY=VALUE ...]
 
-First the server's learning rate is chosen for every tuning and epsilon with one seed (a search that is not charged: it
-would cost epsilon in a real federation), then three other seeds run with it. Several runs share the GPU (--jobs). Nothing
+First the server's learning rate is chosen for every tuning and epsilon with one seed and every second test example (a
+search that is not charged: it would cost epsilon in a real federation), then three other seeds run with it and are scored
+on the other test examples. Several runs share the GPU (--jobs). Nothing
 is begun after --minutes. OUT gets results.jsonl, one line per run, which another call continues; the table and the
 picture are those of bench/epsilon_table.py.
 """
 import argparse
 import concurrent.futures
+import csv
 import json
 import os
 import pathlib
@@ -20,9 +22,9 @@ import threading
 import time
 
 RATES = {  # how to tune, learning rates of the server's Adam to choose from, clients that train together
-    "full": ("tuning=full", (1e-4, 3e-4, 1e-3), 32),
-    "LoRA": ("tuning=lora", (1e-3, 3e-3, 1e-2), 200),
-    "frozen-A LoRA": ("tuning={name: lora, freeze_a: true}", (1e-3, 3e-3, 1e-2), 200),
+    "full": ("tuning=full", (3e-4, 1e-3), 64),
+    "LoRA": ("tuning=lora", (3e-3, 1e-2), 300),
+    "frozen-A LoRA": ("tuning={name: lora, freeze_a: true}", (3e-3, 1e-2), 300),
 }
 SEARCH_SEED = 1
 
@@ -33,6 +35,12 @@ class Study:
         self.file = args.out / "results.jsonl"
         self.results = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
         self.noises = {}
+        with open(f"{args.data}/test.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        self.scored = tempfile.TemporaryDirectory()
+        for part, name in enumerate(("search.csv", "test.csv")):
+            with open(f"{self.scored.name}/{name}", "w", newline="") as file:
+                csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows[part::2])
         self.end = time.monotonic() + 60 * args.minutes
 
     def done(self, tuning, epsilon, rate, seed):
@@ -55,7 +63,7 @@ class Study:
         private = f"{{name: private_mean, noise: {self.noise(epsilon)}, delta: {args.delta}, clip: 0.1, copy: none}}"
         with tempfile.TemporaryDirectory() as folder:
             command = [args.chorus, "run", "configs/privacy/epsilon.yaml", f"device={args.device}", f"model.from={args.model}",
-                       f"data.train=[{args.data}/train_merged.csv]", f"data.test=[{args.data}/test.csv]", setting, f"seed={seed}",
+                       f"data.train=[{args.data}/train_merged.csv]", f"data.test=[{self.scored.name}/{'search' if seed == SEARCH_SEED else 'test'}.csv]", setting, f"seed={seed}",
                        f"algorithm.learning_rate={rate:g}", f"aggregation={private if epsilon else 'mean'}",
                        f"federation.cohort_batch={together}", f"clients.count={args.clients}", f"clients_per_round={args.cohort}",
                        f"rounds={args.rounds}", *(args.full if tuning == "full" else []), *args.settings, "--run-folder", f"{folder}/run"]
@@ -97,9 +105,9 @@ def main():
     parser.add_argument("--data", default="../shared/data/agnews")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1, 3, 8])
     parser.add_argument("--tunings", nargs="+", default=list(RATES), choices=list(RATES))
-    parser.add_argument("--clients", type=int, default=4000)
-    parser.add_argument("--cohort", type=int, default=400, help="clients of a round, on average")
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--clients", type=int, default=3000)
+    parser.add_argument("--cohort", type=int, default=300, help="clients of a round, on average")
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--delta", type=float, default=1e-4)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
