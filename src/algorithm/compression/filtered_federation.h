@@ -6,6 +6,7 @@
 
 #include "algorithm/compression/filter_end.h"
 #include "core/ports/federation.h"
+#include "core/ports/federation_layer.h"
 
 namespace chorus::inline compression {
 
@@ -14,7 +15,7 @@ namespace chorus::inline compression {
 ///
 ///     FilteredFederation federation(input, inner);       // the clients' end has FilterEnd::Side::kClient
 ///     for (Reply& reply : federation.ask(cohort, request)) ...
-class FilteredFederation : public Federation {
+class FilteredFederation : public Federation, public FederationLayer {
  public:
   FilteredFederation(const FilterEndInput& input, Federation& inner);
 
@@ -22,6 +23,7 @@ class FilteredFederation : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
+  Federation* below() override { return gate_.receives().empty() && gate_.sends().empty() ? &inner_ : nullptr; }
 
   /// Of the latest round asked: up_ratio, up_error, down_ratio, down_error, where there are filters.
   std::map<std::string, double> numbers() const;

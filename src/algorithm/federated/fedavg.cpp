@@ -20,7 +20,7 @@ const ProcedureRegistration<TrainProcedure> kTrain{"train", "train from the give
 const Registration<Algorithms> kRegisteredFedAvg{"fedavg",
                                                  "the weighted mean of local training (McMahan et al. 2017)",
                                                  [] { return std::make_unique<FedAvg>(); },
-                                                 {.one_sum = true}};
+                                                 {.one_sum = true, .stateless = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

@@ -64,7 +64,7 @@ const Registration<Algorithms, FedOptConfig> kRegisteredFedOpt{
     "fedopt",
     "a server optimizer over the mean update: momentum, Adagrad, Adam, Yogi (Reddi et al. 2021)",
     [](const FedOptConfig& config) { return std::make_unique<FedOpt>(config); },
-    {.one_sum = true}};
+    {.one_sum = true, .stateless = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

@@ -30,7 +30,7 @@ const Registration<Algorithms, FedProxConfig> kRegisteredFedProx{
     "fedprox",
     "FedAvg with a proximal term in the clients' loss (Li et al. 2020)",
     [](const FedProxConfig& config) { return std::make_unique<FedProx>(config); },
-    {.one_sum = true}};
+    {.one_sum = true, .stateless = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

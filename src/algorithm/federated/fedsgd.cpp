@@ -39,7 +39,7 @@ const Registration<Algorithms, FedSgdConfig> kRegisteredFedSgd{
     "fedsgd",
     "one server step per round with the mean gradient (McMahan et al. 2017)",
     [](const FedSgdConfig& config) { return std::make_unique<FedSgd>(config); },
-    {.one_sum = true}};
+    {.one_sum = true, .stateless = true}};
 
 }  // namespace
 }  // namespace chorus::inline federated

@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithm/federated/rank_sums.h"
 #include "algorithm/federated/read_updates.h"
 #include "algorithm/federated/weighted_mean.h"
 
 namespace chorus::inline federated {
 
 Aggregated Mean::aggregate(AggregationInput input) {
+  if (wish_for_sums(input)) return mean_of_sums(input);
   std::vector<WeightedMean> means(input.tensors.size(), WeightedMean(input.cohort.size()));
   UpdateReader reader;
   reader.use = [&](std::size_t slot, const std::vector<double>& weights, const std::vector<at::Tensor>& tensors) {

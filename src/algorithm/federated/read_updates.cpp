@@ -78,9 +78,10 @@ std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateRead
     report.failure = reply.failure;
     std::vector<double> weights;
     std::vector<at::Tensor> tensors;
+    const bool summed = reply.ok() && reader.summed && reader.summed(reply);
     if (reply.ok()) {
       try {
-        report.failure = fault_of(reply, input.tensors, input.size);
+        report.failure = summed ? "" : fault_of(reply, input.tensors, input.size);
         if (report.failure.empty()) {
           report.weight = weight_of(reply, input.weighting) * input.cohort[reply.slot].times;
           if (input.look) input.look(reply, report.weight);
@@ -96,7 +97,8 @@ std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateRead
     }
     for (const AggregatedTensor& wanted : input.tensors) {
       weights.push_back(wanted.equal ? 1 : report.weight);
-      tensors.push_back(reply.body.tensor(wanted.name).to(input.device));
+      const bool none = summed && !reply.body.tensors.contains(wanted.name);
+      tensors.push_back(none ? at::Tensor() : reply.body.vector(wanted.name, input.size).to(input.device));
     }
     reader.use(reply.slot, weights, tensors);
     reply.accept();

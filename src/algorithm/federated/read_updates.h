@@ -20,10 +20,12 @@ std::string fault_of(const Reply& reply, const std::vector<AggregatedTensor>& te
 ///     std::vector<ClientReport> reports = read_updates(input, {.use = [&](slot, weights, tensors) {...},
 ///                                                              .skip = [&](slot) {...}});
 struct UpdateReader {
-  /// One weight per tensor. Tensors are on the input's device.
+  /// One weight per tensor. Tensors are on the input's device; undefined where a summed reply has none.
   std::function<void(std::size_t slot, const std::vector<double>& weights, const std::vector<at::Tensor>& tensors)> use;
   /// Called for a client whose reply cannot be used.
   std::function<void(std::size_t slot)> skip;
+  /// Whether the update is in a sum that travels with another reply: it may have no tensor. Empty: never.
+  std::function<bool(const Reply&)> summed = {};
 };
 std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader);
 

@@ -68,6 +68,18 @@ void WeightedMean::skip(std::size_t slot) {
   meet(slot / kMostTerms);
 }
 
+void WeightedMean::add_group(std::size_t group, const std::map<std::size_t, double>& weights, const at::Tensor& sum) {
+  const std::size_t begin = group * kMostTerms, end = std::min(begin + kMostTerms, slots_);
+  check(begin < end && !weights.empty() && weights.begin()->first >= begin && weights.rbegin()->first < end,
+        "there is no such group");
+  for (std::size_t slot = begin; slot < end; ++slot) {
+    check(!known_[slot], "a slot is filled once");
+    known_[slot] = true;
+  }
+  for (const auto& [slot, weight] : weights) weights_[slot] = weight;
+  settle({0, group}, sum);
+}
+
 // Adds a group in one pass over memory, lowest slot first, whatever the order of arrival; the same pass adds the sums
 // of siblings that wait for this group.
 void WeightedMean::meet(std::size_t group) {
@@ -150,14 +162,18 @@ std::size_t WeightedMean::held() const {
   return count + waiting_.size();
 }
 
-at::Tensor WeightedMean::result() {
+at::Tensor WeightedMean::sum() {
   for (std::size_t slot = 0; slot < slots_; ++slot) {
     if (!known_[slot]) skip(slot);
   }
+  return sums_.empty() ? at::Tensor() : sums_.begin()->second;
+}
+
+at::Tensor WeightedMean::result() {
+  at::Tensor all = sum();
   const double total = weight();
-  if (total == 0 || sums_.empty()) return {};
-  at::Tensor sum = sums_.begin()->second;
-  return sum.defined() ? sum.div_(total) : sum;
+  if (total == 0 || !all.defined()) return {};
+  return all.div_(total);
 }
 
 }  // namespace chorus::inline federated

@@ -24,9 +24,15 @@ class WeightedMean {
   /// `x` is held until its neighbours have arrived; do not modify it before.
   void add(std::size_t slot, double weight, const at::Tensor& x);
   void skip(std::size_t slot);
+  /// The sum of all added vectors of a group of kMostTerms neighbours, as another WeightedMean's `sum` of them, with
+  /// the weight of each slot that is in it. No slot of the group may be added or skipped besides.
+  void add_group(std::size_t group, const std::map<std::size_t, double>& weights, const at::Tensor& sum);
 
   /// The mean over the added vectors; other slots count as skipped. Undefined when the weights sum to 0.
   at::Tensor result();
+  /// The same without the division.
+  at::Tensor sum();
+  std::size_t slots() const { return slots_; }
   double weight() const;
   /// Partial sums held now.
   std::size_t held() const;

@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/console/log.h"
 #include "core/device/kernels.h"
 #include "core/device/torch_runtime.h"
 
@@ -32,6 +37,36 @@ double gpu_memory() {
 }
 
 }  // namespace
+
+std::string gpu_of(const Transport::Place& place, const char* visible, std::size_t count) {
+  std::vector<std::string> gpus;
+  if (visible != nullptr) {
+    std::istringstream list(visible);
+    for (std::string gpu; std::getline(list, gpu, ',');) gpus.push_back(gpu);
+  } else {
+    while (gpus.size() < count) gpus.push_back(std::to_string(gpus.size()));
+  }
+  if (gpus.size() < 2 || place.beside < 2) return "";
+  return gpus[static_cast<std::size_t>(place.local) % gpus.size()];
+}
+
+void use_gpu_of(const Transport::Place& place) {
+  constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+  std::size_t count = 0;  // of /dev/nvidia0, /dev/nvidia1, ...
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
+    const std::string name = entry.path().filename().string();
+    constexpr std::string_view kPrefix = "nvidia";
+    if (name.size() > kPrefix.size() && name.starts_with(kPrefix) &&
+        std::all_of(name.begin() + kPrefix.size(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      ++count;
+    }
+  }
+  const std::string mine = gpu_of(place, std::getenv(kVisible), count);
+  if (mine.empty()) return;
+  ::setenv(kVisible, mine.c_str(), 1);
+  Log("run").info("process {} of this machine uses GPU {}", place.local, mine);
+}
 
 at::Device device_named(const std::string& name) {
   if (name == "cpu") return at::kCPU;

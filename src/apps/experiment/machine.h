@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/experiment/experiment_config.h"
+#include "core/ports/transport.h"
 
 namespace chorus::inline experiment {
 
@@ -19,6 +20,12 @@ struct MachineShare {
 /// `config.federation` with the automatic settings filled in; `client_bytes` is the memory of one more client in a
 /// computation. The cohort batch changes bits, so it depends on the configuration and the memory alone, not on workers.
 MachineShare machine_share(const ExperimentConfig& config, bool gpu, double client_bytes);
+
+/// Where a machine has several GPUs, each of its processes uses another one. Before LibTorch looks for GPUs: it changes
+/// CUDA_VISIBLE_DEVICES.
+void use_gpu_of(const Transport::Place& place);
+/// The value it gets: one of those that are `visible` already, or (null) of `count`. Empty: it stays as it is.
+std::string gpu_of(const Transport::Place& place, const char* visible, std::size_t count);
 
 /// The device that `device: cpu` or `device: cuda` means. ConfigError when this machine has none.
 at::Device device_named(const std::string& name);

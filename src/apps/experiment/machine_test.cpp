@@ -149,5 +149,18 @@ TEST(ExperimentConfig, MistakesAreNamedByTheirKey) {
               AllOf(HasSubstr("rounds"), HasSubstr("seed"), HasSubstr("device")));
 }
 
+TEST(Machine, EveryProcessOfAMachineHasAGpuOfItsOwn) {
+  const auto of = [](int local, const char* visible, std::size_t count) {
+    return gpu_of({.rank = 7, .size = 12, .beside = 4, .local = local}, visible, count);
+  };
+  EXPECT_EQ(of(2, nullptr, 4), "2");
+  EXPECT_EQ(of(3, nullptr, 2), "1");  // two share one
+  EXPECT_EQ(of(1, "5,GPU-8a,2", 8), "GPU-8a");
+  EXPECT_EQ(of(1, nullptr, 1), "");
+  EXPECT_EQ(of(1, "3", 8), "");
+  EXPECT_EQ(of(1, "", 8), "");                                                         // hidden from everybody
+  EXPECT_EQ(gpu_of({.rank = 1, .size = 2, .beside = 1, .local = 0}, nullptr, 8), "");  // alone: the first one
+}
+
 }  // namespace
 }  // namespace chorus::inline experiment

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "algorithm/distillation/own_models.h"
+#include "algorithm/federated/rank_sums.h"
 #include "application/trainer/split_training.h"
 #include "apps/experiment/canary_exposure.h"
 #include "apps/experiment/client_file.h"
@@ -53,7 +54,14 @@ std::optional<ServerPublic> server_public(const Experiment& experiment) {
                       shared->set_for(experiment.task_model(), experiment.train())};
 }
 
-/// Those of the clients that process `rank` of `size` hosts: every size-th one.
+/// Whether any process of an MPI job may train any client, so that a cohort can be divided evenly and summed where it
+/// trains. Clients that remember something, for a run or a session, stay where they are.
+bool shares_clients(const ExperimentConfig& config) {
+  return config.algorithm.traits().stateless && config.aggregation.name() == "mean" && !config.compression.any() &&
+         !config.trainer.privacy && !config.evaluation.personal;
+}
+
+/// Those of the clients that process `rank` of `size` hosts: all, or every size-th one.
 ClientExamples client_examples(const Experiment& experiment, const Phase& phase, Transport::Place place) {
   ClientExamples examples{.data = experiment.data(), .train = experiment.train()};
   examples.test = experiment.test();
@@ -62,7 +70,7 @@ ClientExamples client_examples(const Experiment& experiment, const Phase& phase,
   if (const PublicData* shared = experiment.public_data()) {
     examples.public_set = shared->set_for(experiment.task_model(), experiment.train());
   }
-  if (place.size == 1) {
+  if (place.size == 1 || shares_clients(experiment.config())) {
     examples.train_lists = phase.train;
     examples.test_lists = experiment.client_tests();
     return examples;
@@ -82,7 +90,9 @@ std::unique_ptr<Transport> ranks_of(const ExperimentConfig& config) {
   if (config.continual) {
     throw ConfigError("federation.transport: mpi: a continual run is not spread over processes; use local");
   }
-  return Transports::make("mpi");
+  auto ranks = Transports::make("mpi");
+  use_gpu_of(ranks->place());
+  return ranks;
 }
 
 /// A process of an MPI job that has no server: it hosts its clients until the server is gone.
@@ -103,7 +113,8 @@ void host_clients(const Experiment& experiment, Transport& ranks, const RunReque
                                 states[id] = std::move(state);
                               }},
                    .stop = stop});
-  LinkInput input{ranks, half.clients(), 0, experiment.task_model().layout(), stop};
+  SummingClients clients(half.clients());
+  LinkInput input{ranks, clients, 0, experiment.task_model().layout(), stop};
   input.serves = false;
   LinkedFederations::make("wire", input).reset();
 }
@@ -208,14 +219,16 @@ class ExperimentRun {
                      .folder = folder_.path(),
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
-    WatchedFederation watched(half.clients(),
+    SummingClients summing(half.clients());
+    WatchedFederation watched(ranks_ != nullptr ? static_cast<Federation&>(summing) : half.clients(),
                               [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
                         .clients = watched,
                         .clock = [this] { return state().loop.emulated.seconds; },
                         .stop = stop_at_once,
                         .ranks = ranks_,
-                        .others = phase().train.clients() - half.clients().roster().size()});
+                        .others = phase().train.clients() - half.clients().roster().size(),
+                        .shared = ranks_ != nullptr && shares_clients(config_)});
 
     const std::int64_t before = rounds_before_phase();
     ServerRounds rounds{

@@ -13,8 +13,10 @@ SimulatedLink::SimulatedLink(const Input& input) : direct_(input.clients) {
         LinkedFederations::make("wire", LinkInput{*transport_, input.clients, 0, input.model.layout(), input.stop});
   }
   if (input.ranks != nullptr) {
-    linked_ = LinkedFederations::make(
-        "wire", LinkInput{*input.ranks, input.clients, 0, input.model.layout(), input.stop, input.others});
+    LinkInput link{*input.ranks, input.clients, 0, input.model.layout(), input.stop, input.others};
+    if (input.shared) link.sharing = static_cast<std::size_t>(input.ranks->place().size);
+    linked_ = LinkedFederations::make("wire", link);
+    if (input.shared) sums_.emplace(*linked_);
   }
   if (config.emulation) {
     Federation& answering = clients();
@@ -40,6 +42,7 @@ std::map<std::string, double> SimulatedLink::numbers() const {
 Federation& SimulatedLink::clients() {
   if (attacked_) return *attacked_;
   if (emulated_) return *emulated_;
+  if (sums_) return *sums_;
   if (linked_) return *linked_;
   return direct_;
 }

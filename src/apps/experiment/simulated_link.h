@@ -7,6 +7,7 @@
 #include <string>
 
 #include "algorithm/attacks/attacked_federation.h"
+#include "algorithm/federated/rank_sums.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/link.h"
@@ -28,6 +29,7 @@ class SimulatedLink {
     std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
     Transport* ranks = nullptr;       ///< where clients are spread over processes; borrowed
     std::size_t others = 0;           ///< clients of other processes
+    bool shared = false;              ///< every process hosts all clients, and sums what it can
   };
   explicit SimulatedLink(const Input& input);
   SimulatedLink(const SimulatedLink&) = delete;
@@ -42,6 +44,7 @@ class SimulatedLink {
   Federation& direct_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LinkedFederation> linked_;
+  std::optional<RankSums> sums_;
   std::optional<Fleet> fleet_;
   std::optional<EmulatedFederation> emulated_;
   std::optional<AttackedFederation> attacked_;

@@ -80,6 +80,7 @@ struct AlgorithmTraits {
   bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
   bool splits = false;              ///< the server trains a part of the network on the clients' activations
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
+  bool stateless = false;           ///< its clients keep nothing between rounds: any process may train any of them
 };
 
 /// The server half of a federated method: asks clients and updates the model. Both halves are in one file pair, with

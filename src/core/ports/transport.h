@@ -65,6 +65,7 @@ class Transport {
   struct Place {
     int rank = 0, size = 1;
     int beside = 1;  ///< of these processes on this machine, this one included
+    int local = 0;   ///< which of those this one is
   };
   virtual Place place() const { return {}; }
 };

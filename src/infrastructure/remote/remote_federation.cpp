@@ -12,6 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/console/log.h"
+#include "core/tensor/flat_math.h"
+#include "infrastructure/remote/even_parts.h"
 
 namespace chorus::inline remote {
 namespace {
@@ -35,6 +37,7 @@ struct RemoteFederation::Shared {
   std::map<ClientId, std::string> owner_of;       // the identity that a client joined with first
   std::map<PeerId, std::uint64_t> stalled;        // did not confirm this request in time
   std::map<ClientId, Clock::time_point> resting;  // not asked until then
+  std::set<PeerId> hosts;                         // said whom they host
   Roster roster;
   Traffic traffic;
   std::uint64_t last_number;
@@ -92,7 +95,26 @@ struct RemoteFederation::Shared {
       entry = peer_of.erase(entry);
     }
     stalled.erase(peer);
+    hosts.erase(peer);
     refresh();
+  }
+
+  /// Who is asked for each of these clients; 0: nobody.
+  std::vector<PeerId> peers_for(std::span<const ClientId> cohort) const {
+    std::vector<PeerId> peers;
+    for (const ClientId client : cohort) {
+      const auto found = peer_of.find(client);
+      peers.push_back(found == peer_of.end() ? 0 : found->second);
+    }
+    if (input.sharing < 2) return peers;
+    std::vector<double> work;
+    for (const ClientId client : cohort) work.push_back(roster.size_of(client));
+    const std::vector<PeerId> all(hosts.begin(), hosts.end());
+    const std::vector<std::size_t> ends = even_parts(work, all.size(), kMostTerms);
+    for (std::size_t part = 0, slot = 0; part < all.size(); ++part) {
+      for (; slot < ends[part]; ++slot) peers[slot] = all[part];
+    }
+    return peers;
   }
 
   /// A peer that has not confirmed in time is not asked until it does: it may be busy with a request that is over, or
@@ -122,12 +144,14 @@ struct RemoteFederation::Shared {
 
   void join(PeerId peer, HelloFrame hello) {
     const std::string& identity = identity_of[peer];
+    hosts.insert(peer);
     for (RosterEntry& entry : hello.clients) {
       if (!may_host(identity, entry)) {
         Log("remote").warning("\"{}\" claims to be client {} (\"{}\"), which is another's; it is ignored", identity,
                               entry.id, entry.name);
         continue;
       }
+      if (peer_of.contains(entry.id) && input.sharing > 1) continue;
       if (peer_of.contains(entry.id)) {
         Log("remote").warning("client {} is already connected; a second process that claims to be it is ignored",
                               entry.id);
@@ -205,14 +229,14 @@ class RemoteFederation::Asking {
         begin_(Clock::now()) {
     request.run = shared_->input.run;
     request.layout = shared_->input.layout;
+    const std::vector<PeerId> peers = shared_->peers_for(cohort_);
     std::map<PeerId, CohortFrame> parts;
     for (std::size_t slot = 0; slot < cohort_.size(); ++slot) {
-      const auto found = shared_->peer_of.find(cohort_[slot]);
-      if (found == shared_->peer_of.end()) {
+      if (peers[slot] == 0) {
         ready_.push_back(failed(slot, "it is not connected"));
         continue;
       }
-      CohortFrame& part = parts[found->second];
+      CohortFrame& part = parts[peers[slot]];
       part.number = number_;
       part.members.push_back({cohort_[slot], slot, request.own_of(slot), shared_->kept_of(cohort_[slot])});
     }
@@ -365,7 +389,9 @@ bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
     shared_->wake();
-    if (shared_->askable() >= clients) return true;
+    if (shared_->askable() >= clients &&
+        (shared_->input.sharing < 2 || shared_->hosts.size() >= shared_->input.sharing))
+      return true;
     const double left = seconds - seconds_since(begin);
     if (left <= 0) return false;
     if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
@@ -390,9 +416,7 @@ Replies RemoteFederation::ask(std::span<const ClientId> cohort, Request request)
 }
 
 void RemoteFederation::end_session(std::uint64_t session) {
-  std::set<PeerId> peers;
-  for (const auto& entry : shared_->peer_of) peers.insert(entry.second);
-  for (const PeerId peer : peers) shared_->send(peer, EndSessionFrame{session});
+  for (const PeerId peer : shared_->hosts) shared_->send(peer, EndSessionFrame{session});
 }
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }

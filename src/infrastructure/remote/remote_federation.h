@@ -25,6 +25,8 @@ struct RemoteFederationInput {
   /// The only client that a peer of this name may host; nothing: none. Empty: whoever says so first.
   std::function<std::optional<ClientId>(const std::string& identity)> id_of = {};
   std::uint64_t before_first = 0;  ///< numbers of requests follow this one; a server that is restarted needs others
+  /// Peers that each host all clients. Above 1, a cohort is divided among them by numbers of examples, in its order.
+  std::size_t sharing = 1;
   double patience = 60;  ///< seconds a peer has to confirm that it kept its state; then it is not asked until it does
 };
 

@@ -16,9 +16,11 @@ class WireLink : public LinkedFederation {
         client_(input.transport.connect()),
         service_([this, &clients = input.clients] { ClientService(*client_, clients).run(); }) {
     if (!input.serves) return;
-    remote_ = std::make_unique<RemoteFederation>(RemoteFederationInput{*server_, input.run, input.layout, input.stop});
+    RemoteFederationInput remote{*server_, input.run, input.layout, input.stop};
+    remote.sharing = input.sharing;
+    remote_ = std::make_unique<RemoteFederation>(remote);
     // Other processes read their data meanwhile.
-    const double seconds = input.others > 0 ? 3600 : 60;
+    const double seconds = input.others > 0 || input.sharing > 1 ? 3600 : 60;
     try {
       check(remote_->wait_for(input.clients.roster().size() + input.others, seconds), "the clients did not join");
     } catch (...) {

@@ -47,7 +47,7 @@ class MpiTransport final : public Transport {
   }
   Place place() const override {
     const MpiWorld& world = MpiWorld::instance();
-    return {world.rank(), world.size(), world.beside()};
+    return {world.rank(), world.size(), world.beside(), world.local()};
   }
 };
 

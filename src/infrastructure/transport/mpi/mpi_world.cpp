@@ -101,6 +101,7 @@ void MpiWorld::run() {
   MPI_Comm machine = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
   MPI_Comm_size(machine, &beside_);
+  MPI_Comm_rank(machine, &local_);
   MPI_Comm_free(&machine);
   std::list<std::pair<MPI_Request, std::string>> sending;
   int idle = 0;

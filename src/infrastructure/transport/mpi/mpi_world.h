@@ -28,6 +28,7 @@ class MpiWorld {
   int rank() const { return rank_; }
   int size() const { return size_; }
   int beside() const { return beside_; }  ///< ranks on this machine
+  int local() const { return local_; }    ///< this one among them
 
   /// Letters to `key` of this rank go to `receive` until `dismiss`, which waits for one that is being handled.
   void enlist(std::uint64_t key, Mailbox::Receive receive);
@@ -45,7 +46,7 @@ class MpiWorld {
   void close();  // ends MPI; once
   void deliver(int rank, const std::string& bytes);
 
-  int rank_ = 0, size_ = 1, beside_ = 1;
+  int rank_ = 0, size_ = 1, beside_ = 1, local_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Parcel> outgoing_;

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "core/ports/aggregation.h"
+#include "core/ports/federation.h"
+
+namespace chorus::inline federated {
+
+/// Sums where the clients are: processes of one job (MPI) add up the updates of their clients before they send them.
+///
+/// WeightedMean adds eight neighbours of the cohort first and then pairs of such sums, whatever the order of arrival. A
+/// process that trained all eight sends their sum, one vector instead of eight, and the result has the same bits as if
+/// it had sent each. Updates of neighbours that are in different processes travel alone.
+///
+///     RankSums server(linked);                  // at rank 0, as the server reaches the clients
+///     SummingClients clients(half.clients());   // at every rank, as the transport reaches them
+class RankSums : public Federation {
+ public:
+  /// Borrowed: the link to processes whose clients are SummingClients.
+  explicit RankSums(Federation& linked) : linked_(linked) {}
+  const Roster& roster() const override { return linked_.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    return linked_.ask(cohort, std::move(request));
+  }
+  void end_session(std::uint64_t session) override { linked_.end_session(session); }
+  Traffic traffic() const override { return linked_.traffic(); }
+
+ private:
+  Federation& linked_;
+};
+
+/// Asks the clients' processes for sums, if they can sum (RankSums) and nobody wants to see single updates. False: the
+/// request stays as it is.
+bool wish_for_sums(AggregationInput& input);
+/// The weighted mean of the answers to such a request.
+Aggregated mean_of_sums(AggregationInput& input);
+
+/// The clients' end: answers requests for sums, and passes on all others.
+class SummingClients : public Federation {
+ public:
+  /// Borrowed. Clients must keep nothing between rounds: a sum is used or not used as a whole.
+  explicit SummingClients(Federation& clients) : clients_(clients) {}
+  const Roster& roster() const override { return clients_.roster(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+  void end_session(std::uint64_t session) override { clients_.end_session(session); }
+  Traffic traffic() const override { return clients_.traffic(); }
+
+ private:
+  class Summing;
+  Federation& clients_;
+};
+
+}  // namespace chorus::inline federated
