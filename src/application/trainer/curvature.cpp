@@ -34,7 +34,7 @@ at::Tensor hessian_times(const TrainerInput& trainer, const at::Tensor& values, 
   });
   at::Tensor result = torch::zeros_like(values);
   try {
-    const Output output = trainer.model.forward(params, reading.batch.batch, reading.dropout);
+    const Output output = trainer.model.answer(params, reading.batch.batch, reading.dropout);  // as a probe does
     const at::Tensor loss = trainer.task.loss(output, reading.batch).sum();
     const auto gradients = torch::autograd::grad({loss}, leaves, {}, true, true, true);
     at::Tensor along = torch::zeros({}, values.options());

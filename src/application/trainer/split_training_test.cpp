@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <nlohmann/json.hpp>
-
-#include "application/tasks/encode_split.h"
-#include "application/tasks/tiny_world_test.h"
 #include "application/trainer/cohort_trainer.h"
 #include "application/trainer/distance_correlation.h"
+#include "application/trainer/network_world_test.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 
@@ -17,48 +14,6 @@ namespace chorus::inline trainer {
 namespace {
 
 using testing::HasSubstr;
-
-/// A client's texts, and a network of any family with three layers (encoder-decoders: two and one) and dropout.
-struct SplitWorld {
-  SplitWorld(Formulation formulation, const std::string& task_name, const std::string& type, bool tied = true)
-      : data(tiny::dataset(formulation, 30, 4)), words(tiny::tokenizer(data)) {
-    nlohmann::json json{{"model_type", type},          {"vocab_size", words->vocabulary_size()},
-                        {"decoder_start_token_id", 0}, {"d_kv", 8},
-                        {"pad_token_id", 0},           {"tie_word_embeddings", tied}};
-    for (const char* key : {"hidden_size", "dim", "n_embd", "d_model", "embedding_size"}) json[key] = 16;
-    for (const char* key : {"num_hidden_layers", "n_layers", "n_layer"}) json[key] = 3;
-    for (const char* key : {"num_layers", "encoder_layers"}) json[key] = 2;
-    for (const char* key : {"decoder_layers", "num_decoder_layers"}) json[key] = 1;
-    for (const char* key : {"num_attention_heads", "n_heads", "n_head", "num_heads", "encoder_attention_heads",
-                            "decoder_attention_heads"}) {
-      json[key] = 2;
-    }
-    for (const char* key :
-         {"intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"}) {
-      json[key] = 32;
-    }
-    ModelConfig config = ModelConfig::parse(json.dump(), type);
-    TaskInput input = TaskInput::of(data, words);
-    input.model = config;
-    task = Tasks::make(task_name, input);
-    if (!task->head_labels().empty()) config.set_labels(task->head_labels());
-    model = make_model(config, task->head());
-    params.emplace(model->layout(), Params::Options{});
-    params->initialise(3);
-    const auto encoded = encode_split(*task, data, Split::kTrain, {.cache = "none"}).data;
-    client = {7, task->client_data(encoded, data.split(Split::kTrain).first(20)), 20};
-  }
-
-  TrainerInput trainer() const { return {*task, *model, *params}; }
-  at::Tensor start() const { return params->values()[0]; }
-
-  Dataset data;
-  std::shared_ptr<const Tokenizer> words;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<Model> model;
-  std::optional<Params> params;
-  TrainClient client;
-};
 
 TrainerConfig how(const std::string& optimizer = "{name: sgd, momentum: 0.9}") {
   return ConfigDocument::parse("{batch_size: 6, epochs: 2, learning_rate: 0.01, clip: 0, optimizer: " + optimizer + "}",
@@ -72,7 +27,7 @@ struct SplitResult {
   std::vector<double> losses = {};  // of each step; not U-shaped
 };
 
-SplitResult train_split(const SplitWorld& world, const SplitCut& cut, const TrainerConfig& config,
+SplitResult train_split(const tiny::NetworkWorld& world, const SplitCut& cut, const TrainerConfig& config,
                         const SplitGuard& guard = {}) {
   const SplitTrainingDesk desk(world.trainer(), config, 1, 1);
   const SplitParts parts = desk.parts(cut);
@@ -127,7 +82,7 @@ TEST(SplitTraining, EqualsUnsplitTrainingAtEveryCutBitForBit) {
                                 {Formulation::kSeq2Seq, "seq2seq", "bart"},
                                 {Formulation::kSeq2Seq, "seq2seq", "t5"}};
   for (const Case& each : cases) {
-    const SplitWorld world(each.formulation, each.task, each.type, each.tied);
+    const tiny::NetworkWorld world(each.formulation, each.task, each.type, each.tied);
     const TrainResult whole =
         CohortTrainer(world.trainer(), how()).train({&world.client, 1}, world.start(), {1, 2, 1}, {}, {});
     ASSERT_FALSE(torch::equal(whole.values[0], world.start()));
@@ -153,7 +108,7 @@ TEST(SplitTraining, EqualsUnsplitTrainingAtEveryCutBitForBit) {
 }
 
 TEST(SplitTraining, AdaptiveOptimizersAgreeAtEveryCut) {
-  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const tiny::NetworkWorld world(Formulation::kTextClassification, "text_classification", "bert");
   for (const char* optimizer : {"adamw", "{name: adamw, beta1: 0.5}"}) {
     const TrainerConfig config = how(optimizer);
     const TrainResult whole =
@@ -165,7 +120,7 @@ TEST(SplitTraining, AdaptiveOptimizersAgreeAtEveryCut) {
 }
 
 TEST(SplitTraining, ProtectionChangesWhatLeavesAndNothingElse) {
-  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const tiny::NetworkWorld world(Formulation::kTextClassification, "text_classification", "bert");
   const at::Tensor plain = train_split(world, {1, false}, how()).values;
   const at::Tensor noisy = train_split(world, {1, false}, how(), {.noise = 0.1}).values;
   EXPECT_FALSE(torch::equal(noisy, plain));
@@ -174,7 +129,7 @@ TEST(SplitTraining, ProtectionChangesWhatLeavesAndNothingElse) {
 }
 
 TEST(SplitTraining, RefusesWhatDoesNotFit) {
-  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const tiny::NetworkWorld world(Formulation::kTextClassification, "text_classification", "bert");
   const SplitTrainingDesk desk(world.trainer(), how(), 1, 1);
   const auto message_of = [&](const SplitCut& cut) -> std::string {
     try {
@@ -187,7 +142,7 @@ TEST(SplitTraining, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message_of({4, false}),
               HasSubstr("algorithm.layers is 4, but the network has 3 layers; set it to 0 to 3"));
   EXPECT_THAT(message_of({3, true}), HasSubstr("0 to 2"));
-  const SplitWorld lstm(Formulation::kTextClassification, "text_classification", "bilstm");
+  const tiny::NetworkWorld lstm(Formulation::kTextClassification, "text_classification", "bilstm");
   EXPECT_THROW(SplitTrainingDesk(lstm.trainer(), how(), 1, 1).parts({0, false}), ConfigError);
   const SplitParts parts = desk.parts({1, false});
   EXPECT_THROW(desk.server({1, false}, torch::zeros({3}), 2), DataError);
@@ -217,7 +172,7 @@ TEST(SplitTraining, RefusesWhatDoesNotFit) {
 }
 
 TEST(SplitTraining, SuggestsLayersForADevicesMemory) {
-  const SplitWorld world(Formulation::kTextClassification, "text_classification", "bert");
+  const tiny::NetworkWorld world(Formulation::kTextClassification, "text_classification", "bert");
   std::vector<double> needed;
   for (int layers = 0; layers <= 3; ++layers) {
     needed.push_back(

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "application/models/ops/gradient_target.h"
 #include "application/models/ops/lookup.h"
@@ -179,6 +180,8 @@ Activation activation_named(const std::string& name) {
 
 at::Tensor gelu(const at::Tensor& x, bool by_tanh) {
   if (backend_for(x, {.cpu = is_float(x)}) == Backend::kCpu) return GeluRows::apply(x, by_tanh);
+  // LibTorch 1.13's backward pass (oneDNN) reads a strided gradient as if it were contiguous.
+  if (SecondOrder::active() && !by_tanh) return 0.5 * x * (1 + torch::erf(x * M_SQRT1_2));
   return torch::gelu(x, by_tanh ? "tanh" : "none");
 }
 
