@@ -17,7 +17,7 @@ std::string split_config(const std::string& algorithm, int rounds, const std::st
 }
 constexpr const char* kFourClients = "serving: {clients: 4, min_clients: 3}\n";
 
-TEST_F(ServingTest, SplitLearningGivesTheBitsOfOneRun) {
+TEST_F(ServingTest, SplitLearningGivesTheBitsOfOneRunAlsoWhenTheServerIsKilled) {
   const std::string quantised = "compression: {up: [{name: uniform, bits: 8}], down: [{name: uniform, bits: 8}]}\n";
   const std::string config =
       split_config("{name: splitfed, layers: 0, labels: client, noise: 0.01, decorrelate: 0.1}", 12, quantised);
@@ -28,6 +28,10 @@ TEST_F(ServingTest, SplitLearningGivesTheBitsOfOneRun) {
   auto server = serve("served");
   std::map<std::string, std::unique_ptr<Child>> clients;
   for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  ASSERT_TRUE(reaches("served", 4)) << server->output();
+  server->send(SIGKILL);
+  EXPECT_EQ(server->wait(), 128 + SIGKILL);
+  server = serve("served");
   EXPECT_EQ(server->wait(), 0) << server->output();
   for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
   EXPECT_FALSE(weights("pooled").empty());

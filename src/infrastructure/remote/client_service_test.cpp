@@ -126,6 +126,21 @@ TEST_F(ClientServiceTest, RepliesCarryTheSlotsOfTheWholeCohort) {
   EXPECT_EQ(second.reply.body.number("own"), -1);
 }
 
+TEST_F(ClientServiceTest, SessionsEndWithTheServer) {
+  start();
+  for (const std::uint64_t session : {4U, 5U}) {
+    say(RequestFrame{session, {.procedure = "train", .round = 1, .session = session}});
+    say(CohortFrame{session, {{3, 0, {}}}});
+    (void)next<ReplyFrame>();
+  }
+  say(EndSessionFrame{4});
+  sync();
+  EXPECT_THAT(clients_.ended, ElementsAre(4U));
+  server_.reset();
+  thread_.join();
+  EXPECT_THAT(clients_.ended, ElementsAre(4U, 5U)) << "the next server has a session 5 of its own";
+}
+
 TEST_F(ClientServiceTest, OnlyAcceptedRepliesAreKeptAndEachOnce) {
   start();
   ask(5, {{3, 0, {}}, {8, 1, {}}, {9, 2, {}}});
