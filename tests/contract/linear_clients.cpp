@@ -22,8 +22,8 @@ struct Rows {
 /// Values [C, P] that learn from data by gradient descent.
 class LinearLearner final : public Learner {
  public:
-  LinearLearner(const World& world, std::vector<Rows> own, const at::Tensor& start)
-      : world_(world), own_(std::move(own)) {
+  LinearLearner(const World& world, std::vector<Rows> own, const at::Tensor& start, TrainWish::Teacher teacher = {})
+      : world_(world), own_(std::move(own)), teacher_(std::move(teacher)) {
     const auto count = static_cast<std::int64_t>(own_.size());
     values_ = (start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start).clone();
   }
@@ -95,7 +95,13 @@ class LinearLearner final : public Learner {
   }
   Loss own_loss(std::size_t c) const {
     return [this, c](const at::Tensor& w) {
-      return torch::nn::functional::cross_entropy(torch::matmul(own_[c].x, w.t()), own_[c].y);
+      const at::Tensor z = torch::matmul(own_[c].x, w.t());
+      const at::Tensor plain = torch::nn::functional::cross_entropy(z, own_[c].y);
+      if (!teacher_.values.defined()) return plain;
+      const at::Tensor old = teacher_.values[static_cast<std::int64_t>(c)].view_as(w);
+      Targets targets{.temperature = teacher_.temperature};
+      targets.probabilities = torch::softmax(torch::matmul(own_[c].x, old.t()) / targets.temperature, -1);
+      return plain + teacher_.weights[c] * loss(z, targets, c);
     };
   }
   static at::Tensor of_client(const at::Tensor& targets, std::size_t c, std::int64_t dimensions) {
@@ -134,6 +140,7 @@ class LinearLearner final : public Learner {
 
   const World& world_;
   std::vector<Rows> own_;
+  TrainWish::Teacher teacher_;
   at::Tensor values_;
 };
 
@@ -171,7 +178,12 @@ class LinearBench final : public Workbench {
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       const Rows mine = rows(ids_[i]);
       const at::Tensor from = start.dim() == 1 ? start : start[static_cast<std::int64_t>(i)];
-      LinearLearner alone(world_, {mine}, from);
+      TrainWish::Teacher teacher = wish.teacher;
+      if (teacher.values.defined()) {
+        teacher.values = teacher.values.narrow(0, static_cast<std::int64_t>(i), 1);
+        teacher.weights = {teacher.weights[i]};
+      }
+      LinearLearner alone(world_, {mine}, from, std::move(teacher));
       alone.train(mine.steps);
       values.push_back(wish.updates ? alone.values()[0] - from : alone.values()[0]);
       result.examples.push_back(mine.examples);

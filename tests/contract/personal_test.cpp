@@ -13,6 +13,7 @@
 #include "algorithm/personal/private_part.h"
 #include "core/base/error.h"
 #include "core/ports/link.h"
+#include "tests/contract/linear_clients.h"
 #include "tests/contract/quadratic_clients.h"
 
 namespace chorus::inline contract {
@@ -74,9 +75,13 @@ at::Tensor vector_of(const nlohmann::json& numbers) {
   return torch::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(at::kFloat);
 }
 
-TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
+nlohmann::json golden_rounds() {
   std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/personal_rounds.json");
-  const auto golden = nlohmann::json::parse(file);
+  return nlohmann::json::parse(file);
+}
+
+TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
+  const nlohmann::json golden = golden_rounds();
   const std::map<std::string, std::pair<std::string, std::string>> cases{
       {"fine_tuning", {"fine_tuning", "{passes: 2}"}},
       {"ditto", {"ditto", "{lambda: 0.5}"}},
@@ -86,20 +91,30 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
        {"per_fedavg", "{alpha: 0.2, hessian: free, delta: 0.5, local_steps: 3, adaptation: 2}"}},
       {"fedper", {"fedper", "{}"}},
       {"lg_fedavg", {"lg_fedavg", "{private: ['0']}"}},
+      {"fedbn", {"fedbn", "{private: ['0']}"}},
+      {"local_parts", {"local_parts", "{shared: [head]}"}},
       {"fedrep", {"fedrep", "{head_passes: 2}"}},
       {"apfl", {"apfl", "{alpha: 0.25, local_steps: 4}"}},
       {"q_fedavg", {"q_fedavg", "{q: 2}"}},
       {"afl", {"afl", "{rate: 0.1}"}}};
-  ASSERT_EQ(golden.size(), cases.size() + 2);  // and EWC and IFCA, below
-  PersonalTrial clusters("ifca", three_unequal());
-  clusters.algorithm->restore({{"models", torch::stack({clusters.model - 1, clusters.model + 1})}});
-  clusters.round = 1;  // the warm-up is over
-  for (const auto& expected : golden.at("ifca").at("models")) {
-    clusters.step();
-    const at::Tensor models = clusters.algorithm->state().at("models");
-    for (std::int64_t m = 0; m < 2; ++m) {
-      EXPECT_TRUE(about_equal(models[m], vector_of(expected.at(static_cast<std::size_t>(m))))) << models;
+  ASSERT_EQ(golden.size(), cases.size() + 5);  // and clusters, EWC, HeteroFL and LwF
+  PersonalTrial by_loss("ifca", three_unequal()), by_direction("clustered", three_unequal(), "{warm_up: 2}");
+  by_loss.algorithm->restore({{"models", torch::stack({by_loss.model - 1, by_loss.model + 1})}});
+  by_loss.round = 1;  // the warm-up is over
+  by_direction.step();
+  by_direction.step();
+  for (PersonalTrial* clusters : {&by_loss, &by_direction}) {
+    const auto& rounds = golden.at(clusters == &by_loss ? "ifca" : "clustered").at("models");
+    for (const auto& expected : rounds) {
+      clusters->step();
+      const at::Tensor models = clusters->algorithm->state().at("models");
+      for (std::int64_t m = 0; m < 2; ++m) {
+        EXPECT_TRUE(about_equal(models[m], vector_of(expected.at(static_cast<std::size_t>(m))))) << models;
+      }
     }
+  }
+  for (const auto& [client, cluster] : dynamic_cast<const Clustered&>(*by_direction.algorithm).members()) {
+    EXPECT_EQ(cluster, golden.at("clustered").at("members").at(client));
   }
   {  // A difference of a quadratic's gradients is its Hessian.
     PersonalTrial exact("per_fedavg", three_unequal(), "{alpha: 0.2, hessian: exact, local_steps: 3, adaptation: 2}");
@@ -128,6 +143,87 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
       const at::Tensor expected = vector_of(golden.at(name).at("own").at(k));
       EXPECT_TRUE(about_equal(run.own(k), expected)) << name << " client " << k << "\n" << run.own(k) << expected;
     }
+  }
+}
+
+/// Parts of the quadratic clients' vector of four: its leading elements.
+struct LeadingElements : Variants {
+  Variant whole() const override { return {1, 4}; }
+  int unit() const override { return 1; }
+  at::Tensor places(const Variant& variant) const override {
+    return torch::arange(variant.width < 0 ? 4 : variant.width, at::kLong);
+  }
+};
+
+/// Quadratic clients of different size, which train the leading elements that they are sent.
+struct UnequalDevices : Federation {
+  explicit UnequalDevices(std::vector<double> capacities) {
+    std::vector<RosterEntry> entries;
+    for (ClientId id = 0; id < capacities.size(); ++id) {
+      entries.push_back({.id = id, .examples = three_unequal()[id].examples});
+      entries.back().capacity = capacities[id];
+    }
+    roster_ = Roster(std::move(entries));
+  }
+  const Roster& roster() const override { return roster_; }
+  void end_session(std::uint64_t) override {}
+  Traffic traffic() const override { return {}; }
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    std::vector<Reply> replies;
+    for (const ClientId id : cohort) {
+      const quadratic::Client client = three_unequal()[id];
+      const at::Tensor model = request.body.tensor("model");
+      at::Tensor w = model.clone();
+      for (int step = 0; step < client.steps; ++step) {
+        w -= 0.1 * client.curvature * (w - centre_of(client.target).narrow(0, 0, w.numel()));
+      }
+      Reply reply{.client = id, .slot = replies.size()};
+      reply.body.tensors["update"] = w - model;
+      reply.body.numbers = {{"examples", client.examples}, {"loss", 1}};
+      replies.push_back(std::move(reply));
+    }
+    return Replies([replies = std::move(replies), next = std::size_t{0}]() mutable -> std::optional<Reply> {
+      if (next == replies.size()) return std::nullopt;
+      return std::move(replies[next++]);
+    });
+  }
+
+ private:
+  Roster roster_;
+};
+
+TEST(Personal, PartsByWidthEqualTheValuesOfAnotherImplementation) {
+  UnequalDevices devices({0.5, 1, 0.75});
+  const LeadingElements variants;
+  const auto mean = Aggregations::make("mean");
+  const std::vector<Member> cohort{{0, 1}, {1, 1}, {2, 1}};
+  const auto algorithm = quadratic::make_algorithm("heterofl", World{}, "{widths: [0.5, 0.75, 1]}");
+  at::Tensor model = torch::linspace(-1, 1, 4, at::kFloat);
+  std::uint64_t round = 0;
+  const nlohmann::json golden = golden_rounds();
+  for (const auto& expected : golden.at("heterofl").at("model")) {
+    RoundInput input{devices, *mean, cohort, model, ++round, 10};
+    input.variants = &variants;
+    algorithm->round(input);
+    EXPECT_TRUE(about_equal(model, vector_of(expected))) << model << vector_of(expected);
+  }
+}
+
+TEST(Personal, LearningWithoutForgettingEqualsTheValuesOfAnotherImplementation) {
+  linear::World world{
+      .clients = {{.examples = 6, .steps = 2}, {.examples = 9, .steps = 5}, {.examples = 15, .steps = 9}}};
+  const auto algorithm = quadratic::make_algorithm("lwf", World{}, "{weight: 0.7, temperature: 2}");
+  const auto mean = Aggregations::make("mean");
+  const std::vector<Member> cohort{{0, 1}, {1, 1}, {2, 1}};
+  at::Tensor model = world.beginning();
+  std::uint64_t round = 0;
+  const nlohmann::json golden = golden_rounds();
+  for (const auto& expected : golden.at("lwf").at("model")) {
+    LocalFederation local(linear::federation_input(world));
+    RoundInput input{local, *mean, cohort, model, ++round, 10};
+    input.phase = round > 2 ? 1 : 0;  // two segments of two rounds
+    algorithm->round(input);
+    EXPECT_TRUE(about_equal(model, vector_of(expected), 1e-5)) << round << model << vector_of(expected);
   }
 }
 

@@ -7,7 +7,9 @@ Client k has F_k(w) = a/2 |w - b|^2 (b = target + coordinate / 10). "model" is t
 "own" the clients' models after the third. Step by step as the papers write it: Li et al. 2021 (Ditto), T Dinh et al.
 2020 (pFedMe), Fallah et al. 2020 (Per-FedAvg; the Hessian of a quadratic is a), Arivazhagan et al. 2019 (FedPer),
 Liang et al. 2020 (LG-FedAvg), Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri
-et al. 2019 (AFL), Kirkpatrick et al. 2017 (EWC, online), Ghosh et al. 2020 (IFCA). Needs numpy.
+et al. 2019 (AFL), Kirkpatrick et al. 2017 (EWC, online), Ghosh et al. 2020 (IFCA), Sattler et al. 2020 (clusters by
+the direction of updates), Diao et al. 2021 (HeteroFL). LwF (Li and Hoiem 2016) needs predictions: its clients are the
+linear classifiers of tests/contract/linear_clients.h. Needs numpy.
 """
 import json
 
@@ -238,6 +240,67 @@ def ewc(lam=0.1, decay=0.5):
     return {"model": out, "own": []}
 
 
+def clustered(warm_up=2):
+    """Two rounds of FedAvg, two groups by the cosine of the clients' second updates, three rounds within the groups."""
+    w = W0.copy()
+    for _ in range(warm_up):
+        updates = np.stack([descend(k, w, STEPS[k]) - w for k in range(3)])
+        w = w + (SHARE * updates).sum(0)
+    unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    # Of three clients the two with the largest cosine become one group, whatever the linkage.
+    a, b = max(((0, 1), (0, 2), (1, 2)), key=lambda pair: cosines[pair])
+    groups = sorted([[a, b], [3 - a - b]])
+    models, out = [w.copy(), w.copy()], []
+    for _ in range(3):
+        models = [sum(N[k] * descend(k, model, STEPS[k]) for k in group) / sum(N[k] for k in group)
+                  for model, group in zip(models, groups)]
+        out.append([model.tolist() for model in models])
+    return {"models": out, "members": [next(g for g in (0, 1) if k in groups[g]) for k in range(3)]}
+
+
+def heterofl(sizes=(2, 4, 3)):
+    """Client k trains the first sizes[k] elements; an element is the mean over the clients that have it."""
+    def step(w):
+        top, bottom = np.zeros(4), np.zeros(4)
+        for k, size in enumerate(sizes):
+            has = np.arange(4) < size
+            top += N[k] * has * descend(k, w, STEPS[k], moving=has)
+            bottom += N[k] * has
+        return top / bottom
+
+    return rounds(step, lambda k, w: w)
+
+
+def lwf(weight=0.7, heat=2.0, rate=1.0):
+    """Two segments of two rounds; the teacher is where a client's training of the first one ended."""
+    sizes, steps = np.array([6, 9, 15]), [2, 5, 9]
+    i, j = np.arange(15)[:, None], np.arange(3)[None, :]
+    x = [np.sin(1 + 3 * i[:n] + 7 * j + 11.0 * k).astype(np.float32).astype(np.float64) for k, n in enumerate(sizes)]
+    y = [np.eye(3)[(np.arange(n) + k) % 3] for k, n in enumerate(sizes)]
+
+    def softmax(z):
+        e = np.exp(z - z.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    w, out, teachers = np.linspace(-0.3, 0.3, 9).reshape(3, 3), [], None
+    for segment in range(2):
+        for _ in range(2):
+            ends = []
+            for k in range(3):
+                v = w.copy()
+                for _ in range(steps[k]):
+                    slope = softmax(x[k] @ v.T) - y[k]
+                    if teachers is not None:  # of T^2 KL by the logits
+                        slope += weight * heat * (softmax(x[k] @ v.T / heat) - softmax(x[k] @ teachers[k].T / heat))
+                    v = v - rate * slope.T @ x[k] / sizes[k]
+                ends.append(v)
+            w = sum(n * v for n, v in zip(sizes, ends)) / sizes.sum()
+            out.append(w.flatten().tolist())
+        teachers = ends
+    return {"model": out}
+
+
 print(
     json.dumps(
         {
@@ -254,6 +317,11 @@ print(
             "afl": afl(),
             "ewc": ewc(),
             "ifca": ifca(),
+            "fedbn": local_parts(~HEAD),
+            "local_parts": local_parts(~HEAD),
+            "clustered": clustered(),
+            "heterofl": heterofl(),
+            "lwf": lwf(),
         },
         indent=1,
     )
