@@ -86,6 +86,8 @@ TEST_F(PersonalRun, ReportsMistakes) {
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));
   EXPECT_FALSE(fs::exists(folder_ / "a"));
+  EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [0], shared: [1]}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("algorithm.private and algorithm.shared are both given"));
   EXPECT_EQ(run("a", {"algorithm=local_parts"}), 2);
   EXPECT_THAT(output_, HasSubstr("private"));
   EXPECT_EQ(run("a", {"evaluation.personal={newcomers: 0.9}"}), 2);

@@ -27,7 +27,10 @@ const ProcedureRegistration<FedRepTrain> kFedRepTrain{"fedrep/train", "train the
 const Registration<Algorithms, FedRepConfig> kRegisteredFedRep{
     "fedrep",
     "private heads first, then the shared representation (Collins et al. 2021)",
-    [](const FedRepConfig& config) { return std::make_unique<FedRep>(config); },
+    [](const FedRepConfig& config) {
+      config.refuse_both(FedRepConfig());
+      return std::make_unique<FedRep>(config);
+    },
     {.own_models = true, .partial = true, .one_sum = true}};
 
 }  // namespace

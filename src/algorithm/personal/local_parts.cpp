@@ -38,18 +38,23 @@ const ProcedureRegistration<LocalPartsEvaluate> kLocalPartsEvaluate{
 
 constexpr AlgorithmTraits kPartsTraits{.own_models = true, .partial = true, .one_sum = true};
 
+template <typename Config>
+std::unique_ptr<Algorithm> make_local_parts(const Config& config) {
+  config.refuse_both(Config());
+  return std::make_unique<LocalParts>(config);
+}
+
 const Registration<Algorithms, FedPerConfig> kRegisteredFedPer{
-    "fedper", "private heads over a shared network (Arivazhagan et al. 2019)",
-    [](const FedPerConfig& config) { return std::make_unique<LocalParts>(config); }, kPartsTraits};
+    "fedper", "private heads over a shared network (Arivazhagan et al. 2019)", make_local_parts<FedPerConfig>,
+    kPartsTraits};
 const Registration<Algorithms, LgFedAvgConfig> kRegisteredLgFedAvg{
-    "lg_fedavg", "private lower layers under a shared top (Liang et al. 2020)",
-    [](const LgFedAvgConfig& config) { return std::make_unique<LocalParts>(config); }, kPartsTraits};
+    "lg_fedavg", "private lower layers under a shared top (Liang et al. 2020)", make_local_parts<LgFedAvgConfig>,
+    kPartsTraits};
 const Registration<Algorithms, FedBnConfig> kRegisteredFedBn{
-    "fedbn", "private norms in a shared network (Li et al. 2021)",
-    [](const FedBnConfig& config) { return std::make_unique<LocalParts>(config); }, kPartsTraits};
+    "fedbn", "private norms in a shared network (Li et al. 2021)", make_local_parts<FedBnConfig>, kPartsTraits};
 const Registration<Algorithms, PartConfig> kRegisteredLocalParts{
-    "local_parts", "any private parts: adapters, LoRA factors, layers, names",
-    [](const PartConfig& config) { return std::make_unique<LocalParts>(config); }, kPartsTraits};
+    "local_parts", "any private parts: adapters, LoRA factors, layers, names", make_local_parts<PartConfig>,
+    kPartsTraits};
 
 }  // namespace
 

@@ -131,6 +131,11 @@ void PartConfig::describe(ConfigVisitor& visitor) {
   visitor.field("shared", shared, "instead of `private`: what travels; everything else stays");
 }
 
+void PartConfig::refuse_both(const PartConfig& defaults) const {
+  if (shared.empty() || own == defaults.own) return;
+  throw ConfigError("algorithm.private and algorithm.shared are both given; keep one, the other follows from it");
+}
+
 PrivatePart::PrivatePart(const PartConfig& config, const Layout& layout) {
   const bool by_shared = !config.shared.empty();
   const std::vector<std::string>& words = by_shared ? config.shared : config.own;

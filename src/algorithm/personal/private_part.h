@@ -27,6 +27,8 @@ struct PartConfig {
   std::vector<std::string> shared = {};  ///< the key `shared`
 
   void describe(ConfigVisitor& visitor);
+  /// ConfigError when `shared` is given and `private` is not what it is by default.
+  void refuse_both(const PartConfig& defaults) const;
 };
 
 /// The two parts of the trainable parameters: [P] = shared [S] and private [P - S], each in the order of the vector.

@@ -32,6 +32,7 @@ std::vector<Curve> distributions(std::span<const OwnScore> scores) {
       }
       std::sort(values.begin(), values.end());
       Curve curve{newcomers ? model + ", newcomers" : model, {}};
+      if (!values.empty()) curve.points.emplace_back(values[0], 0);  // which also keeps the axis linear
       for (std::size_t i = 0; i < values.size(); ++i) {
         curve.points.emplace_back(values[i], static_cast<double>(i + 1) / static_cast<double>(values.size()));
       }
