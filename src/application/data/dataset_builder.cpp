@@ -194,6 +194,12 @@ void DatasetBuilder::order(StringTable& table, Vocabulary& vocabulary, std::vect
   if (trained && !options_.allow_new_labels) {
     for (const std::int32_t id : ids) {
       if (rank(id)[0] != kNever) continue;
+      if (options_.limit != 0) {
+        throw DataError(fmt::format(
+            "{}: the {} '{}' does not occur in the first {} training examples; raise the limit, "
+            "shuffle the file, or allow new labels",
+            vocabulary.places[static_cast<std::size_t>(id)], vocabulary.what, table.at(id), options_.limit));
+      }
       throw DataError(
           fmt::format("{}: the {} '{}' does not occur in the training data; correct it, give the label "
                       "vocabulary, or allow new labels",

@@ -203,6 +203,9 @@ TEST(Dataset, LimitsEachSplit) {
   builder.add(labelled("b", "x"), Split::kTrain);
   EXPECT_TRUE(builder.full(Split::kTrain));
   EXPECT_FALSE(builder.full(Split::kTest));
+  builder.add(labelled("c", "y"), Split::kTest);  // of a file that is sorted by label
+  EXPECT_THAT(message_of<DataError>([&] { std::move(builder).finish(); }),
+              HasSubstr("'y' does not occur in the first 2 training examples; raise the limit"));
 }
 
 TEST(DatasetSummary, CountsLabelsLengthsAndClients) {
