@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Kills a run of every registered algorithm and resumes it: the model must be that of an uninterrupted run.
+"""Kills a run of every registered algorithm and resumes it: the model must be that of an uninterrupted run, and so must
+what clients keep (own models, private parts, control variates) and the scores of their own models.
 
     tests/gpu/kill_resume.py --chorus build/gpu/chorus --device cuda
 
@@ -103,6 +104,16 @@ def distance(one, other):
     return 0.0 if same else max(math.sqrt(difference / max(norm, 1e-300)), 1e-300)
 
 
+def kept_by_clients(run):
+    """Client to the name and bytes of its newest state."""
+    newest = {}
+    for path in (run / "clients").rglob("*@*.safetensors"):
+        client, at = (int(word) for word in path.stem.split("@"))
+        if client not in newest or at > newest[client][0]:
+            newest[client] = (at, path)
+    return {client: (at, path.read_bytes()) for client, (at, path) in newest.items()}
+
+
 class Case:
     def __init__(self, options, algorithm, overrides, index):
         self.options, self.name = options, algorithm + (f"/{index}" if index else "")
@@ -167,6 +178,13 @@ class Case:
         apart = distance(self.folder / "whole" / "model", self.folder / name / "model")
         if apart > self.tolerance:
             raise Failure(f"killed in round {at + 1} of {rounds}: models differ by {apart:.2g} of their norm")
+        if self.options.exact:
+            mine, theirs = kept_by_clients(self.folder / name), kept_by_clients(self.folder / "whole")
+            if mine != theirs:
+                raise Failure(f"killed in round {at + 1} of {rounds}: clients keep something else")
+            scores = [self.folder / run / "own_scores.json" for run in (name, "whole")]
+            if scores[1].exists() and scores[0].read_text() != scores[1].read_text():
+                raise Failure(f"killed in round {at + 1} of {rounds}: own models have other scores")
         shutil.rmtree(self.folder)
         return at, rounds, apart, time.monotonic() - begin
 
