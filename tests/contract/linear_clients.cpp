@@ -34,11 +34,13 @@ class LinearLearner final : public Learner {
     }
     return result(static_cast<double>(steps));
   }
-  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override {
+  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets,
+                  const std::function<void()>& meanwhile) override {
     const at::Tensor x = public_x(rows);
     for (std::size_t c = 0; c < own_.size(); ++c) {
       step_of(c, [&](const at::Tensor& w) { return loss(torch::matmul(x, w.t()), targets, c); });
     }
+    if (meanwhile) meanwhile();
     return result(1);
   }
   at::Tensor predict(std::span<const std::uint32_t> rows) override {

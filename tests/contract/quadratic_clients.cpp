@@ -64,7 +64,9 @@ class QuadraticLearner final : public Learner {
     }
     return result;
   }
-  LearnResult fit(std::span<const std::uint32_t>, const Targets&) override { throw InternalError(kNoPublicSet); }
+  LearnResult fit(std::span<const std::uint32_t>, const Targets&, const std::function<void()>&) override {
+    throw InternalError(kNoPublicSet);
+  }
   at::Tensor predict(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
   at::Tensor predict_with_dropout(std::span<const std::uint32_t>) override { throw InternalError(kNoPublicSet); }
   ProbeResult probe(std::int64_t, const ProbeWish&) override { throw InternalError(kNoPublicSet); }

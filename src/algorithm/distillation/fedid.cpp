@@ -137,13 +137,15 @@ class Interaction {
     const std::vector<std::uint32_t> rows = order_.batch(step);
     double total = 0;
     for (const Participant& client : clients_) total += client.weight;
-    at::Tensor votes, mean;
+    std::vector<at::Tensor> each;
+    at::Tensor weights = at::empty({static_cast<std::int64_t>(clients_.size()), 1, 1}, at::kFloat);
     for (const Participant& client : clients_) {
-      const double weight = client.weight / total;
-      const at::Tensor vote = votes_of(client.logits, config_.lesson()) * weight;
-      votes = votes.defined() ? votes + vote : vote;
-      mean = mean.defined() ? mean + client.logits * weight : client.logits * weight;
+      weights.data_ptr<float>()[each.size()] = static_cast<float>(client.weight / total);
+      each.push_back(client.logits);
     }
+    weights = weights.to(input_.model.device());
+    const at::Tensor logits = at::stack(each);  // [K, n, classes]
+    const at::Tensor votes = (votes_of(logits, config_.lesson()) * weights).sum(0);
     Targets targets;
     (size_ == 1 ? targets.scores : targets.votes) = votes;
     if (config_.renews()) server_->renew(1);
@@ -160,7 +162,7 @@ class Interaction {
     request.body.numbers["renew"] = config_.renews() ? 1 : 0;
     if (config_.distillation) {
       const bool soft = config_.lesson() == Lesson::kSoft && size_ > 1;
-      request.body.tensors["ensemble"] = soft ? votes.clamp_min(1e-12).log() : mean;
+      request.body.tensors["ensemble"] = soft ? votes.clamp_min(1e-12).log() : (logits * weights).sum(0);
     }
     ++taught_;
     if (how == Feedback::kDifference) {

@@ -84,19 +84,20 @@ class FedIdStep : public Procedure {
       if (!std::isfinite(feedback.back())) throw DataError("the server's feedback is not a number");
     }
     if (request.body.number("renew") != 0) work->learner->renew(1);
-    const LearnResult learned = work->learner->fit(work->rows, fedid_targets(request.body, work->logits, feedback));
+    const std::vector<std::uint32_t> rows = work->rows;
+    const Targets targets = fedid_targets(request.body, work->logits, feedback);
+    const bool more = request.body.numbers.contains("batch");
     std::vector<Answer> answers(bench.clients().size());
+    const LearnResult learned = work->learner->fit(rows, targets, [&] {
+      if (more) answer_next(request, bench, *work, answers);
+    });
     for (std::size_t i = 0; i < answers.size(); ++i) {
       answers[i].failure = learned.failures[i];
-      answers[i].body.numbers = {{"batches", learned.steps[i]},
-                                 {"steps", learned.steps[i]},
-                                 {"seconds", learned.seconds / static_cast<double>(answers.size())}};
+      answers[i].body.numbers["batches"] += learned.steps[i];
+      answers[i].body.numbers["steps"] = learned.steps[i];
+      answers[i].body.numbers["seconds"] = learned.seconds / static_cast<double>(answers.size());
     }
-    if (request.body.numbers.contains("batch")) {
-      answer_next(request, bench, *work, answers);
-    } else {
-      keep_models(bench, work->learner->values());
-    }
+    if (!more) keep_models(bench, work->learner->values());
     return answers;
   }
 };

@@ -43,19 +43,30 @@ LearnResult CohortLearner::train(std::int64_t steps) {
   return result_of(training_->train(steps), trained, clients().size(), begin, static_cast<double>(steps));
 }
 
-LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Targets& targets) {
+LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Targets& targets,
+                               const std::function<void()>& meanwhile) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainerInput& trainer = training_->input().trainer;
   check(public_set_ != nullptr, "there is no public set");
   check_targets(trainer, *public_set_, targets);
   Reading reading = read_public(rows, fits_++, "public-dropout");
   if (given(targets)) reading.batch.batch.answers = at::Tensor();
-  std::optional<GpuStreams> streams;
-  if (early_) streams.emplace(trainer.base.device());
-  const auto loss = [&](const Output& output, const TaskBatch& batch) {
-    return target_loss(trainer, *public_set_, output, batch, targets);
+  const auto loss = [&](const Output& output, const PassInput& input) {
+    return target_loss(trainer, *public_set_, output, input.batch, input.targets);
   };
-  const auto record = training_->step_on(reading, loss, streams ? &*streams : nullptr);
+  LocalTraining::GivenPass pass{targets, on_device(trainer, *public_set_)};
+  for (at::Tensor* each : {&pass.targets.labels, &pass.targets.probabilities, &pass.targets.votes,
+                           &pass.targets.rewards, &pass.targets.scores}) {
+    if (each->defined()) *each = each->to(trainer.base.device());
+  }
+  LocalTraining::Record record;
+  {
+    std::optional<GpuStreams> streams;
+    if (early_) streams.emplace(trainer.base.device());
+    pass.streams = streams ? &*streams : nullptr;
+    record = training_->step_on(reading, pass, loss);
+  }
+  if (meanwhile) meanwhile();
   return result_of(record, clients().size(), clients().size(), begin, 1);
 }
 
@@ -68,10 +79,13 @@ at::Tensor CohortLearner::predict(std::span<const std::uint32_t> rows) {
 at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> rows) {
   check(public_set_ != nullptr, "there is no public set");
   if (!training_->input().config.dropout) return predict(rows);
-  const at::NoGradGuard no_grad;
+  const TrainerInput& trainer = training_->input().trainer;
   Reading reading = read_public(rows, predictions_++, "prediction-dropout");
-  return predict_batch(training_->input().trainer, training_->store().active(reading.clients), *public_set_,
-                       std::move(reading.batch), reading.dropout);
+  reading.batch.batch.answers = at::Tensor();
+  const auto read = [&](const Output& output, const TaskBatch& batch) {
+    return answers_of(trainer, *public_set_, batch, output.logits);
+  };
+  return training_->predict(reading, {.recordable = on_device(trainer, *public_set_)}, read);
 }
 
 ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {

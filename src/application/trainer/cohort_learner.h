@@ -21,7 +21,8 @@ class CohortLearner final : public Learner {
   CohortLearner(std::unique_ptr<LocalTraining> training, std::shared_ptr<const PublicTexts> public_set, bool early);
 
   LearnResult train(std::int64_t steps) override;
-  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) override;
+  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets,
+                  const std::function<void()>& meanwhile) override;
   at::Tensor predict(std::span<const std::uint32_t> rows) override;
   at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override;
   ProbeResult probe(std::int64_t number, const ProbeWish& wish) override;

@@ -79,14 +79,14 @@ std::int64_t CohortTrainer::steps(std::size_t rows) const {
   return (batches(rows) + config_.accumulate - 1) / config_.accumulate;
 }
 
-bool CohortTrainer::records(std::int64_t clients) const {
+bool CohortTrainer::records(std::int64_t clients, bool waits) const {
   return pieces_.recording && input_.recorders != nullptr &&
-         StepRecorders::worth_it(input_.base.device(), clients * input_.model.layout().trainable_size());
+         StepRecorders::worth_it(input_.base.device(), clients * input_.model.layout().trainable_size(), waits);
 }
 
 CohortTrainer::Memory CohortTrainer::memory_for(const TrainWish& wish, std::int64_t clients) const {
   const bool teacher = wish.teacher.values.defined();
-  if (records(clients) && !teacher) return Memory::kRecorded;
+  if (records(clients, false) && !teacher) return Memory::kRecorded;
   // Procedures know the whole vector only, and so does a teacher.
   const bool whole = wish.adjust || wish.keep_optimizer || !wish.frozen.empty() || teacher;
   if (pieces_.used_words && elementwise_ && !whole) return Memory::kUsedWords;
@@ -213,7 +213,7 @@ std::unique_ptr<Learner> CohortTrainer::learner(std::span<const TrainClient> cli
   }
   input.read_ahead = pieces_.read_ahead;
   std::vector<ClientBatches> order = batches_of(clients, config_.batch_size, moment);
-  const Memory memory = records(cohort) ? Memory::kRecorded : Memory::kOwn;
+  const Memory memory = records(cohort, true) ? Memory::kRecorded : Memory::kOwn;
   std::unique_ptr<ValueStore> store = make_store(memory, cohort, start, order);
   return std::make_unique<CohortLearner>(
       std::make_unique<LocalTraining>(std::move(input), std::move(order), std::move(store)), std::move(public_set),

@@ -51,7 +51,7 @@ class CohortTrainer {
   Memory memory_for(const TrainWish& wish, std::int64_t clients) const;
   std::unique_ptr<ValueStore> make_store(Memory memory, std::int64_t clients, const at::Tensor& start,
                                          std::span<ClientBatches> batches) const;
-  bool records(std::int64_t clients) const;
+  bool records(std::int64_t clients, bool waits) const;
   /// Whether no gradient is needed once its optimizer step is made.
   bool steps_early(const TrainWish& wish, Memory memory) const;
   std::int64_t batches(std::size_t rows) const;

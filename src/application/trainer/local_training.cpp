@@ -97,41 +97,69 @@ at::Tensor LocalTraining::teacher_loss(const Output& output, const TaskBatch& ba
   return scale * (teacher.temperature * teacher.temperature) * each.sum(1) / counted.sum(1).clamp_min(1);
 }
 
-LocalTraining::Record LocalTraining::step_on(const Reading& reading, const Loss& loss, const GpuStreams* streams) {
+PassInput LocalTraining::input_of(const Reading& reading, PassKind kind) const {
+  PassInput input{reading.batch, input_.config.dropout ? reading.dropout : Dropout()};
+  input.kind = kind;
+  return input;
+}
+
+LocalTraining::Record LocalTraining::step_on(const Reading& reading, const GivenPass& pass, const Loss& loss) {
   Record record{.rate_sum = std::vector<double>(input_.clients.size(), 0.0)};
-  Params& params = store_->active(reading.clients);
-  const std::int64_t all = params.values().size(1);
+  Params& active = store_->active(reading.clients);
+  const std::int64_t all = active.values().size(1);
   const std::vector<double> rates = next_rates(reading.clients, record);
   std::optional<EarlyStep> early;
-  if (streams != nullptr) early.emplace(*streams, *optimizer_, params, EarlyStep::Input{rates, false, once_});
-  params.writes().begin(all, early ? early->taker() : GradientTaker());
-  Dropout dropout = input_.config.dropout ? reading.dropout : Dropout();
-  const at::Tensor losses = loss(input_.trainer.model.answer(params, reading.batch.batch, dropout), reading.batch);
-  losses.sum().backward();
-  params.writes().end();
+  if (pass.streams != nullptr) early.emplace(*pass.streams, *optimizer_, active, EarlyStep::Input{rates, false, once_});
+  const auto both = [&](Params& params, PassInput& in) {
+    params.writes().begin(all, early ? early->taker() : GradientTaker());
+    Dropout dropout = in.dropout;
+    const at::Tensor losses = loss(input_.trainer.model.answer(params, in.batch.batch, dropout), in);
+    losses.sum().backward();
+    params.writes().end();
+    return losses.detach();
+  };
+  PassInput input = input_of(reading, PassKind::kFit);
+  input.targets = pass.targets;
+  record.losses.push_back(pass.recordable ? store_->run(reading.clients, input, both) : both(active, input));
   if (early) {
     early->finish(all);
   } else {
     finish_step({reading.clients, all, rates, {}, false});
   }
-  record.losses.push_back(losses.detach());
   return record;
+}
+
+at::Tensor LocalTraining::predict(const Reading& reading, const GivenPass& pass, const Read& read) {
+  const at::NoGradGuard no_grad;
+  const auto forward = [&](Params& params, PassInput& in) {
+    Dropout dropout = in.dropout;
+    return read(input_.trainer.model.answer(params, in.batch.batch, dropout), in.batch);
+  };
+  PassInput input = input_of(reading, PassKind::kPredict);
+  return pass.recordable ? store_->run(reading.clients, input, forward)
+                         : forward(store_->active(reading.clients), input);
 }
 
 ProbeResult LocalTraining::probe(Reading reading, const ProbeWish& wish) {
   const at::AutoGradMode with_gradients(wish.gradients);
-  Params& params = store_->active(reading.clients);
-  if (wish.gradients) params.writes().begin(params.values().size(1));
-  Dropout dropout = wish.dropout && input_.config.dropout ? std::move(reading.dropout) : Dropout();
-  const Output output = input_.trainer.model.answer(params, reading.batch.batch, dropout);
-  const at::Tensor losses = input_.trainer.task.loss(output, reading.batch);
+  if (!wish.dropout) reading.dropout = Dropout();
+  PassInput input = input_of(reading, PassKind::kProbe);
+  const auto loss_of = [&](Params& params, PassInput& in) {
+    Dropout dropout = in.dropout;
+    return input_.trainer.task.loss(input_.trainer.model.answer(params, in.batch.batch, dropout), in.batch);
+  };
   ProbeResult result;
   if (wish.gradients) {
+    Params& params = store_->active(reading.clients);
+    params.writes().begin(params.values().size(1));
+    const at::Tensor losses = loss_of(params, input);
     losses.sum().backward();
     params.writes().end();
     result.gradients = params.grads().clone();
+    result.loss = as_doubles(losses.detach());
+  } else {
+    result.loss = as_doubles(store_->run(reading.clients, input, loss_of));
   }
-  result.loss = as_doubles(losses.detach());
   return result;
 }
 

@@ -58,10 +58,18 @@ class LocalTraining {
   Record train(std::int64_t steps, const How& how);
   Record train(std::int64_t steps) { return train(steps, {}); }
 
-  /// One optimizer step of all clients on a given batch (BatchReader::read_rows), with this loss [C]. `streams` as in
-  /// How. The reading must live until the GPU has finished.
-  using Loss = std::function<at::Tensor(const Output& output, const TaskBatch& batch)>;
-  Record step_on(const Reading& reading, const Loss& loss, const GpuStreams* streams);
+  /// A pass of all clients over a given batch (BatchReader::read_rows).
+  struct GivenPass {
+    Targets targets = {};                 ///< of a step, for its loss
+    bool recordable = false;              ///< it needs neither the rows nor the data of the batch
+    const GpuStreams* streams = nullptr;  ///< of a step, as in How
+  };
+  /// One optimizer step with this loss [C]. The reading must live until the GPU has finished.
+  using Loss = std::function<at::Tensor(const Output& output, const PassInput& input)>;
+  Record step_on(const Reading& reading, const GivenPass& pass, const Loss& loss);
+  /// What `read` makes of the model's output with the reading's dropout; no gradients.
+  using Read = std::function<at::Tensor(const Output& output, const TaskBatch& batch)>;
+  at::Tensor predict(const Reading& reading, const GivenPass& pass, const Read& read);
 
   /// The loss of a given batch and, if wanted, its gradient [C, P]; no step.
   ProbeResult probe(Reading reading, const ProbeWish& wish);
@@ -88,6 +96,7 @@ class LocalTraining {
     std::int64_t last_batch = 0;  // of this call
   };
   at::Tensor run_pass(Reading reading, const Pass& pass);
+  PassInput input_of(const Reading& reading, PassKind kind) const;
   at::Tensor teacher_loss(const Output& output, const TaskBatch& batch) const;
   void finish_step(const ValueStore::Step& step);
   std::vector<double> next_rates(std::int64_t clients, Record& record);

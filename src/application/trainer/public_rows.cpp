@@ -56,27 +56,6 @@ at::Tensor word_answers(const TaskBatch& batch, const at::Tensor& logits, std::i
   return torch::where(empty, low, picked);
 }
 
-// The predictions [C, n, K] in the logits of a batch in which all clients read the same rows. On a GPU, tokens are
-// padded to a round number.
-at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const TaskBatch& batch,
-                      const at::Tensor& logits) {
-  const Model& model = trainer.model;
-  if (set.words) return set.words->predictions(logits);
-  if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
-  if (model.head()->per_sequence) return logits.narrow(1, 0, static_cast<std::int64_t>(batch.rows.at(0).size()));
-  if (model.head() != Head::kTokenClassification) {
-    const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
-    return logits.narrow(1, 0, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
-  }
-  std::vector<std::int64_t> chosen;
-  std::int64_t begin = 0;
-  for (const std::uint32_t row : batch.rows.at(0)) {
-    first_pieces(*batch.data.at(0), row, [&](std::int64_t position) { chosen.push_back(begin + position); });
-    begin += static_cast<std::int64_t>(batch.data.at(0)->length(row));
-  }
-  return logits.index_select(1, torch::tensor(chosen, at::kLong).to(logits.device()));
-}
-
 // Targets [n, ...] for all clients or [C, n, ...], as [C, n, ...] like the logits.
 at::Tensor each_client(const at::Tensor& targets, std::int64_t dimensions, const at::Tensor& logits) {
   const at::Tensor there = targets.to(logits.device());
@@ -126,6 +105,30 @@ std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t
   return words;
 }
 
+at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const TaskBatch& batch,
+                      const at::Tensor& logits) {
+  check_head(trainer, set, "predictions");
+  const Model& model = trainer.model;
+  if (set.words) return set.words->predictions(logits);
+  if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
+  if (model.head()->per_sequence) return logits;
+  if (model.head() != Head::kTokenClassification) {  // on a GPU, tokens are padded to a round number
+    const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);
+    return logits.narrow(1, 0, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+  }
+  std::vector<std::int64_t> chosen;
+  std::int64_t begin = 0;
+  for (const std::uint32_t row : batch.rows.at(0)) {
+    first_pieces(*batch.data.at(0), row, [&](std::int64_t position) { chosen.push_back(begin + position); });
+    begin += static_cast<std::int64_t>(batch.data.at(0)->length(row));
+  }
+  return logits.index_select(1, torch::tensor(chosen, at::kLong).to(logits.device()));
+}
+
+bool on_device(const TrainerInput& trainer, const PublicTexts& set) {
+  return !set.words && trainer.model.head()->per_sequence;
+}
+
 std::vector<std::int64_t> answer_counts(const Model& model, const PublicTexts& set) {
   if (set.words) return set.words->counts();
   std::vector<std::int64_t> counts;
@@ -159,20 +162,13 @@ at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const
     TaskBatch batch = set.words ? set.words->collate(cohort, some, params.device())
                                 : trainer.task.collate(cohort, {.device = params.device()});
     if (trainer.cache != nullptr) trainer.cache->fill(trainer.model, params, batch.batch);
+    batch.batch.answers = at::Tensor();
     Dropout off;
-    logits.push_back(predict_batch(trainer, params, set, std::move(batch), off));
+    logits.push_back(answers_of(trainer, set, batch, trainer.model.answer(params, batch.batch, off).logits));
     first = behind;
   }
   check(!logits.empty(), "no rows were asked for");
   return torch::cat(logits, 1);
-}
-
-at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, const PublicTexts& set, TaskBatch batch,
-                         Dropout& dropout) {
-  check_head(trainer, set, "predictions");
-  batch.batch.answers = at::Tensor();
-  const Output output = trainer.model.answer(params, batch.batch, dropout);
-  return answers_of(trainer, set, batch, output.logits);
 }
 
 bool given(const Targets& targets) {

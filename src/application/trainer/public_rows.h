@@ -45,9 +45,11 @@ std::vector<std::int64_t> answer_counts(const Model& model, const PublicTexts& s
 at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const PublicTexts& set,
                         std::span<const std::uint32_t> rows);
 
-/// The same for a batch of such rows.
-at::Tensor predict_batch(const TrainerInput& trainer, const Params& params, const PublicTexts& set, TaskBatch batch,
-                         Dropout& dropout);
+/// The predictions [C, n, K] in the logits of a batch in which all clients read the same rows. ConfigError as above.
+at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const TaskBatch& batch,
+                      const at::Tensor& logits);
+/// Whether these and `target_loss` need only the batch's tensors on the device, not its rows.
+bool on_device(const TrainerInput& trainer, const PublicTexts& set);
 
 /// Whether there are any targets.
 bool given(const Targets& targets);

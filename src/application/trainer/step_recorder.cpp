@@ -1,13 +1,14 @@
 #include "application/trainer/step_recorder.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/base/error.h"
 
 namespace chorus::inline trainer {
 namespace {
 
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26, kMostWithWaits = std::int64_t{1} << 28;
 // Clients of many sizes make many shapes; more recordings are not worth their memory.
 constexpr std::int64_t kMostRecordings = 64;
 constexpr std::size_t kMostShapes = 4096;
@@ -18,7 +19,8 @@ constexpr int kMostFailures = 2;
 // The GPU tensors that a pass reads, except packings and seeds; for a const or mutable input.
 template <typename Input>
 auto tensors_of(Input& input) {
-  std::vector<decltype(&input.factors)> result{&input.factors};
+  auto& [labels, probabilities, temperature, votes, rewards, scores] = input.targets;
+  std::vector<decltype(&input.factors)> result{&input.factors, &labels, &probabilities, &votes, &rewards, &scores};
   visit_device_parts(
       input.batch, [&](auto& tensor) { result.push_back(&tensor); }, [](auto&) {});
   return result;
@@ -35,7 +37,8 @@ auto packings_of(Input& input) {
 }  // namespace
 
 std::vector<std::int64_t> PassInput::shape() const {
-  std::vector<std::int64_t> result{begins ? 1 : 0, dropout.active() ? 1 : 0, batch.batch.bottom_layers};
+  std::vector<std::int64_t> result{begins ? 1 : 0, dropout.active() ? 1 : 0, batch.batch.bottom_layers,
+                                   static_cast<std::int64_t>(kind), std::bit_cast<std::int64_t>(targets.temperature)};
   for (const at::Tensor* tensor : tensors_of(*this)) {
     result.push_back(tensor->defined() ? static_cast<std::int64_t>(tensor->scalar_type()) : -1);
     if (!tensor->defined()) continue;
@@ -100,24 +103,24 @@ at::Tensor StepRecorder::run(PassInput& input, const Pass& pass) {
   if (!recording.graph) {
     auto held = std::make_unique<HeldInput>(input);
     auto graph = std::make_unique<GpuGraph>(memory_);
-    at::Tensor loss;
-    if (!graph->record([&] { loss = pass(held->input()); })) {
+    at::Tensor result;
+    if (!graph->record([&] { result = pass(held->input()); })) {
       ++recording.failures;
       return pass(input);
     }
     ++recorded_;
     recording.input = std::move(held);
-    recording.loss = loss;
+    recording.result = result;
     recording.graph = std::move(graph);
   }
   recording.input->take(input);
   recording.graph->launch();
   ++launched_;
-  return recording.loss.clone();
+  return recording.result.clone();
 }
 
-bool StepRecorders::worth_it(at::Device device, std::int64_t numbers) {
-  return GpuGraph::works_on(device) && numbers <= kMostNumbers;
+bool StepRecorders::worth_it(at::Device device, std::int64_t numbers, bool waits) {
+  return GpuGraph::works_on(device) && numbers <= (waits ? kMostWithWaits : kMostNumbers);
 }
 
 std::unique_ptr<StepRecorder> StepRecorders::lend(const Params& base, std::int64_t clients, StepRecorder::Kind kind) {

@@ -9,16 +9,22 @@
 
 #include "application/tasks/task_batch.h"
 #include "core/device/gpu_graph.h"
+#include "core/ports/learner.h"
 #include "core/tensor/params.h"
 
 namespace chorus::inline trainer {
 
-/// The input of a forward and backward pass besides the parameters.
+/// What a pass computes.
+enum class PassKind { kTrain, kFit, kPredict, kProbe };
+
+/// The input of a forward (and backward) pass besides the parameters.
 struct PassInput {
   TaskBatch batch;
-  Dropout dropout;     ///< off, or with its seeds on the device
-  at::Tensor factors;  ///< [C] weights of the losses in the gradient
-  bool begins = true;  ///< first pass of a step: gradients are overwritten, not accumulated
+  Dropout dropout;          ///< off, or with its seeds on the device
+  at::Tensor factors = {};  ///< [C] weights of the losses in the gradient
+  bool begins = true;       ///< first pass of a step: gradients are overwritten, not accumulated
+  PassKind kind = PassKind::kTrain;
+  Targets targets = {};  ///< of a fit, on the device
 
   /// Passes of the same shape launch the same kernels on other data.
   std::vector<std::int64_t> shape() const;
@@ -36,7 +42,7 @@ class HeldInput {
   std::vector<std::shared_ptr<Packing>> packings_;  // the input's packings, writable; null if there is none
 };
 
-/// Forward and backward passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched
+/// Forward (and backward) passes of a cohort on a GPU, recorded by the shape of their batches (GpuGraph) and launched
 /// again for every batch of that shape. A recording holds addresses, so values, gradients and batches are in memory
 /// that is kept between rounds.
 ///
@@ -46,7 +52,7 @@ class HeldInput {
 ///     recorders.take_back(std::move(recorder));
 class StepRecorder {
  public:
-  /// Runs a pass: reads `input`, leaves gradients, returns the losses.
+  /// Runs a pass: reads `input`, leaves gradients, returns the losses (of a prediction: the logits).
   using Pass = std::function<at::Tensor(PassInput& input)>;
 
   /// The memory of a recorder.
@@ -69,7 +75,7 @@ class StepRecorder {
   struct Recording {
     int failures = 0;
     std::unique_ptr<HeldInput> input;
-    at::Tensor loss;
+    at::Tensor result;
     std::unique_ptr<GpuGraph> graph;
   };
 
@@ -92,8 +98,9 @@ class StepRecorders {
   void forget();
 
   /// Whether to record passes over this many trainable elements: large passes keep a GPU busy anyway, and their memory
-  /// is better used for more clients.
-  static bool worth_it(at::Device device, std::int64_t numbers);
+  /// is better used for more clients. `waits`: the GPU is waited for after each pass, so that it is idle while the next
+  /// one is launched.
+  static bool worth_it(at::Device device, std::int64_t numbers, bool waits = false);
 
  private:
   std::mutex mutex_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <numeric>
+
 #include "application/trainer/cohort_trainer.h"
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/base/error.h"
@@ -121,6 +123,43 @@ TEST(StepRecorder, OnAGpuGivesWhatPlainStepsGive) {
     const auto recorder =
         recorders.lend(params, 3, {.shadow = config.precision == TrainerConfig::Precision::kBFloat16});
     EXPECT_GT(recorder->launched(), 10) << yaml;
+  }
+}
+
+TEST(StepRecorders, GpuLearnersFitPredictAndProbeAsWithout) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const World world;
+  Params params(world.model->layout(), {.device = at::kCUDA});
+  params.initialise(3);
+  const std::vector<TrainClient> clients{{5, world.client(0, 24), 24}, {6, world.client(24, 24), 24}};
+  const auto texts = std::make_shared<const PublicTexts>(PublicTexts{world.client(48, 16)});
+  for (const char* yaml :
+       {"{batch_size: 8, learning_rate: 1e-3}", "{batch_size: 8, learning_rate: 1e-3, precision: bfloat16}"}) {
+    const TrainerConfig config = ConfigDocument::parse(yaml, "test").load<TrainerConfig>();
+    StepRecorders recorders;
+    const TrainMoment moment{.seed = 1, .round = 1, .rounds = 1};
+    {
+      const CohortTrainer without({*world.task, *world.model, params}, config);
+      const CohortTrainer with({*world.task, *world.model, params, nullptr, &recorders}, config);
+      const auto plain = without.learner(clients, params.values()[0], moment, {}, texts);
+      const auto recorded = with.learner(clients, params.values()[0], moment, {}, texts);
+      std::vector<std::uint32_t> rows(8);
+      std::iota(rows.begin(), rows.end(), 4U);
+      for (int step = 0; step < 6; ++step) {
+        const at::Tensor expected = plain->predict_with_dropout(rows), logits = recorded->predict_with_dropout(rows);
+        EXPECT_LT((logits - expected).abs().max().item<double>(), 2e-2) << yaml << " step " << step;
+        Targets targets;
+        targets.votes = torch::softmax(expected.to(at::kFloat) + step, -1);  // others in each step
+        for (const std::unique_ptr<Learner>* each : {&plain, &recorded}) (*each)->renew(1);
+        EXPECT_NEAR(recorded->fit(rows, targets).loss[1], plain->fit(rows, targets).loss[1], 5e-3);
+        const ProbeWish wish{.dropout = true};
+        EXPECT_NEAR(recorded->probe(0, wish).loss[0], plain->probe(0, wish).loss[0], 5e-3);
+      }
+      EXPECT_LT((recorded->values() - plain->values()).abs().mean().item<double>(), 1e-4) << yaml;
+    }
+    const auto recorder =
+        recorders.lend(params, 2, {.shadow = config.precision == TrainerConfig::Precision::kBFloat16});
+    EXPECT_GT(recorder->launched(), 8) << yaml;
   }
 }
 

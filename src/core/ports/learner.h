@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,7 +61,10 @@ class Learner : public Kept {
   virtual LearnResult train(std::int64_t steps) = 0;
 
   /// One optimizer step of every client on these rows of the public set. ConfigError if the task has no such targets.
-  virtual LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) = 0;
+  /// `meanwhile` is called while a GPU makes the step; it may predict, which waits for the step there.
+  virtual LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets,
+                          const std::function<void()>& meanwhile) = 0;
+  LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) { return fit(rows, targets, {}); }
 
   /// Logits [C, n, K] for these rows of the public set, without dropout. With one prediction per sequence, n is the
   /// number of rows. For tagging, it is the number of words whose tag the model predicts, row after row; for questions,
