@@ -12,17 +12,24 @@ and standard deviations over the seeds (the score after the last round, x100) is
 With --minutes no run begins after that time; cells without a finished run are left out, and the table shows how many
 seeds there were. The first seed of all cells comes first.
 
-  table 1   centralized, fedavg, feddf, feded, fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; one network
+  table 1   centralized (on the clients' data, as many passes as they make), fedavg, feddf, feded, fedkd, ds_fl, mhat,
+            fedid, calibrated; alpha 100 and 1; one network
   table 2   fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; clients with the networks of --networks
-  table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS
+  table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS; a hundred labelled
+            queries are set aside from the training data, which all goes to the clients otherwise
   table 4   fedid without feedback, and without distillation
   studies   public: the public share; query: the query share; clients: 5, 10, 20 clients
+
+--tune chooses the learning rates of a task before its tables: every pair of --learning-rates (local training) and --rates
+(their factor on the public set) runs FedID and MHAT once, with another seed and a sixth of the training data in the
+place of the test set; the pair with the highest mean is used for all methods of the task.
 """
 import argparse
 import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
@@ -48,7 +55,7 @@ DISTILLING = {
     "calibrated": ["algorithm=calibrated"],
 }
 HOMOGENEOUS = {
-    "centralized": ["algorithm=centralized", "rounds=1"],
+    "centralized": ["algorithm=centralized"],
     "fedavg": ["algorithm=fedavg"],
     "feddf": ["algorithm=feddf"],
     "feded": ["algorithm=feded"],
@@ -83,9 +90,10 @@ def cells(options):
                     for method, how in DISTILLING.items():
                         yield table, task, alpha, method, [*how, *networks]
             elif table == "3" and task in ELSEWHERE:
-                other = f"public={{unlabelled: [{options.data}/{ELSEWHERE[task]}], query_share: 0.1}}"
+                train, queries = set_aside(options, task, "table3", 100)
+                other = [f"data.train=[{train}]", f"public={{unlabelled: [{options.data}/{ELSEWHERE[task]}], query: [{queries}]}}"]
                 for method, how in DISTILLING.items():
-                    yield table, task, 1, method, [*how, *networks, other]
+                    yield table, task, 1, method, [*how, *networks, *other]
             elif table == "4":
                 for method, how in ABLATIONS.items():
                     yield table, task, 1, method, [*how, *networks]
@@ -99,6 +107,45 @@ def cells(options):
                 for count in (5, 10, 20):
                     yield table, task, 1, f"{count} clients", [
                         *networks, f"clients.count={count}", f"clients_per_round={count}"]
+
+
+def set_aside(options, task, name, count):
+    """Files with `count` random rows of the training data and with the others: (others, chosen)."""
+    lines = pathlib.Path(f"{options.data}/glue/{task}/{TASKS[task][1]}").read_text(encoding="utf-8-sig").splitlines(True)
+    head = [] if task == "CoLA" else lines[:1]
+    rows = lines[len(head):]
+    random.Random(1).shuffle(rows)
+    folder = options.out / "data" / task / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, some in (("train.tsv", rows[count:]), ("chosen.tsv", rows[:count])):
+        (folder / file).write_text("".join(head + some), encoding="utf-8")
+    return folder / "train.tsv", folder / "chosen.tsv"
+
+
+def tune(options, task):
+    """The best (learning rate, factor on the public set) of a task, on training data that is set aside."""
+    pairs = [(rate, factor) for rate in options.learning_rates for factor in options.rates]
+    rows = sum(1 for _ in open(f"{options.data}/glue/{task}/{TASKS[task][1]}", encoding="utf-8"))
+    train, held = set_aside(options, task, "tune", rows // 6)
+    runs = {}
+    for pair in pairs:
+        for method in ("fedid", "mhat"):
+            cell = ("tune", task, 1, f"{method} {pair[0]:g} {pair[1]:g}", [
+                *DISTILLING[method], f"data.train=[{train}]", f"data.test=[{held}]",
+                f"trainer.learning_rate={pair[0]}", f"algorithm.rate={pair[1]}"])
+            runs[pair, method] = folder_of(options, cell, 7), overrides_of(options, cell, 7)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda each: run(options, *each), runs.values()))
+    score = TASKS[task][3][0]
+    means = {}
+    for pair in pairs:
+        found = [json.loads(path.read_text())["last"].get(score) for method in ("fedid", "mhat")
+                 if (path := runs[pair, method][0] / "summary.json").exists()]
+        if len(found) == 2 and None not in found:
+            means[pair] = sum(found) / 2
+            print(f"tune {task:6} learning rate {pair[0]:g}, factor {pair[1]:g}: {score} of fedid and mhat "
+                  f"{100 * found[0]:.1f} {100 * found[1]:.1f}", flush=True)
+    return max(means, key=means.get) if means else None
 
 
 def settings(options, task, alpha, seed):
@@ -115,8 +162,8 @@ def settings(options, task, alpha, seed):
     ]
     if options.device == "cpu":
         result.append("trainer.precision=float32")
-    if options.learning_rate:
-        result.append(f"trainer.learning_rate={options.learning_rate}")
+    if rate := options.learning_rate or options.tuned.get(task, (0, 0))[0]:
+        result.append(f"trainer.learning_rate={rate}")
     if options.rounds:
         result.append(f"rounds={options.rounds}")
     return result
@@ -139,6 +186,7 @@ def run(options, folder, overrides):
                                 env={**os.environ, "OMP_NUM_THREADS": str(options.threads)}).returncode
     if status != 0:
         print(f"{' '.join(command)} ended with {status}; see {log.name}", flush=True)
+        print(pathlib.Path(log.name).read_text(errors="replace")[-600:], flush=True)
     for part in folder.iterdir() if folder.exists() else []:
         if part.is_dir():
             shutil.rmtree(part)
@@ -161,8 +209,9 @@ def overrides_of(options, cell, seed):
         more.append(f"trainer.epochs={options.epochs}")
         if distills:
             more.append(f"algorithm.epochs={options.epochs}")
-    if options.rate and distills:
-        more.append(f"algorithm.rate={options.rate}")
+    rate = options.rate or options.tuned.get(task, (0, 0))[1]
+    if rate and distills:
+        more.append(f"algorithm.rate={rate}")
     if options.server_rate and distills:
         more.append(f"algorithm.server_rate={options.server_rate}")
     return settings(options, task, alpha, seed) + how + more
@@ -181,6 +230,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=0)
     parser.add_argument("--rate", type=float, default=0, help="factor of the learning rate on the public set")
+    parser.add_argument("--tune", action="store_true", help="choose both for every task first, see above")
+    parser.add_argument("--learning-rates", nargs="+", type=float, default=[1e-4, 3e-4])
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.1, 0.5])
     parser.add_argument("--server-rate", type=float, default=0, help="the same for the server's model")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
@@ -195,6 +247,11 @@ def main():
     parser.add_argument("--chorus", type=pathlib.Path, default=ROOT / "build/chorus", help="the program")
     options = parser.parse_args()
     options.begun = time.monotonic()
+    options.tuned = {}
+    for task in options.tasks if options.tune and not options.list else []:
+        if pair := tune(options, task):
+            options.tuned[task] = pair
+            print(f"tune {task:6} chosen: learning rate {pair[0]:g}, factor {pair[1]:g}", flush=True)
     results = []
     chosen = [cell for cell in cells(options) if not options.methods or cell[3] in options.methods]
     if not options.list:

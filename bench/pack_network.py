@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Packs a Hugging Face folder into one small file, and unpacks it: 8 bits per weight, for a slow link.
+"""Packs a Hugging Face folder into one small file, and unpacks it: 8 or 16 bits per weight, for a slow link.
 
     python3 bench/pack_network.py pack models/minilm build/minilm.npz --texts data/glue/RTE/*.tsv
     python3 bench/pack_network.py unpack build/minilm.npz build/models/minilm
 
-Every row of a matrix is scaled to integers from -127 to 127; vectors stay float16. With --texts, word embeddings of
-pieces that do not occur in these files are left out and unpacked as zeros. Packing needs numpy, and tokenizers for
---texts; unpacking needs numpy only.
+With 8 bits every row of a matrix is scaled to integers from -127 to 127; vectors stay float16. With --texts, word
+embeddings of pieces that do not occur in these files are left out and unpacked as zeros. Packing needs numpy, and
+tokenizers for --texts; unpacking needs numpy only.
 """
 import argparse
 import json
@@ -66,6 +66,9 @@ def pack(options):
         if used is not None and name.endswith("word_embeddings.weight"):
             arrays[f"r:{name}"] = np.concatenate([[len(matrix)], used]).astype(np.int32)
             matrix = matrix[used[used < len(matrix)]]
+        if options.bits == 16:
+            arrays[f"h:{name}"] = matrix.astype(np.float16)
+            continue
         scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), 1e-12) / 127
         arrays[f"q:{name}"] = np.rint(matrix / scale).astype(np.int8)
         arrays[f"s:{name}"] = scale.astype(np.float32)
@@ -87,8 +90,8 @@ def unpack(options):
                 (options.target / name).write_bytes(arrays[key].tobytes())
             elif kind == "v" and arrays[key].dtype != np.int64:
                 tensors[name] = arrays[key]
-            elif kind == "q":
-                matrix = arrays[key].astype(np.float32) * arrays[f"s:{name}"]
+            elif kind in "qh":
+                matrix = arrays[key].astype(np.float32) * (arrays[f"s:{name}"] if kind == "q" else 1)
                 if f"r:{name}" in arrays.files:
                     rows = arrays[f"r:{name}"]
                     whole = np.zeros((rows[0], matrix.shape[1]), np.float32)
@@ -104,6 +107,7 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("target", type=pathlib.Path)
     parser.add_argument("--texts", nargs="*", type=pathlib.Path, default=[])
+    parser.add_argument("--bits", type=int, choices=[8, 16], default=8, help="per weight of a matrix")
     options = parser.parse_args()
     pack(options) if options.action == "pack" else unpack(options)
 
