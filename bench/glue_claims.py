@@ -79,6 +79,7 @@ def claims_of(results):
            over("1", one, [*others, "feded"], ["fedkd"]) + over("2", two, others, ["fedkd"]) +
            over("3", three, others, ["fedkd"]))
     yield "FedID beats MHAT and DS-FL (Table 2)", over("2", two, ["fedid"], ["mhat", "ds_fl"])
+    yield "the same, FedID as written", over("2", two, ["fedid as written"], ["mhat", "ds_fl"])
     yield "FedAvg and FedDF beat FedID on SST-2 (Table 1)", over(
         "1", [cell for cell in one if cell[0] == "SST-2"], ["fedavg", "feddf"], ["fedid"])
     yield "alpha 100 is better than alpha 1", [*skew("1"), *skew("2")]

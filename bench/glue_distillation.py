@@ -13,19 +13,21 @@ With --minutes no run begins after that time; cells without a finished run are l
 seeds there were. The first seed of all cells comes first.
 
   table 1   centralized (on the clients' data, as many passes as they make), fedavg, feddf, feded, fedkd, ds_fl, mhat,
-            fedid, calibrated; alpha 100 and 1; one network
-  table 2   fedkd, ds_fl, mhat, fedid, calibrated; alpha 100 and 1; clients with the networks of --networks
+            fedid (as published and as written), calibrated; alpha 100 and 1; one network
+  table 2   the methods from fedkd on; alpha 100 and 1; clients with the networks of --networks
   table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS; a hundred labelled
             queries are set aside from the training data, which all goes to the clients otherwise
   table 4   fedid without feedback, and without distillation
   studies   public: the public share; query: the query share; clients: 5, 10, 20 clients
 
---tune chooses the learning rates of a task before its tables: every pair of --learning-rates (local training) and --rates
-(their factor on the public set) runs FedID and MHAT once, with another seed and a sixth of the training data in the
-place of the test set; the pair with the highest mean is used for all methods of the task.
+--tune chooses the learning rates of a task before its tables: every combination of --learning-rates (local training),
+--rates and --server-rates (their factors on the public set, for clients and server) runs FedID and MHAT once, with
+another seed and a sixth of the training data in the place of the test set; the combination with the highest mean is used
+for all methods of the task.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -52,6 +54,7 @@ DISTILLING = {
     "ds_fl": ["algorithm=ds_fl"],
     "mhat": ["algorithm=mhat"],
     "fedid": [],
+    "fedid as written": ["algorithm.preset=as_written"],
     "calibrated": ["algorithm=calibrated"],
 }
 HOMOGENEOUS = {
@@ -65,7 +68,7 @@ ABLATIONS = {
     "fedid": [],
     "without feedback": ["algorithm.feedback=none"],
     "without distillation": ["algorithm.distillation=false"],
-    "as_written": ["algorithm.preset=as_written"],
+    "as written": ["algorithm.preset=as_written"],
 }
 ELSEWHERE = {"SST-2": "imdb/train.jsonl.gz", "QQP": "paws/train.tsv"}
 
@@ -123,29 +126,38 @@ def set_aside(options, task, name, count):
 
 
 def tune(options, task):
-    """The best (learning rate, factor on the public set) of a task, on training data that is set aside."""
-    pairs = [(rate, factor) for rate in options.learning_rates for factor in options.rates]
+    """The best (learning rate, clients' factor, server's factor) of a task, on training data that is set aside."""
+    choices = list(itertools.product(options.learning_rates, options.rates, options.server_rates))
     rows = sum(1 for _ in open(f"{options.data}/glue/{task}/{TASKS[task][1]}", encoding="utf-8"))
     train, held = set_aside(options, task, "tune", rows // 6)
     runs = {}
-    for pair in pairs:
+    for rates in choices:
         for method in ("fedid", "mhat"):
-            cell = ("tune", task, 1, f"{method} {pair[0]:g} {pair[1]:g}", [
-                *DISTILLING[method], f"data.train=[{train}]", f"data.test=[{held}]",
-                f"trainer.learning_rate={pair[0]}", f"algorithm.rate={pair[1]}"])
-            runs[pair, method] = folder_of(options, cell, 7), overrides_of(options, cell, 7)
+            cell = ("tune", task, 1, f"{method} {' '.join(f'{rate:g}' for rate in rates)}", [
+                *DISTILLING[method], f"data.train=[{train}]", f"data.test=[{held}]"])
+            options.tuned[task] = rates
+            runs[rates, method] = folder_of(options, cell, 7), overrides_of(options, cell, 7)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda each: run(options, *each), runs.values()))
     score = TASKS[task][3][0]
     means = {}
-    for pair in pairs:
+    for rates in choices:
         found = [json.loads(path.read_text())["last"].get(score) for method in ("fedid", "mhat")
-                 if (path := runs[pair, method][0] / "summary.json").exists()]
+                 if (path := runs[rates, method][0] / "summary.json").exists()]
         if len(found) == 2 and None not in found:
-            means[pair] = sum(found) / 2
-            print(f"tune {task:6} learning rate {pair[0]:g}, factor {pair[1]:g}: {score} of fedid and mhat "
-                  f"{100 * found[0]:.1f} {100 * found[1]:.1f}", flush=True)
-    return max(means, key=means.get) if means else None
+            means[rates] = sum(found) / 2
+            print(f"tune {task:6} {rates_text(rates)}: {score} of fedid and mhat {100 * found[0]:.1f} {100 * found[1]:.1f}",
+                  flush=True)
+    options.tuned[task] = max(means, key=means.get) if means else choices[0]
+    print(f"tune {task:6} chosen: {rates_text(options.tuned[task])}", flush=True)
+
+
+def rates_text(rates):
+    return f"learning rate {rates[0]:g}, factor of clients {rates[1]:g}, of the server {rates[2]:g}"
+
+
+def tuned(options, task):
+    return options.tuned.get(task, (0, 0, 0))
 
 
 def settings(options, task, alpha, seed):
@@ -162,7 +174,7 @@ def settings(options, task, alpha, seed):
     ]
     if options.device == "cpu":
         result.append("trainer.precision=float32")
-    if rate := options.learning_rate or options.tuned.get(task, (0, 0))[0]:
+    if rate := options.learning_rate or tuned(options, task)[0]:
         result.append(f"trainer.learning_rate={rate}")
     if options.rounds:
         result.append(f"rounds={options.rounds}")
@@ -205,15 +217,12 @@ def overrides_of(options, cell, seed):
     _, task, alpha, _, how = cell
     distills = not {"algorithm=centralized", "algorithm=fedavg"} & set(how)
     more = []
-    if options.epochs:
-        more.append(f"trainer.epochs={options.epochs}")
-        if distills:
-            more.append(f"algorithm.epochs={options.epochs}")
-    rate = options.rate or options.tuned.get(task, (0, 0))[1]
-    if rate and distills:
-        more.append(f"algorithm.rate={rate}")
-    if options.server_rate and distills:
-        more.append(f"algorithm.server_rate={options.server_rate}")
+    if options.local_epochs:
+        more.append(f"trainer.epochs={options.local_epochs}")
+    if distills:
+        _, rate, server_rate = tuned(options, task)
+        numbers = {"epochs": options.epochs, "rate": options.rate or rate, "server_rate": options.server_rate or server_rate}
+        more += [f"algorithm.{name}={number}" for name, number in numbers.items() if number]
     return settings(options, task, alpha, seed) + how + more
 
 
@@ -232,14 +241,16 @@ def main():
     parser.add_argument("--rate", type=float, default=0, help="factor of the learning rate on the public set")
     parser.add_argument("--tune", action="store_true", help="choose both for every task first, see above")
     parser.add_argument("--learning-rates", nargs="+", type=float, default=[1e-4, 3e-4])
-    parser.add_argument("--rates", nargs="+", type=float, default=[0.1, 0.5])
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.02, 0.1])
+    parser.add_argument("--server-rates", nargs="+", type=float, default=[0.1, 0.5])
     parser.add_argument("--server-rate", type=float, default=0, help="the same for the server's model")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/glue_distillation")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.add_argument("--set", nargs="*", default=[], help="more settings for every run")
     parser.add_argument("--alphas", nargs="+", type=float, default=[100, 1], help="of tables 1 and 2")
     parser.add_argument("--methods", nargs="+", default=[], help="only these rows of the tables")
-    parser.add_argument("--epochs", type=int, default=0, help="of local training and of distillation")
+    parser.add_argument("--epochs", type=int, default=0, help="of distillation")
+    parser.add_argument("--local-epochs", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--threads", type=int, default=2, help="of each run")
     parser.add_argument("--minutes", type=float, default=0, help="no run begins after that time; 0: no limit")
@@ -249,9 +260,7 @@ def main():
     options.begun = time.monotonic()
     options.tuned = {}
     for task in options.tasks if options.tune and not options.list else []:
-        if pair := tune(options, task):
-            options.tuned[task] = pair
-            print(f"tune {task:6} chosen: learning rate {pair[0]:g}, factor {pair[1]:g}", flush=True)
+        tune(options, task)
     results = []
     chosen = [cell for cell in cells(options) if not options.methods or cell[3] in options.methods]
     if not options.list:
