@@ -9,8 +9,8 @@ extern "C" __global__ void fold_sums(FoldSumsArgs a) {
   u32 k = blockIdx.x * blockDim.x + threadIdx.x, which = blockIdx.y / a.clients, client = blockIdx.y % a.clients;
   GradientRow to = which == 0 ? a.gradients[0] : which == 1 ? a.gradients[1] : a.gradients[2];
   if (k >= a.width || to.data == 0) return;
-  float sum = 0;
-#pragma unroll 16  // loads in flight at a time
+  float sum = 0;  // added in order; unrolled for the sake of many loads at a time
+#pragma unroll 16
   for (u32 b = 0; b < a.blocks; ++b) sum += a.sums[((u64)blockIdx.y * a.blocks + b) * a.width + k];
   to.data[client * to.stride + k] += sum;
 }
