@@ -65,6 +65,12 @@ def read(sweep, newcomers):
             if each:
                 row = Row(run["seed"], each, worst_tenth(each, higher), traffic)
                 rows.setdefault((case, model), []).append(row)
+    # Ditto's global model is FedAvg's: once is enough.
+    first = next((key for key in rows if key[1] == "global"), None)
+    same = [key for key in rows if key[1] == "global" and key != first
+            and [row.scores for row in rows[key]] == [row.scores for row in rows[first]]]
+    for key in same:
+        del rows[key]
     return rows, listing["metric"], higher
 
 
@@ -99,11 +105,13 @@ def picture(rows, metric, higher, title):
     parts = [f'<text x="12" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
              f'<text x="12" y="38" font-size="12">{escape(metric)} on each client\'s own test, {seeds} seeds'
              f'{"" if higher else " (less is better)"}</text>']
-    for i in range(6):
-        value = low + (high - low) * i / 5
+    power = 10 ** math.floor(math.log10((high - low) / 4))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= (high - low) / 6)
+    for i in range(math.ceil(low / step), math.floor(high / step) + 1):
+        value = i * step
         parts.append(f'<line x1="{x(value):.1f}" x2="{x(value):.1f}" y1="{top}" y2="{top + line * len(names)}" '
                      f'stroke="#ddd"/><text x="{x(value):.1f}" y="{top + line * len(names) + 16}" font-size="11" '
-                     f'text-anchor="middle">{value:.3g}</text>')
+                     f'text-anchor="middle">{value:.10g}</text>')
     for i, name in enumerate(names):
         scores, y = pooled[name], top + line * i + line / 2
         quarter, median, three = (scores[round(q * (len(scores) - 1))] for q in (0.25, 0.5, 0.75))
