@@ -6,7 +6,8 @@
 
 Every claim of Ma et al. 2023 is compared cell by cell (task and alpha) by the means over the seeds, main score. A claim
 holds when most of its cells agree and no cell disagrees by more than the two standard errors of the difference;
-otherwise it does not hold. --into replaces the text between the two marks of that file.
+otherwise it does not hold. Cells with one seed have no standard error: if all are such, the claim is not decided.
+--into replaces the text between the two marks of that file.
 """
 import argparse
 import json
@@ -46,16 +47,19 @@ def error_of(a, b):
 
 
 def compare(results, claims):
-    """(cells that agree, cells, cells that disagree by more than two standard errors) of pairs (better, worse)."""
-    agree = cells = against = 0
+    """(cells that agree, cells, those of them with several seeds, those that disagree by more than two standard errors) of
+    pairs (better, worse)."""
+    agree = cells = several = against = 0
     for better, worse in claims:
         a, b = results.get(*better), results.get(*worse)
         if a is None or b is None:
             continue
         cells += 1
         agree += a[0] >= b[0]
-        against += b[0] - a[0] > 2 * error_of(a, b)
-    return agree, cells, against
+        if a[2] > 1 and b[2] > 1:
+            several += 1
+            against += b[0] - a[0] > 2 * error_of(a, b)
+    return agree, cells, several, against
 
 
 def claims_of(results):
@@ -98,15 +102,15 @@ def claims_of(results):
 
 
 def verdicts(results):
-    yield "| claim | cells that agree | clearly against | verdict |"
+    yield "| claim | cells that agree | clearly against, of those with several seeds | verdict |"
     yield "|---|---|---|---|"
     for claim, pairs in claims_of(results):
-        agree, cells, against = compare(results, pairs)
+        agree, cells, several, against = compare(results, pairs)
         if cells == 0:
             yield f"| {claim} | | | not measured |"
             continue
-        verdict = "holds" if 2 * agree > cells and against == 0 else "does not hold"
-        yield f"| {claim} | {agree} of {cells} | {against} | {verdict} |"
+        verdict = "not decided: one seed" if several == 0 else "holds" if 2 * agree > cells and against == 0 else "does not hold"
+        yield f"| {claim} | {agree} of {cells} | {against} of {several} | {verdict} |"
     better = sum(1 for table in "12" for cell in results.cells(table)
                  if (a := results.get(table, cell, "ds_fl")) and (b := results.get(table, cell, "mhat")) and a[0] > b[0])
     both = sum(1 for table in "12" for cell in results.cells(table)
@@ -114,6 +118,13 @@ def verdicts(results):
     if both:
         verdict = "holds" if 0 < better < both else "does not hold"
         yield f"| DS-FL and MHAT have no consistent order | DS-FL is better in {better} of {both} | | {verdict} |"
+
+
+def cell_text(row):
+    scores = [value for value in row.values() if isinstance(value, list)]
+    if row["seeds"] == 1:
+        return " / ".join(f"{mean:.1f}" for mean, _ in scores) + " (1)"
+    return " / ".join(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in scores) + f" ({row['seeds']})"
 
 
 def table_of(results, table):
@@ -127,8 +138,7 @@ def table_of(results, table):
         texts = []
         for task, alpha in cells:
             row = [r for r in results.rows if (r["table"], r["task"], r["alpha"], r["method"]) == (table, task, alpha, method)]
-            texts.append(" / ".join(f"{value[0]:.1f} ± {value[1]:.1f}" for key, value in row[0].items()
-                                    if isinstance(value, list)) if row else "")
+            texts.append(cell_text(row[0]) if row else "")
         yield f"| {method} | " + " | ".join(texts) + " |"
     yield ""
 
