@@ -3,6 +3,7 @@ flower_exchange.py, with the Python of the virtual environment that Flower is in
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,10 @@ def run_app(server, client, config, limit):
                     time.sleep(0.5)
                 time.sleep(0.5)
             if not report.exists():
+                number = re.search(r"Created run (\d+)", (folder / "log").read_text())
+                if number:  # what the server's app printed
+                    subprocess.run([str(programs / "flwr"), "log", number[1], "local", "--show"], env=environment,
+                                   stdout=log, stderr=subprocess.STDOUT, check=False)
                 sys.exit((folder / "log").read_text()[-4000:])
             return {**config, **json.loads(report.read_text()), "server_bytes": memory.peak}
         finally:

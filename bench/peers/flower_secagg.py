@@ -2,15 +2,18 @@
 """Flower's SecAgg+ as a peer of build/exchange --aggregation secagg_plus: real processes, gRPC on loopback, no training.
 
     python3 -m venv build/peers/flower && build/peers/flower/bin/pip install flwr==1.41.0 numpy
-    build/peers/flower/bin/python bench/peers/flower_secagg.py --clients 10 --floats 100000 --rounds 2
-    build/exchange --clients 10 --parameters 100000 --rounds 10 --aggregation '{name: secagg_plus, vanish: 0.1}'
+    build/peers/flower/bin/python bench/peers/flower_secagg.py --exchange build/exchange
 
 Starts flower-superlink and one flower-supernode per client, and runs an app whose clients return random floats; client
 0 fails when it is asked for its masked vector, after it has shared its keys. Prints one JSON object: seconds of each
-round, measured around the workflow of the round by the server's app.
+round, measured around the workflow of the round by the server's app. With --exchange it also runs ours with the same
+clients and floats while a tenth of the clients vanish, and prints its seconds and how many times as fast it is, by the
+medians.
 """
 import argparse
 import json
+import statistics
+import subprocess
 
 from flower_fleet import run_app
 
@@ -86,12 +89,22 @@ def main():
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--floats", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--exchange", help="our program; run beside Flower")
     parser.add_argument("--limit", type=float, default=900, help="seconds for everything")
     options = parser.parse_args()
+    if options.clients < 5:
+        parser.error("--clients: Flower's workflow wants a threshold below the number of shares; at least 5")
     config = {"clients": options.clients, "floats": options.floats, "rounds": options.rounds,
               "shares": options.clients - 1 if options.clients % 2 == 0 else options.clients,
               "threshold": options.clients // 2 + 1}
-    print(json.dumps(run_app(SERVER, CLIENT, config, options.limit)))
+    report = run_app(SERVER, CLIENT, config, options.limit)
+    if options.exchange:
+        words = [options.exchange, "--clients", str(options.clients), "--parameters", str(options.floats), "--rounds", "10",
+                 "--aggregation", "{name: secagg_plus, vanish: 0.1}"]
+        ours = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        report.update(ours=ours["seconds"], ours_summed=ours["summed"],
+                      times=statistics.median(report["seconds"]) / statistics.median(ours["seconds"]))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/console/log.h"
 
 namespace chorus::inline secure_mean {
 namespace {
@@ -76,6 +77,8 @@ SecureGroups::SecureGroups(const SecureGroupsConfig& config)
 void SecureGroups::prepare(const AggregationSetting& setting) {
   AggregationSetting of_group = setting;
   of_group.clients_per_round = std::floor(setting.clients_per_round / static_cast<double>(config_.groups));
+  Log("secure").info("secure_groups: {} groups of {:g} clients or more, combined by {}", config_.groups,
+                     of_group.clients_per_round, config_.rule.name());
   sum_->prepare(of_group);
   rule_->prepare(setting);
 }

@@ -131,6 +131,28 @@ TEST(SumPlan, SmallCohortsHaveTheCompleteGraphAndLargeOnesASparseOne) {
   EXPECT_GT(2 * plan.parameters(1).threshold, plan.parameters(1).neighbours);
 }
 
+// The complete graph bears less than half of the cohort. More must be refused, not replaced by what it bears.
+TEST(SumPlan, Mistake3SharesThatASmallCohortCannotBearAreRefused) {
+  const auto with = [](std::size_t clients, double corrupt, double dropout, Trust trust = Trust::kSemiHonest) {
+    SumPlan plan = plan_of(SumProtocol::kSecAggPlus, clients, 1);
+    plan.corrupt = corrupt;
+    plan.dropout = dropout;
+    plan.trust = trust;
+    return plan.parameters(1);
+  };
+  EXPECT_EQ(with(20, 0.45, 0.45).colluding, 9U);
+  EXPECT_THROW(with(20, 0.5, 0.2), ConfigError);
+  EXPECT_THROW(with(20, 0.1, 0.5), ConfigError);
+  EXPECT_THROW(with(1000, 0.45, 0.5), ConfigError);
+  EXPECT_EQ(with(20, 0.3, 0.3, Trust::kActive).threshold, 13U);
+  EXPECT_THROW(with(20, 0.35, 0.2, Trust::kActive), ConfigError);
+  EXPECT_THROW(with(20, 0.1, 0.35, Trust::kActive), ConfigError);
+  for (std::size_t clients = 3; clients <= 30; ++clients) {
+    EXPECT_NO_THROW(with(clients, 0.1, 0.2));
+    EXPECT_NO_THROW(with(clients, 0.1, 0.2, Trust::kActive));
+  }
+}
+
 TEST(SumCost, EqualsTheBytesOfTheMessages) {
   for (const SumProtocol protocol : {SumProtocol::kSecAgg, SumProtocol::kLightSecAgg}) {
     const SumPlan plan = plan_of(protocol, 6, 50);

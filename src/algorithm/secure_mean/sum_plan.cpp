@@ -57,6 +57,20 @@ NoiseShare noise_in(const Message& body, const SumPlan& plan) {
   return noise;
 }
 
+/// Throws where the complete graph bears fewer colluding or vanishing clients than asked for.
+void check_complete(const SumParameters& parameters, double corrupt, double dropout) {
+  const std::size_t n = parameters.neighbours + 1;
+  const auto colluding = static_cast<std::size_t>(std::ceil(corrupt * static_cast<double>(n) - 1e-9));
+  const auto vanishing = static_cast<std::size_t>(dropout * static_cast<double>(n) + 1e-9);
+  // A client's seeds come from the shares of its neighbours that stay.
+  if (colluding <= parameters.colluding && vanishing + parameters.threshold <= parameters.neighbours) return;
+  throw ConfigError(fmt::format(
+      "secagg_plus: of {} clients {} may collude and {} may vanish, but a sum bears at most {} and {} ({}); lower "
+      "corrupt or dropout",
+      n, colluding, vanishing, parameters.colluding, parameters.neighbours - parameters.threshold,
+      name_of(parameters.trust)));
+}
+
 }  // namespace
 
 const char* name_of(SumProtocol protocol) {
@@ -182,6 +196,7 @@ SumParameters SumPlan::parameters(std::size_t length) const {
     } catch (const ConfigError&) {
       // Too few clients for a sparse graph: everybody is a neighbour of everybody.
     }
+    if (parameters.neighbours + 1 == n) check_complete(parameters, corrupt, dropout);
   }
   parameters.least_cohort = std::max(least, parameters.least_cohort);
   parameters.ring_bits = ring_bits();

@@ -4,19 +4,33 @@
 
 namespace chorus::inline experiment {
 
-std::string aggregation_text(Choice<Aggregations> aggregation) {
-  ConfigVisitor visitor;
-  aggregation.describe(visitor);
-  const auto is = [&](const char* name, const char* value) {
-    const ConfigField* field = visitor.find(name);
+namespace {
+
+/// The name of an aggregation and its mode; of groups also those of the sum within a group.
+std::string text_of(const std::string& name, ConfigVisitor& visitor) {
+  if (const ConfigField* sum = visitor.find("sum"); sum != nullptr && sum->type == ConfigField::Type::kChoice) {
+    ConfigVisitor fields;
+    sum->describe(0, fields);
+    return fmt::format("{} of {}", name, text_of(sum->choice(0).name(), fields));
+  }
+  const auto is = [&](const char* key, const char* value) {
+    const ConfigField* field = visitor.find(key);
     return field != nullptr && field->type == ConfigField::Type::kString && !field->get().empty() &&
            std::get<std::string>(field->get().front().second) == value;
   };
   const bool active = is("server", "active"), modelled = is("mode", "cost");
-  const bool trusts = is("server", "semi_honest") || (!active && aggregation.name() == "light_secagg");
+  const bool trusts = is("server", "semi_honest") || (!active && name == "light_secagg");
   std::string mode = active ? "active server" : trusts ? "semi-honest server" : "";
   if (modelled) mode += mode.empty() ? "modelled" : ", modelled";
-  return mode.empty() ? aggregation.name() : fmt::format("{} ({})", aggregation.name(), mode);
+  return mode.empty() ? name : fmt::format("{} ({})", name, mode);
+}
+
+}  // namespace
+
+std::string aggregation_text(Choice<Aggregations> aggregation) {
+  ConfigVisitor visitor;
+  aggregation.describe(visitor);
+  return text_of(aggregation.name(), visitor);
 }
 
 std::string model_card(const ExperimentConfig& config, const RunSummary& summary) {
