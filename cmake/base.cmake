@@ -44,4 +44,10 @@ if(CHORUS_SANITIZE)
   add_compile_options(-fsanitize=${CHORUS_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${CHORUS_SANITIZE})
 endif()
+if(CHORUS_FUZZ)
+  add_compile_options(-include "${CMAKE_SOURCE_DIR}/cmake/vector_without_constexpr.h" -g1 -O1 -fno-omit-frame-pointer
+                      -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)  # they would come before that header
+endif()
 target_include_directories(chorus_options INTERFACE "${CMAKE_SOURCE_DIR}/src")

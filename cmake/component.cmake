@@ -168,9 +168,10 @@ function(chorus_test NAME)
   endforeach()
 endfunction()
 
-# chorus_fuzz(NAME SOURCES file... [LIBRARIES target...] [SEEDS folder]): a libFuzzer program under ASan and UBSan, built
-# with clang when CHORUS_FUZZ is on and run by tools/fuzz. The sources are compiled again with the sanitizers, so list the
-# x_fuzz.cpp and only what it needs. SEEDS: a folder of small valid and invalid inputs to start from.
+# chorus_fuzz(NAME SOURCES file... [LIBRARIES target...] [COMPONENTS component...] [SEEDS folder]): a libFuzzer program,
+# built with clang when CHORUS_FUZZ is on and run by tools/fuzz. Everything is compiled with ASan and UBSan then, so list
+# the x_fuzz.cpp and only what it needs: sources, or whole components. SEEDS: a folder of small valid and invalid inputs
+# to start from.
 function(chorus_fuzz NAME)
   if(NOT CHORUS_FUZZ)
     return()
@@ -178,13 +179,14 @@ function(chorus_fuzz NAME)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "CHORUS_FUZZ needs clang; tools/fuzz sets everything up")
   endif()
-  cmake_parse_arguments(ARG "" "SEEDS" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SEEDS" "SOURCES;LIBRARIES;COMPONENTS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE chorus_options ${ARG_LIBRARIES} fmt::fmt)
-  target_compile_options(${NAME} PRIVATE -include "${CMAKE_SOURCE_DIR}/cmake/vector_without_constexpr.h"
-                                         -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined
-                                         -fno-sanitize-recover=undefined)
-  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  if(ARG_COMPONENTS)
+    chorus_link(${NAME} ${ARG_COMPONENTS})
+  endif()
+  target_include_directories(${NAME} PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
   file(WRITE "${CMAKE_BINARY_DIR}/fuzz/${NAME}.seeds" "${ARG_SEEDS}")
   set_property(GLOBAL APPEND PROPERTY CHORUS_FUZZERS ${NAME})

@@ -161,7 +161,13 @@ TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
       << server->output();
   EXPECT_EQ(status()["refusals"]["c"], "its policy does not allow the task text_classification");
   EXPECT_THAT(server->output(), HasSubstr("it refuses: its policy does not allow the procedure train"));
+  const std::string unfinished = read(folder_ / "fleet" / "serving.json");
+  EXPECT_EQ(chorus({"serve", path("served.yaml"), "--fleet", path("fleet"), "--run-folder", path("second")}), 4);
+  EXPECT_THAT(output_, HasSubstr("a server is already running"));
+  EXPECT_EQ(read(folder_ / "fleet" / "serving.json"), unfinished);
+  EXPECT_FALSE(fs::exists(folder_ / "second"));
   EXPECT_EQ(chorus({"pause", "--fleet", path("fleet")}), 0);
+  EXPECT_THAT(output_, HasSubstr("chorus pause --end"));
   ASSERT_TRUE(eventually([](const json& now) { return now["state"] == "paused"; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const json before = status();

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <map>
 
 namespace chorus::inline federated {
@@ -11,7 +10,7 @@ RoundResult FedNova::round(const RoundInput& input) {
   std::map<ClientId, std::pair<double, double>> reaches;  // weight, |a|; sorted by client
   const auto normalize = [&](Reply& reply, double weight) {
     const double reach = reply.body.number("reach");
-    if (!(reach > 0) || !std::isfinite(reach)) throw DataError("its reach should be a positive number");
+    if (!(reach >= 1e-6 && reach <= 1e15)) throw DataError("its reach should be between 1e-6 and 1e15");
     reply.body.tensors["update"] = reply.body.tensor("update").div(reach);
     reaches[reply.client] = {weight, reach};
   };

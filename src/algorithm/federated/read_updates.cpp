@@ -27,10 +27,12 @@ bool all_finite_in(const at::Tensor& x) {
   return at::isfinite(x).all().item<bool>();
 }
 
+constexpr double kMostCounted = 1e15;  // beyond, weighted sums of float32 could overflow
+
 double positive(const Reply& reply, const char* name) {
   const double value = reply.body.number(name);
-  if (!(value > 0) || !std::isfinite(value)) {
-    throw DataError(std::string("its ") + name + " should be a positive number");
+  if (!(value > 0 && value <= kMostCounted)) {
+    throw DataError(std::string("its ") + name + " should be a positive number up to 1e15");
   }
   return value;
 }

@@ -37,8 +37,11 @@ RoundResult QFedAvg::round(const RoundInput& input) {
     const at::Tensor change = reply.body.tensor("update").to(input.model.device());
     const double length2 = change.to(at::kDouble).square().sum().item<double>() * inverse * inverse;
     const double power = std::pow(loss, q);
-    steps[reply.slot] = q * std::pow(loss, q - 1) * length2 + inverse * power;
-    mean.add(reply.slot, 1, change * (power * inverse));  // -D_k
+    const double step = q * std::pow(loss, q - 1) * length2 + inverse * power;
+    const at::Tensor move = change * (power * inverse);  // -D_k
+    if (!std::isfinite(step) || !at::isfinite(move).all().item<bool>()) throw DataError("its loss is out of range");
+    steps[reply.slot] = step;
+    mean.add(reply.slot, 1, move);
   };
   Collected collected = collect(input, request_with_model(input, "fair/train"), plan);
   const at::Tensor moves = mean.result();

@@ -34,7 +34,7 @@ const ProcedureRegistration<FairTrain> kFairTrain{"fair/train", "train, and repo
 
 double start_loss(const Reply& reply) {
   const double loss = reply.body.number("start_loss");
-  if (!std::isfinite(loss) || loss < 0) throw DataError("its loss is not a number of at least 0");
+  if (!(loss >= 0 && loss <= 1e15)) throw DataError("its loss is not a number between 0 and 1e15");
   return std::max(loss, kLeastLoss);
 }
 

@@ -17,6 +17,10 @@ void put(const char* name, const at::Tensor& tensor, Message& message) {
   if (tensor.defined()) message.tensors[name] = tensor[0];
 }
 
+bool any_from(const at::Tensor& labels, std::int64_t end) {
+  return labels.numel() > 0 && labels.max().item<std::int64_t>() >= end;
+}
+
 // int64 [n] with elements in [0, end), or kIgnore where that is allowed; undefined if absent.
 at::Tensor whole_numbers(const Message& message, const char* name, std::int64_t end, bool may_ignore) {
   if (!message.has_tensor(name)) return {};
@@ -109,7 +113,7 @@ TaskBatch read_split_batch(const Message& message, const Model& model, int layer
   }
   if (model.head()->fuses_loss && result.labels.defined()) {
     const std::int64_t rows = batch.wanted.defined() ? batch.wanted.size(1) : tokens;
-    if (result.labels.size(1) != rows || result.labels.max().item<std::int64_t>() >= model.vocabulary()) {
+    if (result.labels.size(1) != rows || any_from(result.labels, model.vocabulary())) {
       throw DataError("the labels do not belong to these texts");
     }
     batch.answers = result.labels;
@@ -124,8 +128,8 @@ void check_split_labels(const Output& output, const TaskBatch& batch, const Mode
     throw DataError("a client sent no labels; both sides need the same algorithm.labels");
   }
   if (!batch.labels.defined()) return;
-  const bool outside = !batch.scores.defined() && output.logits.dim() == 3 &&
-                       batch.labels.max().item<std::int64_t>() >= output.logits.size(2);
+  const bool outside =
+      !batch.scores.defined() && output.logits.dim() == 3 && any_from(batch.labels, output.logits.size(2));
   if (outside || output.logits.size(1) != batch.labels.size(1)) {
     throw DataError(fmt::format("the labels are not those of a {} network", model.config().model_type()));
   }

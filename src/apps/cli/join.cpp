@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -66,6 +67,11 @@ FleetIdentity join_fleet(const JoinOptions& options) {
         fmt::format("{} holds no identity; join with the line that `chorus fleet invite` prints, which "
                     "has a --token",
                     options.identity));
+  }
+  for (const auto* files : {&options.request.data, &options.request.test}) {  // before the invitation is used up
+    for (const std::string& file : *files) {
+      if (!std::filesystem::exists(file)) throw DataError(fmt::format("{} does not exist", file));
+    }
   }
   FleetEnrolment enrolment = options.enrolment;
   enrolment.folder = options.identity;

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "application/tasks/task.h"
 #include "core/base/error.h"
 
 namespace chorus::inline experiment {
@@ -64,13 +63,6 @@ Formulation formulation_of(const std::string& name) {
 }
 
 }  // namespace
-
-TaskFacts TaskFacts::of(const Dataset& data) {
-  TaskFacts facts;
-  facts.formulation = data.formulation();
-  facts.labels = TaskInput::of(data, nullptr).labels;
-  return facts;
-}
 
 std::string to_json(const TaskFacts& facts) {
   const auto hex = [](std::uint64_t value) { return fmt::format("{:016x}", value); };

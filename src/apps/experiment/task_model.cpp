@@ -68,6 +68,14 @@ std::uint64_t frozen_fingerprint(const Params& params) {
 
 }  // namespace
 
+// Here, because reading facts from a peer needs no task.
+TaskFacts TaskFacts::of(const Dataset& data) {
+  TaskFacts facts;
+  facts.formulation = data.formulation();
+  facts.labels = TaskInput::of(data, nullptr).labels;
+  return facts;
+}
+
 ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary) {
   nlohmann::json fields;
   for (const auto& [key, value] : network.fresh) fields[key] = json_value(value);

@@ -41,7 +41,7 @@ HttpResponse ControlRoom::answer(const HttpRequest& request) {
   if (post && request.path == "/pause") {
     write_file(pause_, "");
     Log("serve").info("asked to pause after this round");
-    return {200, "pauses after this round\n"};
+    return {200, "pauses after this round; `chorus pause --end` lets it go on\n"};
   }
   if (post && request.path == "/continue") {
     std::error_code ignored;

@@ -24,6 +24,7 @@
 #include "core/device/torch_runtime.h"
 #include "core/files/files.h"
 #include "core/ports/fleet.h"
+#include "infrastructure/http/listener.h"
 
 namespace chorus::inline serving {
 namespace {
@@ -108,10 +109,12 @@ RunFolder open_run(const ExperimentConfig& config, const ServeRequest& request) 
   run.info.chorus_version = request.run.version;
   run.info.torch_version = TORCH_VERSION;
   run.info.seed = static_cast<std::uint64_t>(config.seed);
-  RunFolder folder = RunFolder::create(run);
-  write_file(unfinished_path(request.fleet),
-             nlohmann::json{{"format", 1}, {"run", fs::absolute(folder.path()).string()}}.dump(1) + "\n");
-  return folder;
+  return RunFolder::create(run);
+}
+
+/// From now on the fleet is in the middle of this run.
+void remember(const fs::path& fleet, const fs::path& run) {
+  write_file(unfinished_path(fleet), nlohmann::json{{"format", 1}, {"run", fs::absolute(run).string()}}.dump(1) + "\n");
 }
 
 /// Lets invited clients enrol, on a thread of its own.
@@ -153,6 +156,7 @@ class ServedRun {
         rounds_(config_.rounds) {
     const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);
     transport_ = listen_at(config_.serving, end);
+    remember(request.fleet, folder_.path());
     for (const FleetMember& member : FleetOffices::make("x509")->members(request.fleet)) {
       if (member.state != FleetMember::State::kRevoked) (void)names_.id_of(member.name);
     }
@@ -271,7 +275,7 @@ class ServedRun {
       const bool returning = clients_->returning(config_.serving.grace) > 0;
       if (!paused && !returning && (there >= wanted || (enough && enough()))) break;
       if (stops() >= 1) throw Interrupted();
-      const std::string what = paused      ? "somebody to continue it"
+      const std::string what = paused      ? "`chorus pause --end`"
                                : returning ? "clients that were restarted"
                                            : fmt::format("clients: {} of {} can be asked", there, wanted);
       room_.update([&](ServerStatus& status) {
@@ -388,6 +392,10 @@ RunReport serve_experiment(const ExperimentConfig& config, const ServeRequest& r
   const auto begun = ServeClock::now();
   check_servable(config);
   (void)FleetOffices::make("x509")->server_end(request.fleet);  // a mistake in the folder is told first
+  if (connect_unix(control_socket(request.fleet)).get() >= 0) {
+    throw WorldError(fmt::format("a server is already running for the fleet {}; `chorus status` shows what it does",
+                                 request.fleet.string()));
+  }
   const Dataset data = open_server_data(config.data);
   const TaskModel model(config, TaskFacts::of(data));
   const std::optional<PublicData> shared = own_public_data(config, config.data, data);

@@ -127,7 +127,13 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
   if (!server.write_line(admission_text(request))) {
     throw WorldError(fmt::format("{} closed the connection", enrolment.address));
   }
-  const auto reply = read_reply(server.read_line().value_or_throw());
+  const auto line = server.read_line();
+  if (!line.ok()) {
+    throw WorldError(
+        fmt::format("{}: {}; is this the address of the invitation? Its port is one above that of the server",
+                    enrolment.address, line.failure().message));
+  }
+  const auto reply = read_reply(line.value());
   if (!reply.ok()) {
     const bool refused = reply.failure().kind == Failure::Kind::kRefused;
     throw WorldError(refused ? fmt::format("{} refuses: {}", enrolment.address, reply.failure().message)
