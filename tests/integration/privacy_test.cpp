@@ -52,6 +52,12 @@ TEST_F(PrivateRun, ReportsEpsilonInEveryRoundAndInTheSummary) {
   EXPECT_NEAR(json::parse(program.output()).at("epsilon").get<double>(), privacy.at("epsilon").get<double>(), 1e-3);
 }
 
+// A quarter of the clients is kept for the end, so each of the others is drawn more often.
+TEST_F(PrivateRun, ClientsThatNeverTrainDoNotHideTheOthers) {
+  ASSERT_EQ(run("kept", with({"rounds=1", "evaluation.personal.newcomers=0.25"})), 0) << output_;
+  EXPECT_NEAR(summary("kept").at("privacy").at("sampling_rate").get<double>(), 4.0 / 9, 1e-12);
+}
+
 TEST_F(PrivateRun, NoiseNeverRepeats) {
   ASSERT_EQ(run("one", with({})), 0) << output_;
   ASSERT_EQ(run("two", with({})), 0) << output_;
