@@ -93,6 +93,14 @@ TEST_F(PrivateRun, Case20AfterAKillOrFromABackupItNeverReportsLess) {
   EXPECT_EQ(summary("killed").at("privacy").at("charges").get<long>(), spent + 12 - round);
 }
 
+// A checkpoint without its ledger would begin to count at 0.
+TEST_F(PrivateRun, ARunWithoutItsLedgerDoesNotGoOn) {
+  run_and_kill("bare", with({"rounds=8"}), 2);
+  fs::remove(folder_ / "bare" / "privacy.ledger");
+  EXPECT_EQ(resume("bare"), 3) << output_;
+  EXPECT_THAT(output_, HasSubstr("the ledger has 0 charges"));
+}
+
 // Case 21: everybody takes part in every round, so two restores of one backup differ by their noise alone.
 TEST_F(PrivateRun, Case21TwoRestoresOfOneBackupDrawDifferentNoise) {
   run_and_kill("first", with({"rounds=8", "clients_per_round=12"}), 2);
