@@ -5,7 +5,7 @@
     /tmp/venv/bin/pip install dp-accounting==0.6.0 mpmath==1.4.1
     /tmp/venv/bin/pip install --no-deps opacus==1.6.0 opt_einsum
     /tmp/venv/bin/python tests/golden/make_privacy.py golden                        # a few minutes
-    /tmp/venv/bin/python tests/golden/make_privacy.py compare build/chorus [CASES]  # random cases (100)
+    /tmp/venv/bin/python tests/golden/make_privacy.py compare build/chorus [CASES [SEED]]  # random cases (100)
 
 References: dp_accounting (RDP; PLD, pessimistic and optimistic), Opacus (RDP with signed series; PRV, an upper bound with
 an error of at most 0.01), mpmath quadrature for Rényi divergences, brute force over all participation patterns for
@@ -165,36 +165,116 @@ def golden():
         for name, value in cases.items()) + "\n}\n")
 
 
-def compare(program, count):
-    draw = random.Random(1)
-    worst = 0
-    for _ in range(count):
-        q = draw.choice([1, 10 ** draw.uniform(-5, 0)])
-        s = 10 ** draw.uniform(-1, 2)
+def exact_gaussian(q, s, delta):
+    """One step: the larger epsilon of both directions, to 30 digits."""
+    mp.mp.dps = 30
+    q, s, delta = mp.mpf(q), mp.mpf(s), mp.mpf(delta)
+
+    def hidden(epsilon, forward):
+        # P = (1-q) N(0, s^2) + q N(1, s^2) exceeds e^epsilon Q (forward), or Q exceeds e^epsilon P, beyond one outcome z.
+        ratio = mp.expm1(epsilon if forward else -epsilon) / q
+        if ratio <= -1:
+            return mp.mpf(0)
+        z = s * s * mp.log1p(ratio) + mp.mpf(1) / 2
+        p = (1 - q) * mp.ncdf(-z / s) + q * mp.ncdf((1 - z) / s), mp.ncdf(-z / s)
+        below = (1 - q) * mp.ncdf(z / s) + q * mp.ncdf((z - 1) / s), mp.ncdf(z / s)
+        return p[0] - mp.exp(epsilon) * p[1] if forward else below[1] - mp.exp(epsilon) * below[0]
+
+    def solve(forward):
+        low, high = mp.mpf(0), mp.mpf(1)
+        if hidden(low, forward) <= delta:
+            return low
+        while hidden(high, forward) > delta:
+            high *= 2
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if hidden(middle, forward) > delta else (low, middle)
+        return low
+    return float(max(solve(True), solve(False)))
+
+
+def compare(program, count, seed):
+    """Random cases. PLD lies between dp_accounting's bounds and Opacus' (both of them upper bounds with their own grids), is not below the
+    exact value where that is known (one step), nor above RDP; RDP lies between Opacus (exact) and dp_accounting."""
+    draw = random.Random(seed)
+    failed, worst, kinds = 0, 0, ["gaussian"] * 6 + ["one step", "laplace", "discrete_gaussian", "discrete_laplace", "randomized_response", "group", "replace"]
+
+    def ask(*options):
+        answer = subprocess.run([program, "privacy", "account", *map(str, options), "--json"], capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise RuntimeError(answer.stderr.strip())
+        return json.loads(answer.stdout)
+
+    for case in range(count):
+        kind = kinds[case % len(kinds)]
+        q, s, delta = draw.choice([1, 10 ** draw.uniform(-5, 0), 10 ** draw.uniform(-5, 0)]), 10 ** draw.uniform(-1, 2), 10 ** draw.uniform(-10, -3)
         steps = int(10 ** draw.uniform(0, 6))
-        delta = 10 ** draw.uniform(-10, -3)
-        question = [program, "privacy", "account", "--mechanism", "gaussian", "--sampling-rate", str(q), "--noise", str(s), "--steps", str(steps),
-                    "--delta", str(delta), "--json", "--accountant"]
-        ours = {kind: json.loads(subprocess.run(question + [kind], capture_output=True, text=True, check=True).stdout)["epsilon"] for kind in ("rdp", "pld")}
-        reference = dpa_rdp(q, s, steps, delta)
-        fail = [] if ours["rdp"] <= reference * (1 + 1e-3) + 1e-12 else ["rdp above dp_accounting"]
-        if ours["pld"] > ours["rdp"] * 1.001 + 1e-3:
+        fail, lower, upper, more = [], None, None, ""
+        common = ["--delta", delta, "--noise", s]
+        if kind == "gaussian":
+            ours = ask(*common, "--sampling-rate", q, "--steps", steps)
+            reference, exact = dpa_rdp(q, s, steps, delta), opacus_rdp(q, s, steps, delta)
+            more = f", rdp {ours['epsilon_rdp']:.6g} ({exact:.6g} .. {reference:.6g})"
+            if not ours["epsilon_rdp"] <= reference * (1 + 1e-3) + 1e-12:
+                fail.append("rdp above dp_accounting")
+            if math.isfinite(exact) and ours["epsilon_rdp"] < exact * (1 - 1e-6) - 1e-12 and exact < 0.99 * reference:
+                fail.append("rdp below Opacus")
+            elif math.isfinite(exact) and ours["epsilon_rdp"] < exact * (1 - 1e-4) - 1e-9:
+                fail.append("rdp below Opacus")
+            if reference < 40:
+                upper, lower, prv = gaussian_pld(q, s, steps, delta), gaussian_pld(q, s, steps, delta, upper=False), opacus_prv(q, s, steps, delta)
+                more += f", Opacus PRV {prv}"
+                if prv is not None and not prv - 0.03 <= ours["epsilon"] <= prv + 0.005:
+                    fail.append("pld and Opacus PRV")
+        elif kind == "one step":
+            ours = ask(*common, "--sampling-rate", q)
+            lower = exact_gaussian(q, s, delta)
+            upper = lower * (1 + 1e-4) + 1e-4
+            if ours["epsilon"] < lower * (1 - 1e-12):
+                fail.append("below the exact value")
+        elif kind == "group":
+            steps, q, group = min(steps, 2000), min(q, 0.5), draw.randint(2, 6)
+            s = max(s, 1.0)
+            ours = ask("--delta", delta, "--noise", s, "--sampling-rate", q, "--steps", steps, "--group", group)
+            upper = float(pldlib.from_mixture_gaussian_mechanism(s, list(range(group + 1)), list(binom.pmf(range(group + 1), group, q)))
+                          .self_compose(steps).get_epsilon_for_delta(delta))
+            more = f", group {group}"
+        elif kind == "replace":
+            ours = ask(*common, "--sampling-rate", q, "--steps", steps, "--adjacency", "replace")
+            if ours["epsilon"] < 40:
+                upper = gaussian_pld(q, s, steps, delta, REPLACE)
+        else:
+            steps = min(steps, 2000)
+            if kind == "randomized_response":
+                s, buckets = draw.uniform(0.05, 1), draw.randint(2, 20)
+                ours = ask("--mechanism", kind, "--delta", delta, "--noise", s, "--steps", steps, "--buckets", buckets)
+                step = pldlib.from_randomized_response(s, buckets)
+            else:
+                s = max(s, 0.5)
+                ours = ask("--mechanism", kind, "--delta", delta, "--noise", s, "--steps", steps, *(["--sampling-rate", q] if kind == "laplace" else []))
+                step = (pldlib.from_laplace_mechanism(s, sampling_prob=q) if kind == "laplace" else pldlib.from_discrete_gaussian_mechanism(s)
+                        if kind == "discrete_gaussian" else pldlib.from_discrete_laplace_mechanism(1 / s))
+            upper = float(step.self_compose(steps).get_epsilon_for_delta(delta))
+        pld = ours["epsilon"]
+        if "epsilon_rdp" in ours and pld > ours["epsilon_rdp"] * 1.001 + 1e-3:
             fail.append("pld above rdp")
-        upper = lower = None
-        if reference < 40:
-            upper, lower = gaussian_pld(q, s, steps, delta), gaussian_pld(q, s, steps, delta, upper=False)
-            worst = max(worst, ours["pld"] - upper)
-            if not lower - 1e-3 <= ours["pld"] <= upper + 0.005:
-                fail.append("pld")
-        print(f"q={q:.4g} s={s:.4g} T={steps} delta={delta:.2g}: rdp {ours['rdp']:.6g} ({reference:.6g}), pld {ours['pld']:.6g} ({lower} .. {upper})",
+        if upper is not None and math.isfinite(upper):
+            worst = max(worst, pld - upper)
+            if pld > upper + 0.005:
+                fail.append("pld above dp_accounting")
+        if lower is not None and pld < lower - 1e-3:
+            fail.append("pld below the lower bound")
+        failed += bool(fail)
+        print(f"{kind}: q={q:.4g} s={s:.4g} T={steps} delta={delta:.2g}: pld {pld:.6g} ({lower} .. {upper}){more}",
               "FAILED: " + ", ".join(fail) if fail else "", flush=True)
-    print("largest PLD above dp_accounting:", worst)
+    print(f"{count} cases, {failed} failed; largest PLD above its reference: {worst:.2g}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) >= 2 and sys.argv[1] == "golden":
         golden()
     elif len(sys.argv) >= 3 and sys.argv[1] == "compare":
-        compare(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 100)
+        sys.exit(compare(sys.argv[2], *(int(x) for x in (sys.argv[3:5] + ["100", "1"][len(sys.argv[3:5]):]))))
     else:
         sys.exit(__doc__)

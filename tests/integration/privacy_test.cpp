@@ -52,6 +52,12 @@ TEST_F(PrivateRun, ReportsEpsilonInEveryRoundAndInTheSummary) {
   EXPECT_NEAR(json::parse(program.output()).at("epsilon").get<double>(), privacy.at("epsilon").get<double>(), 1e-3);
 }
 
+// A quarter of the clients is kept for the end, so each of the others is drawn more often.
+TEST_F(PrivateRun, ClientsThatNeverTrainDoNotHideTheOthers) {
+  ASSERT_EQ(run("kept", with({"rounds=1", "evaluation.personal.newcomers=0.25"})), 0) << output_;
+  EXPECT_NEAR(summary("kept").at("privacy").at("sampling_rate").get<double>(), 4.0 / 9, 1e-12);
+}
+
 TEST_F(PrivateRun, NoiseNeverRepeats) {
   ASSERT_EQ(run("one", with({})), 0) << output_;
   ASSERT_EQ(run("two", with({})), 0) << output_;
@@ -85,6 +91,14 @@ TEST_F(PrivateRun, Case20AfterAKillOrFromABackupItNeverReportsLess) {
   const int round = newest_round("killed");
   ASSERT_EQ(resume("killed"), 0) << output_;
   EXPECT_EQ(summary("killed").at("privacy").at("charges").get<long>(), spent + 12 - round);
+}
+
+// A checkpoint without its ledger would begin to count at 0.
+TEST_F(PrivateRun, ARunWithoutItsLedgerDoesNotGoOn) {
+  run_and_kill("bare", with({"rounds=8"}), 2);
+  fs::remove(folder_ / "bare" / "privacy.ledger");
+  EXPECT_EQ(resume("bare"), 3) << output_;
+  EXPECT_THAT(output_, HasSubstr("the ledger has 0 charges"));
 }
 
 // Case 21: everybody takes part in every round, so two restores of one backup differ by their noise alone.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "algorithm/central_dp/clipped_sum.h"
 #include "core/base/error.h"
@@ -128,6 +129,40 @@ TEST_F(PrivateMeanTest, IsTheClippedSumOverTheExpectedCohort) {
   const at::Tensor expected = (small + large / large.norm()) / 10;
   EXPECT_LT((result.means[0] - expected).abs().max().item<double>(), 1e-3);
   EXPECT_EQ(result.clients[1].failure, "it is gone");
+}
+
+// Everything that a round releases, in two rounds that differ in one user: the mean and the clipping norm that adapts.
+// There is too little noise to hide a violation.
+TEST_F(PrivateMeanTest, SwappingOneUserMovesEverythingReleasedByAtMostItsShare) {
+  RandomStream stream({.seed = 9, .purpose = "test"});
+  constexpr double kNoise = 1e-3, kExpected = 4, kRate = 0.2;
+  const auto anybody = [&](double clip) {
+    const std::uint64_t kind = stream.below(10);
+    if (kind == 0) return at::Tensor();  // fails
+    if (kind == 1) return at::full({kSize}, std::numeric_limits<float>::infinity());
+    if (kind == 2) return at::full({kSize}, std::nanf(""));
+    return random_update(stream, clip * std::pow(10.0, static_cast<double>(stream.below(36)) - 5));
+  };
+  for (int run = 0; run < 200; ++run) {
+    const double clip = std::exp(2 * stream.normal());
+    const PrivateMeanConfig config{
+        .noise = kNoise, .clip = clip, .quantile = run % 2 * 0.5, .clip_rate = kRate, .count_noise = kNoise};
+    std::vector<at::Tensor> users;
+    for (std::uint64_t user = 0; user <= stream.below(6); ++user) users.push_back(anybody(clip));
+    std::vector<Aggregated> results;
+    std::vector<double> clips;
+    for (int swap = 0; swap < 2; ++swap) {
+      if (swap == 1) users[stream.below(users.size())] = anybody(clip);
+      const auto mean = prepared(config, 100, kExpected, "swap" + std::to_string(2 * run + swap));
+      results.push_back(round_of(*mean, users));
+      clips.push_back(std::log(mean->state().at("clip").item<double>()));
+    }
+    const double moved = kExpected * (results[0].means[0] - results[1].means[0]).norm().item<double>();
+    const double noise = 1.2 * kNoise * (std::sqrt(2.0 * kSize) + 8);
+    EXPECT_LE(moved, clip * (2 + noise + 1e-5 * static_cast<double>(users.size()))) << run;
+    EXPECT_LE(std::abs(clips[0] - clips[1]), kRate / kExpected * (1 + 12 * kNoise)) << run;
+    EXPECT_EQ(results[0].numbers, results[1].numbers);
+  }
 }
 
 // 4c, case 19.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "algorithm/noise/sampler_check_test.h"
 #include "core/base/error.h"
 #include "tests/support.h"
 
@@ -73,6 +74,15 @@ TEST_F(Guarded, SamplesEveryExampleIndependently) {
   const double mean = sizes / kRuns;
   EXPECT_NEAR(squares / kRuns - mean * mean, 8, 1.2) << "binomial";
   EXPECT_EQ(guard.sample(7, 1).size(), 7U);
+
+  // 1e6 or 1e7 decisions: how many of 100 examples are drawn has a binomial distribution.
+  sampler_check::expect_distribution(
+      sampler_check::draws() / 100, [&] { return static_cast<std::int64_t>(guard.sample(100, 0.03).size()); },
+      [](int k) {
+        if (k < 0 || k > 100) return -1e9;
+        return std::lgamma(101.0) - std::lgamma(k + 1.0) - std::lgamma(101.0 - k) + k * std::log(0.03) +
+               (100 - k) * std::log(0.97);
+      });
 }
 
 }  // namespace

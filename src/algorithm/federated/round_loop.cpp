@@ -66,6 +66,7 @@ class RoundLoop {
     if (config_.emulation) context.seconds = state_.emulated.seconds;
     // Asking more than needed is a wish; needing more than there are is an error of the selector's.
     context.count = config_.clients_per_round;
+    context.population = config_.population;
     const std::size_t most = parts_.selector.most(context);
     if (config_.shrink) context.count = std::clamp<std::size_t>(most, 1, context.count);
     context.count = std::max(context.count, std::min(asked_per_round(), most));

@@ -27,6 +27,7 @@ struct RoundLoopConfig {
   std::int64_t rounds = 1;                       ///< of the whole run, for schedules
   std::uint64_t phase = 0;                       ///< from 0
   std::size_t clients_per_round = 1;
+  std::size_t population = 0;  ///< clients when the run began (SelectionContext)
   Weighting weighting = Weighting::kExamples;
   std::uint64_t seed = 0;
 

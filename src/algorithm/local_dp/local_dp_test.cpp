@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "algorithm/local_dp/label_response.h"
 #include "algorithm/local_dp/local_noise.h"
 #include "algorithm/local_dp/randomized_response.h"
+#include "algorithm/noise/sampler_check_test.h"
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "tests/support.h"
 
 namespace chorus::inline local_dp {
@@ -60,6 +63,25 @@ TEST(LocalNoise, LaplaceClipsAndAddsWhatItPromises) {
   EXPECT_NEAR(m.fourth, 24, 24 * 0.1);
 }
 
+// Whatever a client has, what it sends is within the bound but for the noise: swapping it moves that by twice as much.
+TEST(LocalNoise, WhateverAClientHasItsNormIsBounded) {
+  RandomStream stream({.seed = 8, .purpose = "test"});
+  for (int run = 0; run < 200; ++run) {
+    const double clip = std::exp(2 * stream.normal()), scale = std::pow(10.0, static_cast<double>(run % 40) - 5);
+    std::vector<float> values(1 + stream.below(50));
+    for (float& value : values) value = static_cast<float>(scale * stream.normal());
+    if (run % 10 == 9) values[0] = run % 20 == 9 ? std::numeric_limits<float>::infinity() : std::nanf("");
+    const auto n = static_cast<double>(values.size());
+    double squares = 0, sum = 0;
+    for (const float v : LocalGaussian({.clip = clip, .noise = 0.01}).transform(values, {})) {
+      squares += static_cast<double>(v) * v;
+    }
+    EXPECT_LE(std::sqrt(squares), clip * (1 + 0.01 * (std::sqrt(n) + 8)) * (1 + 1e-6)) << run;
+    for (const float v : LocalLaplace({.clip = clip, .noise = 0.01}).transform(values, {})) sum += std::abs(v);
+    EXPECT_LE(sum, clip * (1 + 0.01 * (n + 8 * std::sqrt(n) + 20)) * (1 + 1e-6)) << run;
+  }
+}
+
 TEST(LocalNoise, IsNeverTheSame) {
   const auto values = ramp(100, 0.1F);
   const LocalGaussian filter({});
@@ -82,6 +104,20 @@ TEST(RandomizedResponse, KeepsItsPromiseAndIsUnbiased) {
   EXPECT_LE(std::log(response.keeps() / others), 1.5);
   EXPECT_GT(std::log(response.keeps() / others), 1.5 - 1e-9);
   EXPECT_THROW(RandomizedResponse(0, 4), ConfigError);
+}
+
+TEST(RandomizedResponse, AnswersHaveTheirProbabilities) {
+  SecretStream stream;
+  for (const auto& [epsilon, answers] : {std::pair(0.5, 2), std::pair(3.0, 7)}) {
+    const RandomizedResponse response(epsilon, static_cast<std::size_t>(answers));
+    const int draws = sampler_check::draws();
+    std::vector<double> counts(static_cast<std::size_t>(answers), 0.0);
+    for (int i = 0; i < draws; ++i) ++counts.at(response.answer(stream, 1));
+    const double all = std::exp(epsilon) + answers - 1;
+    std::vector<double> expected(counts.size(), draws / all);
+    expected[1] = draws * std::exp(epsilon) / all;
+    sampler_check::expect_counts(counts, expected);
+  }
 }
 
 TEST(LabelResponse, EveryGuardIsAReleaseOfEveryLabel) {

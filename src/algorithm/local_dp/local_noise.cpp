@@ -14,7 +14,9 @@ constexpr double kMargin = 1 - 1e-9;  // rounding errors must not exceed the bou
 constexpr std::uint64_t kLaplaceScale = std::uint64_t{1} << 24;
 
 // The values as integers, `units` per clip, with a norm of at most `units`; rounded towards zero, so it cannot grow.
+// Values that are not finite have no norm: they become noise alone.
 std::vector<std::int64_t> clipped(std::span<const float> values, double norm, double clip, double units) {
+  if (!std::isfinite(norm)) return std::vector<std::int64_t>(values.size(), 0);
   const double factor = kMargin * units / std::max(norm, clip);
   std::vector<std::int64_t> result;
   result.reserve(values.size());

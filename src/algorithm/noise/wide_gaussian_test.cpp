@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <vector>
+
+#include "algorithm/noise/sampler_check_test.h"
 
 namespace chorus::inline noise {
 namespace {
 
-double normal_below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
+using sampler_check::normal_below;
 
 // Chi-square over 200 equally likely bins, variance, kurtosis and both tails; fails with probability below 1e-6 when
 // the sampler is right. CHORUS_LONG_TESTS draws 1e7.
 TEST(WideGaussian, IsAGaussian) {
-  const std::size_t draws = std::getenv("CHORUS_LONG_TESTS") != nullptr ? 10'000'000 : 1'000'000;
+  const std::size_t draws = static_cast<std::size_t>(sampler_check::draws());
   SecretStream stream;
   std::vector<std::int64_t> values(draws);
   wide_gaussian(stream, values);

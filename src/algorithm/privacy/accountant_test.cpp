@@ -130,6 +130,37 @@ TEST(Pld, ComposesDifferentMechanisms) {
   EXPECT_NEAR(epsilon, row["upper"].get<double>(), 0.003);
 }
 
+// Two losses, +l and -l, so the sum is binomial. Where the largest sum is more likely than delta, epsilon is close to
+// it.
+TEST(Pld, MatchesTheBinomialOfTwoLossesFromAbove) {
+  for (const double scale : {0.7, 2.4, 2.6, 2.615863327636872, 2.62, 9.3}) {
+    for (const auto& [steps, delta] : {std::pair(1, 1e-9), std::pair(34, 1.7093876555493145e-09), std::pair(34, 1e-5),
+                                       std::pair(200, 1e-6), std::pair(1000, 1e-10)}) {
+      const double l = 1 / scale, p = 1 / (1 + std::exp(-l));
+      const auto hidden = [&, n = steps](double epsilon) {
+        double sum = 0;
+        for (int k = 0; k <= n; ++k) {
+          const double loss = (2 * k - n) * l;
+          if (loss <= epsilon) continue;
+          sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(p) +
+                          (n - k) * std::log1p(-p)) *
+                 -std::expm1(epsilon - loss);
+        }
+        return sum;
+      };
+      double low = 0, high = steps * l;
+      for (int i = 0; i < 60; ++i) {
+        const double middle = (low + high) / 2;
+        (hidden(middle) > delta ? low : high) = middle;
+      }
+      const Mechanism m{.kind = MechanismKind::kDiscreteLaplace, .noise = scale, .steps = steps};
+      const double epsilon = account({.mechanisms = {m}, .delta = delta}, AccountantKind::kPld).epsilon;
+      EXPECT_GE(epsilon, low * (1 - 1e-9)) << scale << " " << steps << " " << delta;
+      EXPECT_LE(epsilon, low * (1 + 2e-4) + 1e-4) << scale << " " << steps << " " << delta;
+    }
+  }
+}
+
 TEST(Pld, NeverExceedsRdpAtTheExtremes) {
   for (const double rate : {1e-5, 0.01, 0.5}) {
     for (const double noise : {0.1, 1.0, 100.0}) {

@@ -139,6 +139,12 @@ BudgetLedger::BudgetLedger(Place place, Adjacency adjacency) : place_(std::move(
       }
       if (copy.size() > text_.size()) adopt(copy, files_.back());
     }
+    if (charges_ < place_.least) {
+      throw DataError(fmt::format(
+          "{}: the ledger has {} charges, but the run has made at least {}; bring back the ledger, or its "
+          "copy{}, or begin the run again",
+          place_.file.string(), charges_, place_.least, place_.mirror.empty() ? "" : " in " + place_.mirror.string()));
+    }
     for (const fs::path& file : files_) {
       if (!fs::exists(file) || whole_file(file) != text_) write_durably(file, 0, text_);
     }

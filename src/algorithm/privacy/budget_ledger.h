@@ -33,10 +33,11 @@ class BudgetLedger {
   struct Place {
     std::filesystem::path file;
     std::filesystem::path mirror = {};  ///< a folder; empty: no copy
+    std::size_t least = 0;              ///< charges that the run is known to have made
   };
 
-  /// Opens or creates the ledger. DataError when it is damaged, of another adjacency, contradicts its copy, or is in
-  /// use.
+  /// Opens or creates the ledger. DataError when it is damaged, of another adjacency, contradicts its copy, is in use,
+  /// or has fewer charges than the run has made.
   BudgetLedger(Place place, Adjacency adjacency);
   ~BudgetLedger();
   BudgetLedger(const BudgetLedger&) = delete;

@@ -121,6 +121,20 @@ TEST_F(Ledger, RestoredBackupNeverReportsLess) {
   EXPECT_EQ(text_of(place().file).size(), text_of(place().mirror / (restored.id() + ".ledger")).size());
 }
 
+// The run was restored without its ledger, or with one that is too old, where there is no copy.
+TEST_F(Ledger, RefusesToKnowLessThanTheRun) {
+  BudgetLedger::Place bare{.file = place().file, .least = 2};
+  EXPECT_THROW(BudgetLedger(bare, Adjacency::kAddRemove), DataError);
+  EXPECT_FALSE(fs::exists(bare.file)) << "an empty ledger would look like one";
+  {
+    BudgetLedger ledger({.file = bare.file}, Adjacency::kAddRemove);
+    ledger.charge(kStep, "round 1");
+  }
+  EXPECT_THROW(BudgetLedger(bare, Adjacency::kAddRemove), DataError);
+  BudgetLedger({.file = bare.file}, Adjacency::kAddRemove).charge(kStep, "round 2");
+  EXPECT_EQ(BudgetLedger(bare, Adjacency::kAddRemove).charges(), 2U);
+}
+
 TEST_F(Ledger, RefusesDamage) {
   {
     BudgetLedger ledger(place(), Adjacency::kAddRemove);

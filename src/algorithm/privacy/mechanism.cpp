@@ -34,8 +34,9 @@ auto value_named(const Table& table, std::string_view what, std::string_view nam
     if (known == name) return value;
     names.emplace_back(known);
   }
-  throw ConfigError(fmt::format("unknown {} '{}'{}; use {}", what, name.substr(0, 60),
-                                did_you_mean(std::string(name.substr(0, 60)), names), fmt::join(names, ", ")));
+  const std::string near = did_you_mean(std::string(name.substr(0, 60)), names);
+  throw ConfigError(fmt::format("unknown {} '{}'{}", what, name.substr(0, 60),
+                                near.empty() ? fmt::format("; use {}", fmt::join(names, ", ")) : near));
 }
 
 template <typename Table, typename Value>

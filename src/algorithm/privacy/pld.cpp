@@ -60,10 +60,14 @@ double last_tilt(double from, double most, const Condition& holds) {
 
 // The middle of the tilted sum is `centre`, and Chernoff's bound on its mass outside the window is kCut on either side.
 Tilts plan(std::span<const Term> terms, double centre) {
-  double widest = 0;
+  double widest = 0, largest = 0;
   for (const Term& term : terms) {
     widest = std::max(widest, static_cast<double>(term.points.p.size()) * term.points.step);
+    largest += term.steps * term.points.loss(term.points.p.size() - 1);
   }
+  // Where the largest loss has a probability above delta, a tilt that leaves nothing else would drown the rest in
+  // rounding errors.
+  centre = std::min(centre, largest - 0.05 * (largest - sum_at(terms, 0).mean));
   const double most = 1e6 / widest;
   Tilts tilts;
   tilts.middle = last_tilt(0, most, [&](double t) { return sum_at(terms, t).mean < centre; });

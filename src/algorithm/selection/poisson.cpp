@@ -42,7 +42,7 @@ std::vector<ClientId> PoissonSelector::select(const SelectionContext& context) c
     for (std::size_t i = 0; i < eligible.size(); ++i) words.push_back(stream.next_u64());
   }
   // count * 2^64 / clients, rounded down: a client must not be sampled more often than accounted for.
-  const auto rate = (static_cast<unsigned __int128>(context.count) << 64) / clients;
+  const auto rate = (static_cast<unsigned __int128>(context.count) << 64) / std::max(clients, context.population);
   std::vector<ClientId> cohort;
   for (std::size_t i = 0; i < eligible.size(); ++i) {
     if (words[i] < rate) cohort.push_back(eligible[i]);

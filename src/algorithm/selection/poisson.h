@@ -11,8 +11,9 @@ struct PoissonConfig {
 };
 
 /// Every client takes part with probability count / clients, independently of all others, so a cohort has `count`
-/// clients on average and may be empty. Accounting for differential privacy assumes this sampling and holds only while
-/// the draws are unknown: they are secret unless configured otherwise.
+/// clients on average and may be empty; where clients have left (`population`), fewer on average. Accounting for
+/// differential privacy assumes this sampling and holds only while the draws are unknown: they are secret unless
+/// configured otherwise.
 class PoissonSelector : public Selector {
  public:
   explicit PoissonSelector(const PoissonConfig& config) : config_(config) {}

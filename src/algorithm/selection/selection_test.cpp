@@ -174,6 +174,16 @@ TEST(Poisson, TakesEveryClientIndependently) {
   }
 }
 
+// Clients have left: those that stay are not drawn more often than privacy was accounted for.
+TEST(Poisson, WhoStaysIsNotDrawnMoreOften) {
+  const std::vector<double> sizes = device_sizes(50, 5);  // 40 are left
+  std::vector<double> expected(50, 0.05);
+  for (std::size_t i = 0; i < 50; i += 5) expected[i] = 0;
+  expect_inclusion(*configured("poisson"), {.sizes = sizes, .count = 4, .population = 80, .seed = 3}, expected, 20'000);
+  for (double& rate : expected) rate *= 2;  // and with more clients than at first, less often
+  expect_inclusion(*configured("poisson"), {.sizes = sizes, .count = 4, .population = 20, .seed = 3}, expected, 20'000);
+}
+
 TEST(Poisson, SecretDrawsCannotBeRepeated) {
   const std::vector<double> sizes(200, 1);
   const SelectionContext context{.sizes = sizes, .count = 100, .seed = 3, .round = 1};

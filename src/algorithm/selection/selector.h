@@ -15,8 +15,11 @@ namespace chorus::inline selection {
 
 /// What a selector knows in one round.
 struct SelectionContext {
-  std::span<const double> sizes;      ///< training examples per client; 0: never selected
-  std::size_t count = 0;              ///< clients to select, at least 1
+  std::span<const double> sizes;  ///< training examples per client; 0: never selected
+  std::size_t count = 0;          ///< clients to select, at least 1
+  /// Clients that privacy is accounted for: where fewer are left, none is drawn with a larger probability than
+  /// count / population. 0: those that are there.
+  std::size_t population = 0;
   std::uint64_t seed = 0, round = 0;  ///< keys of all random draws
   /// The current losses of the given clients, in order (for power_of_choice); may be empty.
   std::function<std::vector<double>(std::span<const ClientId>)> losses{};

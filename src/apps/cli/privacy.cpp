@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/central_dp/correlated_noise.h"
 #include "algorithm/privacy/accountant.h"
 #include "algorithm/privacy/participation.h"
 #include "algorithm/privacy/shuffling.h"
@@ -22,7 +23,7 @@ struct PrivacyOptions {
   std::string mechanism = "gaussian", accountant, adjacency, sampling = "poisson", run;
   std::optional<double> noise = {};
   double sampling_rate = 1, steps = 1, delta = 1e-5, group = 1, buckets = 2;
-  double l2 = 1, l1 = 0, epsilon = 0, participations = 1, separation = 1, bands = 1, users = 1;
+  double l2 = 1, l1 = 0, epsilon = 0, participations = 1, separation = 1, bands = 1, buffers = 6, users = 1;
   std::vector<std::string> also;
   bool json = false;
 };
@@ -83,9 +84,35 @@ void check_sampling(const PrivacyOptions& options) {
 }
 
 /// Matrix mechanisms are one Gaussian release with the sensitivity of all steps together.
-bool is_matrix(const std::string& name) { return name == "tree" || name == "banded"; }
+bool is_matrix(const std::string& name) { return name == "tree" || name == "banded" || name == "blt"; }
 
-double matrix_sensitivity(const PrivacyOptions& options) {
+/// What another mechanism would need is refused: whoever gives it expects that it counts.
+void check_options(const PrivacyOptions& options) {
+  const std::string& name = options.mechanism;
+  const auto only = [&](bool given, const char* option, bool fits, const char* whose) {
+    if (given && !fits)
+      throw ConfigError(fmt::format("{} is for --mechanism {}, not for {}; leave it out", option, whose, name));
+  };
+  const bool shuffle = name == "shuffle";
+  only(options.participations != 1, "--participations", is_matrix(name), "tree, banded or blt");
+  only(options.separation != 1, "--separation", is_matrix(name), "tree, banded or blt");
+  only(options.bands != 1, "--bands", name == "banded", "banded");
+  only(options.buffers != 6, "--buffers", name == "blt", "blt");
+  only(options.buckets != 2, "--buckets", name == "randomized_response", "randomized_response");
+  only(options.l2 != 1 || options.l1 != 0, "--l2 or --l1", name == "skellam", "skellam");
+  only(options.users != 1, "--users", shuffle, "shuffle");
+  if (!shuffle) return;
+  const bool once = options.steps == 1 && options.group == 1 && options.also.empty();
+  if (!once || options.sampling_rate != 1 || options.noise || !options.accountant.empty()) {
+    throw ConfigError(
+        "--mechanism shuffle is accounted for as one answer of each user; leave out everything but --epsilon, --users "
+        "and --delta");
+  }
+  if (!(options.epsilon > 0))
+    throw ConfigError("--mechanism shuffle: give --epsilon, what each answer costs by itself");
+}
+
+double sensitivity_of(const PrivacyOptions& options) {
   if (options.sampling_rate < 1) {
     throw ConfigError(
         fmt::format("--mechanism {}: accounted for without sampling; leave out --sampling-rate", options.mechanism));
@@ -94,16 +121,23 @@ double matrix_sensitivity(const PrivacyOptions& options) {
                                     .most = whole("--participations", options.participations),
                                     .separation = whole("--separation", options.separation)};
   validate(participation);
-  if (options.mechanism == "tree") return tree_sensitivity(participation);
-  const std::int64_t bands = whole("--bands", options.bands);
-  if (bands < 1 || bands > participation.steps) {
-    throw ConfigError(fmt::format("--bands {}: give 1 to {} (the steps)", bands, participation.steps));
+  MatrixConfig matrix{.kind = options.mechanism == "tree"     ? MatrixKind::kTree
+                              : options.mechanism == "banded" ? MatrixKind::kBanded
+                                                              : MatrixKind::kBlt,
+                      .bands = whole("--bands", options.bands),
+                      .buffers = whole("--buffers", options.buffers)};
+  if (matrix.bands < 1 || matrix.bands > participation.steps) {
+    throw ConfigError(fmt::format("--bands {}: give 1 to {} (the steps)", matrix.bands, participation.steps));
   }
-  return toeplitz_sensitivity(square_root_coefficients(bands), participation);
+  if (matrix.buffers < 1 || matrix.buffers > 64) {
+    throw ConfigError(fmt::format("--buffers {}: give 1 to 64", matrix.buffers));
+  }
+  return matrix_sensitivity(matrix, participation);
 }
 
 Releases releases_of(const PrivacyOptions& options) {
   check_sampling(options);
+  check_options(options);
   const bool matrix = is_matrix(options.mechanism);
   if (options.mechanism == "shuffle") {
     throw ConfigError("--mechanism shuffle is for chorus privacy account, with --epsilon and --users");
@@ -116,12 +150,15 @@ Releases releases_of(const PrivacyOptions& options) {
                   .sensitivity = options.l2,
                   .l1_sensitivity = options.l1 > 0 ? options.l1 : options.l2 * options.l2,
                   .group = whole("--group", options.group)};
-  if (matrix) first.noise /= matrix_sensitivity(options);
+  if (matrix) first.noise /= sensitivity_of(options);
   Releases releases{
       .mechanisms = {first},
       .adjacency = options.adjacency.empty() ? usual_adjacency(first.kind) : adjacency_named(options.adjacency),
       .delta = options.delta};
-  for (const std::string& text : options.also) releases.mechanisms.push_back(also_mechanism(text));
+  for (const std::string& text : options.also) {
+    releases.mechanisms.push_back(also_mechanism(text));
+    releases.mechanisms.back().group = first.group;
+  }
   return releases;
 }
 
@@ -146,6 +183,7 @@ nlohmann::ordered_json to_json(const Releases& releases, AccountantKind kind, co
 
 void account_command(const PrivacyOptions& options) {
   if (options.mechanism == "shuffle") {
+    check_options(options);
     const double epsilon = shuffled_epsilon(options.epsilon, whole("--users", options.users), options.delta);
     if (options.json) {
       fmt::print("{}\n", nlohmann::ordered_json{{"epsilon", epsilon}, {"delta", options.delta}}.dump(2));
@@ -171,7 +209,7 @@ void calibrate_command(const PrivacyOptions& options) {
   unit.noise = 1;
   Releases releases = releases_of(unit);
   const AccountantKind kind = kind_for(releases, options);
-  const double scale = is_matrix(options.mechanism) ? matrix_sensitivity(options) : 1;
+  const double scale = is_matrix(options.mechanism) ? sensitivity_of(options) : 1;
   const double noise = calibrate(releases, options.epsilon, kind);
   releases.mechanisms.front().noise = noise;
   const Spent spent = account(releases, kind);
@@ -218,7 +256,7 @@ CLI::App* add_common(CLI::App& privacy, const char* name, const char* help, Priv
   command
       ->add_option("--mechanism", options.mechanism,
                    "gaussian, laplace, discrete_gaussian, discrete_laplace, skellam, randomized_response, zcdp, tree, "
-                   "banded; account: shuffle")
+                   "banded, blt; account: shuffle")
       ->capture_default_str();
   command->add_option("--sampling-rate", options.sampling_rate, "Probability that a record takes part in a step")
       ->capture_default_str();
@@ -233,12 +271,13 @@ CLI::App* add_common(CLI::App& privacy, const char* name, const char* help, Priv
   command->add_option("--buckets", options.buckets, "Answers of a randomized response")->capture_default_str();
   command->add_option("--l2", options.l2, "skellam: L2 norm of an integer contribution")->capture_default_str();
   command->add_option("--l1", options.l1, "skellam: L1 norm of it; default: the square of the L2 norm");
-  command->add_option("--participations", options.participations, "tree, banded: most contributions of a record")
+  command->add_option("--participations", options.participations, "tree, banded, blt: most contributions of a record")
       ->capture_default_str();
-  command->add_option("--separation", options.separation, "tree, banded: least steps between two of them")
+  command->add_option("--separation", options.separation, "tree, banded, blt: least steps between two of them")
       ->capture_default_str();
   command->add_option("--bands", options.bands, "banded: bands of the square root of the prefix sum")
       ->capture_default_str();
+  command->add_option("--buffers", options.buffers, "blt: exponentials of the matrix")->capture_default_str();
   command->add_option("--also", options.also, "Another release on the same records: laplace,noise=2,steps=3");
   command->add_flag("--json", options.json, "As JSON");
   return command;

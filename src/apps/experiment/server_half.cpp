@@ -81,10 +81,15 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   algorithm->restore(on_device(std::exchange(state.server, {})));
   const auto aggregation = config().aggregation.make();
   aggregation->restore(on_device(std::exchange(state.aggregation, {})));
+  RoundLoopConfig loop = loop_config(rounds);
+  const Roster roster = federation.roster();  // a copy: real clients come and go
+  loop.newcomers = newcomers_of(config(), roster.sizes());
+  loop.population = roster.trainable() - loop.newcomers.size();
   aggregation->prepare({.folder = rounds.folder,
-                        .clients = static_cast<double>(federation.roster().trainable()),
+                        .clients = static_cast<double>(loop.population),
                         .clients_per_round = static_cast<double>(config().clients_per_round),
                         .rounds = rounds.total,
+                        .done = rounds.trial ? 0 : state.loop.round,
                         .trial = rounds.trial,
                         .layout = &model_.model().layout()});
   const auto selector = config().selection.make();
@@ -135,8 +140,6 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
     if (rounds.numbers) numbers.merge(rounds.numbers());
     return numbers;
   };
-  RoundLoopConfig loop = loop_config(rounds);
-  loop.newcomers = newcomers_of(config(), federation.roster().sizes());
   const RoundLoopEnd end = run_rounds(parts, loop, state.loop);
   const bool over = end != RoundLoopEnd::kStopped && (end != RoundLoopEnd::kFinished || rounds.last == rounds.total);
   if (over && !rounds.trial && !traits.pooled && (traits.own_models || config().evaluation.personal)) {

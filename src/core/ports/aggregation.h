@@ -70,6 +70,7 @@ struct AggregationSetting {
   double clients = 0;            ///< with training data
   double clients_per_round = 0;
   std::int64_t rounds = 0;         ///< of the whole run
+  std::int64_t done = 0;           ///< rounds of it, in a run that goes on
   bool trial = false;              ///< its results are thrown away, and nobody sees them
   const Layout* layout = nullptr;  ///< of what trains; borrowed, may be null
 };
