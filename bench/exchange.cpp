@@ -5,11 +5,11 @@
 //                    [--aggregation mean]
 //
 // Every client replies to a request with random numbers of the model's size, and the server adds them up as they
-// arrive. Prints one JSON object: seconds of each round, and the most memory that the server held. With
-// --aggregation '{name: secagg_plus, vanish: 0.1}' the sum is secure, and a tenth of the clients vanish meanwhile.
+// arrive. Prints one JSON object: seconds of each round, the most memory of the server (server_bytes), the same in
+// models above what it had with all clients connected (models), and its memory per connection. With --aggregation
+// '{name: secagg_plus, vanish: 0.1}' the sum is secure, and a tenth of the clients vanish meanwhile.
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -25,6 +25,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "core/device/tensor_memory.h"
 #include "core/files/files.h"
 #include "core/ports/aggregation.h"
 #include "core/ports/procedure.h"
@@ -61,7 +62,8 @@ class TrainedBench : public Workbench {
   std::function<void()> state_to_keep(std::size_t) override { return {}; }
   using Workbench::train;
   TrainResult train(const at::Tensor&, const TrainWish&) override {
-    return {.values = update_,
+    // Views of memory that nobody else holds, as of a client that has just trained.
+    return {.values = torch::from_blob(update_.data_ptr(), update_.sizes()),
             .finite = {true},
             .examples = {1},
             .batches = {1},
@@ -161,10 +163,10 @@ void be_clients(const ExchangeOptions& options) {
   for (std::thread& thread : threads) thread.join();
 }
 
-double peak_bytes() {
+double memory_bytes(std::string_view name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) * 1024;
+    if (line.starts_with(name)) return std::strtod(line.c_str() + name.size(), nullptr) * 1024;
   }
   return 0;
 }
@@ -201,10 +203,13 @@ void be_server(const ExchangeOptions& options, char** argv) {
     children.push_back(child);
   }
   nlohmann::json report{{"parameters", options.parameters}, {"clients", options.clients}};
+  double base = 0;
   {
+    const double alone = memory_bytes("VmRSS:");
     RemoteFederation federation({*server, 1, 2});
     check(federation.wait_for(static_cast<std::size_t>(options.clients), 600), "the clients did not connect");
-    report["connected_bytes"] = peak_bytes();
+    report["connection_bytes"] = (memory_bytes("VmRSS:") - alone) / options.clients;
+    base = memory_bytes("VmHWM:");
     const auto size = static_cast<std::int64_t>(options.parameters);
     at::Tensor model = torch::randn({size});
     const auto aggregation = aggregation_of(options.aggregation).make();
@@ -216,7 +221,7 @@ void be_server(const ExchangeOptions& options, char** argv) {
         cohort.push_back({static_cast<ClientId>((round * asked + i) % options.clients), 1});
       }
       Request request{.procedure = "train", .round = static_cast<std::uint64_t>(round)};
-      request.body.tensors["model"] = model;
+      request.body.tensors["model"] = model.clone();  // as algorithms do
       AggregationInput input{.federation = federation, .cohort = cohort, .request = std::move(request)};
       input.size = size;
       input.weighting = Weighting::kEqual;
@@ -232,7 +237,8 @@ void be_server(const ExchangeOptions& options, char** argv) {
       report["seconds"].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
   }
-  report["server_bytes"] = peak_bytes();
+  report["server_bytes"] = memory_bytes("VmHWM:");
+  report["models"] = (memory_bytes("VmHWM:") - base) / (options.parameters * sizeof(float));
   fmt::print("{}\n", report.dump());
   std::fflush(stdout);
   for (const pid_t child : children) ::kill(child, SIGTERM);
@@ -252,12 +258,9 @@ int exchange(int argc, char** argv) {
   app.add_option("--folder", options.folder);
   app.add_option("--address", options.address);
   CLI11_PARSE(app, argc, argv);
-  torch::set_num_threads(1);
-  // As `chorus` does (core/device/tensor_memory.cpp): memory that goes back to the system returns fault by fault.
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  mallopt(M_ARENA_MAX, 3);
+  prepare_tensor_memory();  // as `chorus` does
   if (options.first >= 0) {
+    torch::set_num_threads(1);
     be_clients(options);
     return 0;
   }

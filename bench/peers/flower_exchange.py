@@ -24,7 +24,7 @@ app = ClientApp()
 def train(message: Message, context: Context) -> Message:
     config = context.run_config
     seed = context.node_config["partition-id"] + 100 * message.content["config"]["server-round"]
-    update = np.random.default_rng(seed).standard_normal(int(config["parameters"]), np.float32)
+    update = np.random.default_rng(seed).random(int(config["parameters"]), np.float32)
     content = RecordDict({"arrays": ArrayRecord({"model": Array(update)}),
                           "metrics": MetricRecord({"num-examples": 1})})
     return Message(content=content, reply_to=message)

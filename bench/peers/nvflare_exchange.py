@@ -29,7 +29,7 @@ size = int(sys.argv[1])
 random = np.random.default_rng(sum(map(ord, flare.get_site_name())))
 while flare.is_running():
     model = flare.receive()
-    update = random.standard_normal(size, np.float32)
+    update = random.random(size, np.float32)
     flare.send(flare.FLModel(params={"numpy_key": update}, params_type=model.params_type,
                              meta={"NUM_STEPS_CURRENT_ROUND": 1}))
 """

@@ -62,7 +62,7 @@ TEST(ManyClients, SumsAreExactWhileClientsComeAndGo) {
         const auto end = GrpcTransport(config).connect();
         int replies = 0;
         ClientServiceHooks hooks;
-        hooks.sending = [&](const Frame& frame, const std::string&) {
+        hooks.sending = [&](const Frame& frame, const FrameBytes&) {
           replies += std::holds_alternative<ReplyFrame>(frame) ? 1 : 0;
         };
         // One in eight leaves after each reply and connects again.

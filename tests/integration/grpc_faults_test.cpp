@@ -126,7 +126,7 @@ class GrpcFaults : public testing::Test {
     EXPECT_TRUE(client.send(frame));
     const TransportEvent event = next();
     EXPECT_EQ(event.frame, frame);
-    EXPECT_TRUE(server_->send(event.peer, std::make_shared<const std::string>(frame)));
+    EXPECT_TRUE(server_->send(event.peer, std::make_shared<const FrameBytes>(frame)));
     EXPECT_EQ(client.receive(kSoon), frame);
   }
 
@@ -152,7 +152,7 @@ TEST_F(GrpcFaults, CutConnectionsAreResumedWithoutLossOrRepetition) {
   std::thread down([&] {
     for (int i = 0; i < kFrames; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      EXPECT_TRUE(server_->send(peer, std::make_shared<const std::string>(filled(400'000, i))));
+      EXPECT_TRUE(server_->send(peer, std::make_shared<const FrameBytes>(filled(400'000, i))));
     }
   });
   std::thread reads([&] {
@@ -182,7 +182,7 @@ TEST_F(GrpcFaults, APeerThatStaysAwayLeavesAfterTheGrace) {
   EXPECT_EQ(left.kind, Kind::kLeft);
   EXPECT_EQ(left.peer, peer);
   EXPECT_GE(since(begin), 0.8);
-  EXPECT_FALSE(server_->send(peer, std::make_shared<const std::string>("too late")));
+  EXPECT_FALSE(server_->send(peer, std::make_shared<const FrameBytes>("too late")));
 }
 
 TEST_F(GrpcFaults, AClientThatStaysAwayTooLongIsGone) {
@@ -201,7 +201,7 @@ TEST_F(GrpcFaults, AClientThatStaysAwayTooLongIsGone) {
 TEST_F(GrpcFaults, AKilledClientLeavesAndAnotherProcessMayJoin) {
   Child first("Echo", transport_.address());
   const PeerId peer = next().peer;
-  ASSERT_TRUE(server_->send(peer, std::make_shared<const std::string>(filled(3'000'000, 1))));
+  ASSERT_TRUE(server_->send(peer, std::make_shared<const FrameBytes>(filled(3'000'000, 1))));
   EXPECT_TRUE(next().frame == filled(3'000'000, 1));
   first.kill();
   EXPECT_EQ(next().kind, Kind::kLeft);
@@ -388,7 +388,7 @@ TEST_F(GrpcFaults, APeerThatDoesNotReadIsDropped) {
   ASSERT_TRUE(deaf.open());
   const PeerId peer = server->receive(kSoon)->peer;
   int taken = 0;
-  while (taken < 100 && server->send(peer, std::make_shared<const std::string>(1U << 20U, 'x'))) ++taken;
+  while (taken < 100 && server->send(peer, std::make_shared<const FrameBytes>(std::string(1U << 20U, 'x')))) ++taken;
   EXPECT_EQ(taken, 20);
   EXPECT_EQ(server->receive(kSoon)->kind, Kind::kLeft);
 }
@@ -402,7 +402,7 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
   const PeerId peer = server->receive(kSoon)->peer;
   const std::string large(2U << 20U, 'x');
   EXPECT_THAT(message_of<WorldError>([&] { (void)client->send(large); }), HasSubstr("frame_limit of 1 MiB"));
-  EXPECT_THAT(message_of<WorldError>([&] { (void)server->send(peer, std::make_shared<const std::string>(large)); }),
+  EXPECT_THAT(message_of<WorldError>([&] { (void)server->send(peer, std::make_shared<const FrameBytes>(large)); }),
               HasSubstr("frame_limit of 1 MiB"));
   config.address = narrow.address();
   config.frame_limit = 10;  // a peer that ignores the limit
@@ -435,7 +435,7 @@ TEST(GrpcChild, DISABLED_Serve) {
   config.buffers = kServeBuffers;
   const auto server = GrpcTransport(config).listen();
   while (const auto event = server->receive(std::nullopt)) {
-    if (event->kind == Kind::kFrame) server->send(event->peer, std::make_shared<const std::string>(event->frame));
+    if (event->kind == Kind::kFrame) server->send(event->peer, std::make_shared<const FrameBytes>(event->frame));
   }
 }
 

@@ -107,7 +107,7 @@ TEST_F(GrpcTlsCase26, TheServerKnowsTheNameInTheCertificate) {
   EXPECT_EQ(joined.identity, "clinic-a");
   ASSERT_TRUE(a->send("hello"));
   EXPECT_EQ(next().frame, "hello");
-  ASSERT_TRUE(server_->send(joined.peer, std::make_shared<const std::string>(1'000'000, 'x')));
+  ASSERT_TRUE(server_->send(joined.peer, std::make_shared<const FrameBytes>(std::string(1'000'000, 'x'))));
   EXPECT_EQ(a->receive(kPatience), std::string(1'000'000, 'x'));
 }
 

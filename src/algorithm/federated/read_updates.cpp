@@ -19,6 +19,7 @@ bool all_finite_in(const at::Tensor& x) {
     bool finite = true;
     for (std::int64_t at = 0; finite && at < x.numel(); at += kBlock) {
       const std::int64_t n = std::min(kBlock, x.numel() - at);
+      expect_pages(x.data_ptr<float>() + at, static_cast<std::size_t>(n) * sizeof(float));
       finite = all_finite(x.data_ptr<float>() + at, n);
       forget_pages(x.data_ptr<float>() + at, static_cast<std::size_t>(n) * sizeof(float));
     }

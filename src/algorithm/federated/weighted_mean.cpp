@@ -29,6 +29,7 @@ void sum_all(float* out, std::vector<Term> terms, std::vector<const float*> sums
   constexpr std::int64_t kBlock = 1 << 20;
   for (std::int64_t at = 0; at < count; at += kBlock) {
     const std::int64_t n = std::min(kBlock, count - at);
+    for (const Term& term : terms) expect_pages(term.numbers, static_cast<std::size_t>(n) * sizeof(float));
     weighted_sum(out + at, terms, sums, n);
     for (Term& term : terms) {
       forget_pages(term.numbers, static_cast<std::size_t>(n) * sizeof(float));

@@ -86,7 +86,7 @@ void ServedClients::welcome(PeerId peer, const std::string& name) {
   Job job = input_.job;
   job.client = input_.names.id_of(name);
   input_.transport.send(peer,
-                        std::make_shared<const std::string>(encode_frame(ControlFrame{kJobTopic, to_json(job), ""})));
+                        std::make_shared<const FrameBytes>(encode_frame(ControlFrame{kJobTopic, to_json(job), ""})));
 }
 
 void ServedClients::hear(PeerId peer, const std::string& name, const ControlFrame& frame) {
@@ -112,8 +112,7 @@ void ServedClients::send_file(PeerId peer, const std::string& digest) {
   if (path == input_.files.paths.end() || !sent_.emplace(peer, digest).second) return;
   auto frame = frames_[digest].lock();
   if (!frame) {
-    frame =
-        std::make_shared<const std::string>(encode_frame(ControlFrame{kFileTopic, digest, read_file(path->second)}));
+    frame = std::make_shared<const FrameBytes>(encode_frame(ControlFrame{kFileTopic, digest, read_file(path->second)}));
     frames_[digest] = frame;
   }
   input_.transport.send(peer, frame);

@@ -89,8 +89,8 @@ class ServedClients : public Federation {
   void send_file(PeerId peer, const std::string& digest);
 
   ServedClientsInput input_;
-  std::map<std::string, std::weak_ptr<const std::string>> frames_;  // of files under way, by digest
-  std::set<std::pair<PeerId, std::string>> sent_;                   // no file twice over one connection
+  std::map<std::string, std::weak_ptr<const FrameBytes>> frames_;  // of files under way, by digest
+  std::set<std::pair<PeerId, std::string>> sent_;                  // no file twice over one connection
   std::shared_ptr<ClientBoard> board_ = std::make_shared<ClientBoard>();
   std::map<std::string, std::chrono::steady_clock::time_point> connected_;  // when each name did last
   RemoteFederation remote_;

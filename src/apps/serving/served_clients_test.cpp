@@ -14,11 +14,12 @@ namespace {
 /// What peers do is what a test says; what they get can be looked at.
 class ScriptedTransport : public ServerTransport {
  public:
-  bool send(PeerId peer, std::shared_ptr<const std::string> bytes) override {
+  bool send(PeerId peer, std::shared_ptr<const FrameBytes> bytes, bool) override {
     if (gone_.contains(peer)) return false;
-    const Frame frame = decode_frame(bytes).value();
+    const std::string whole = bytes->flat();
+    const Frame frame = decode_frame(whole).value();
     if (const auto* cohort = std::get_if<CohortFrame>(&frame)) cohorts_[peer] = *cohort;
-    if (std::holds_alternative<SyncFrame>(frame)) events.push_back({TransportEvent::Kind::kFrame, peer, *bytes, {}});
+    if (std::holds_alternative<SyncFrame>(frame)) events.push_back({TransportEvent::Kind::kFrame, peer, whole, {}});
     return true;
   }
   std::optional<TransportEvent> receive(std::optional<double>) override {

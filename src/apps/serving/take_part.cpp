@@ -115,7 +115,7 @@ class Participant {
       ClientServiceHooks hooks;
       hooks.control = [this](const ControlFrame& said) { hear(said); };
       hooks.asked = [this](const CohortFrame& cohort) { expect(cohort); };
-      hooks.sending = [this](const Frame& sent, const std::string& bytes) { record(sent, bytes); };
+      hooks.sending = [this](const Frame& sent, const FrameBytes& bytes) { record(sent, bytes); };
       hooks.stop = [this] { return stopped(); };
       ClientService(transport, *client_, hooks).run();
       break;
@@ -139,19 +139,19 @@ class Participant {
     return std::nullopt;
   }
 
-  void record(const Frame& frame, const std::string& bytes) {
+  void record(const Frame& frame, const FrameBytes& bytes) {
     Egress entry;
     entry.what = description_of(frame);
     entry.server = end_.address;
     entry.run = fmt::format("{:016x}", run_);
     entry.round = client_ ? client_->round() : 0;
     entry.bytes = bytes.size();
-    entry.digest = sha256_hex(bytes);
+    entry.digest = sha256_hex(bytes.parts());
     entry.time = std::time(nullptr);
     egress_->append(entry);
   }
   bool tell(ClientTransport& transport, const ControlFrame& frame) {
-    std::string bytes = encode_frame(frame);
+    FrameBytes bytes = encode_frame(frame);
     record(frame, bytes);
     return transport.send(std::move(bytes));
   }

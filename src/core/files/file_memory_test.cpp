@@ -55,6 +55,35 @@ TEST(FileMemory, ForgettingLeavesOtherMemoryAlone) {
   EXPECT_FALSE(lies_in_file(own.data()));
 }
 
+TEST(FileMemory, UsesAnIdleFileAgain) {
+  std::string trouble;
+  const std::size_t size = 1U << 20U;
+  auto first = FileMemory::create(testing::TempDir(), size, trouble);
+  if (!first) GTEST_SKIP() << trouble;
+  ASSERT_TRUE(first->append(std::string(size, 'a')));
+  const char* place = first->bytes().data();
+  const auto second = FileMemory::create(testing::TempDir(), size, trouble);  // the first is in use
+  EXPECT_NE(second->bytes().data(), place);
+  first.reset();
+  const auto third = FileMemory::create(testing::TempDir(), size - 100, trouble);
+  EXPECT_EQ(third->bytes().data(), place);
+  EXPECT_EQ(third->written(), 0U);
+  ASSERT_TRUE(third->append("new"));
+  EXPECT_EQ(third->bytes(), "new");
+}
+
+TEST(FileMemory, MapsExpectedPagesAtOnce) {
+  std::string trouble;
+  const std::size_t size = 1U << 20U;
+  const auto memory = FileMemory::create(testing::TempDir(), size, trouble);
+  if (!memory) GTEST_SKIP() << trouble;
+  ASSERT_TRUE(memory->append(std::string(size, 'a')));
+  expect_pages(memory->bytes().data(), size / 2);
+  const std::size_t pages = resident(memory->bytes());
+  EXPECT_TRUE(pages == 0 || pages >= size / 2 / static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));  // 0: an old system
+  EXPECT_EQ(memory->bytes()[size / 2 - 1], 'a');
+}
+
 TEST(FileMemory, SaysWhyThereIsNone) {
   std::string trouble;
   EXPECT_EQ(FileMemory::create("/nowhere/at/all", 10, trouble), nullptr);

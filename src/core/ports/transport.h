@@ -8,6 +8,7 @@
 
 #include "core/config/registry.h"
 #include "core/files/file_memory.h"
+#include "core/ports/frame_bytes.h"
 
 namespace chorus::inline ports {
 
@@ -32,8 +33,9 @@ struct TransportEvent {
 class ServerTransport {
  public:
   virtual ~ServerTransport() = default;
-  /// Hands a frame over; one buffer may go to many peers. False: the peer is gone.
-  virtual bool send(PeerId peer, std::shared_ptr<const std::string> frame) = 0;
+  /// Hands a frame over; one buffer may go to many peers. `more`: another one for this peer follows at once, so it may
+  /// wait for that. False: the peer is gone.
+  virtual bool send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool more = false) = 0;
   /// The next event, or nothing after so many seconds (empty: waits forever) or once the transport is closed.
   virtual std::optional<TransportEvent> receive(std::optional<double> seconds) = 0;
 };
@@ -43,7 +45,7 @@ class ClientTransport {
  public:
   virtual ~ClientTransport() = default;
   /// Blocks while too many frames are in flight. False: the server is gone.
-  virtual bool send(std::string frame) = 0;
+  virtual bool send(FrameBytes frame) = 0;
   virtual std::optional<std::string> receive(std::optional<double> seconds) = 0;
   /// False once the server is gone and everything it sent has been read.
   virtual bool connected() const = 0;

@@ -55,7 +55,7 @@ std::string read_line(const std::string& line, std::string& before, Egress& entr
 
 }  // namespace
 
-std::string sha256_hex(std::string_view bytes) { return digest_hex(bytes); }
+std::string sha256_hex(std::span<const std::string_view> parts) { return digest_hex(parts); }
 
 EgressReport read_egress(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -4,7 +4,9 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace chorus::inline egress {
@@ -59,7 +61,8 @@ struct EgressReport {
 /// Reads and verifies a whole file. DataError when it cannot be read.
 EgressReport read_egress(const std::filesystem::path& path);
 
-/// SHA-256 in hexadecimal.
-std::string sha256_hex(std::string_view bytes);
+/// SHA-256 in hexadecimal, of all parts as one text.
+std::string sha256_hex(std::span<const std::string_view> parts);
+inline std::string sha256_hex(std::string_view bytes) { return sha256_hex(std::span(&bytes, 1)); }
 
 }  // namespace chorus::inline egress

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/base/error.h"
@@ -36,10 +37,15 @@ std::string random_hex(std::size_t bytes) {
   return hex(random.data(), bytes);
 }
 
-std::string digest_hex(std::string_view text) {
+std::string digest_hex(std::span<const std::string_view> parts) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
-  check(EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr) == 1, "SHA-256 failed");
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  bool done = context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
+  for (const std::string_view part : parts) {
+    done = done && EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1;
+  }
+  check(done && EVP_DigestFinal_ex(context.get(), digest, &size) == 1, "SHA-256 failed");
   return hex(digest, size);
 }
 

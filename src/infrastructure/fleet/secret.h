@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -8,8 +9,9 @@ namespace chorus::inline fleet {
 
 /// Random bytes from the operating system, in hexadecimal.
 std::string random_hex(std::size_t bytes);
-/// SHA-256 in hexadecimal.
-std::string digest_hex(std::string_view text);
+/// SHA-256 in hexadecimal, of all parts as one text.
+std::string digest_hex(std::span<const std::string_view> parts);
+inline std::string digest_hex(std::string_view text) { return digest_hex(std::span(&text, 1)); }
 /// Constant-time comparison.
 bool same_secret(const std::string& a, const std::string& b);
 

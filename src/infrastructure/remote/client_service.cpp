@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/spare_buffer.h"
 #include "core/console/log.h"
 
 namespace chorus::inline remote {
@@ -42,7 +44,7 @@ void ClientService::serve() {
       if (!transport_.connected() || (hooks_.stop && hooks_.stop())) return;
       continue;
     }
-    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
+    auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       return;
@@ -96,7 +98,7 @@ bool ClientService::handle(Frame frame) {
 
 void ClientService::handle_control() {
   while (auto bytes = transport_.receive(0.0)) {
-    auto frame = decode_frame(std::make_shared<const std::string>(std::move(*bytes)));
+    auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       broken_ = true;
@@ -121,7 +123,7 @@ bool ClientService::send(std::uint64_t number, Reply reply) {
 }
 
 bool ClientService::send(const Frame& frame) {
-  std::string bytes = encode_frame(frame);
+  FrameBytes bytes = encode_parts(frame);
   if (hooks_.sending) hooks_.sending(frame, bytes);
   return transport_.send(std::move(bytes));
 }
@@ -134,7 +136,8 @@ void ClientService::answer(const CohortFrame& cohort) {
     const auto request = requests_.find(cohort.number);
     if (request == requests_.end()) throw DataError("a cohort came without its request");
     if (hooks_.asked) hooks_.asked(cohort);
-    Request of_part = request->second;
+    // A request is answered once; its model makes room for the next one.
+    Request of_part = std::exchange(request->second, Request{.procedure = {}, .round = request->second.round});
     bool own = false;
     for (const CohortFrame::Member& member : cohort.members) {
       if (clients_.roster().find(member.client) == nullptr) throw DataError("a client is asked that is not here");

@@ -21,7 +21,7 @@ struct ClientServiceHooks {
   /// Before clients of this process are asked; an exception fails them.
   std::function<void(const CohortFrame&)> asked = {};
   /// Before a frame leaves; an exception keeps it here and ends the service.
-  std::function<void(const Frame&, const std::string& bytes)> sending = {};
+  std::function<void(const Frame&, const FrameBytes& bytes)> sending = {};
   std::function<bool()> stop = {};  ///< true: leave
 };
 

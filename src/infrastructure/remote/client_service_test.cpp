@@ -83,7 +83,7 @@ class ClientServiceTest : public testing::Test {
   }
   void say(const Frame& frame) { say_bytes(encode_frame(frame)); }
   void say_bytes(std::string bytes) {
-    EXPECT_TRUE(server_->send(peer_, std::make_shared<const std::string>(std::move(bytes))));
+    EXPECT_TRUE(server_->send(peer_, std::make_shared<const FrameBytes>(std::move(bytes))));
   }
   void ask(std::uint64_t number, std::vector<CohortFrame::Member> members, const std::string& procedure = "train",
            std::uint64_t round = 1) {
@@ -283,7 +283,7 @@ TEST_F(ClientServiceTest, NoDamageToARequestCanCrashIt) {
     if (trial % 4 == 0) bytes.resize(stream.below(bytes.size()));
     say_bytes(bytes);
     // A frame that still parses is answered; one that does not ends the service. Either way it returns.
-    (void)server_->send(peer_, std::make_shared<const std::string>(encode_frame(CohortFrame{1, {{3, 0, {}}}})));
+    (void)server_->send(peer_, std::make_shared<const FrameBytes>(encode_frame(CohortFrame{1, {{3, 0, {}}}})));
     TearDown();
     end_.reset();
     transport_ = InprocTransport();

@@ -82,7 +82,7 @@ struct RemoteFederation::Shared {
   }
 
   bool send(PeerId peer, const Frame& frame) {
-    return input.transport.send(peer, std::make_shared<const std::string>(encode_frame(frame)));
+    return input.transport.send(peer, std::make_shared<const FrameBytes>(encode_frame(frame)));
   }
 
   void leave(PeerId peer) {
@@ -240,11 +240,12 @@ class RemoteFederation::Asking {
       part.number = number_;
       part.members.push_back({cohort_[slot], slot, request.own_of(slot), shared_->kept_of(cohort_[slot])});
     }
-    const auto frame = std::make_shared<const std::string>(encode_frame(RequestFrame{number_, std::move(request)}));
+    // The transport alone keeps it, so a model that all peers have does not fill the server's memory.
+    const auto frame = std::make_shared<const FrameBytes>(encode_parts(RequestFrame{number_, std::move(request)}));
     bytes_down_.assign(cohort_.size(), 0);
     for (const auto& [peer, part] : parts) {
-      const auto own = std::make_shared<const std::string>(encode_frame(part));
-      const bool sent = shared_->input.transport.send(peer, frame) && shared_->input.transport.send(peer, own);
+      const auto own = std::make_shared<const FrameBytes>(encode_frame(part));
+      const bool sent = shared_->input.transport.send(peer, frame, true) && shared_->input.transport.send(peer, own);
       for (const CohortFrame::Member& member : part.members) {
         bytes_down_[member.slot] = frame->size() + own->size() / part.members.size();
         if (sent) {
@@ -437,7 +438,7 @@ void RemoteFederation::restore_kept(std::map<ClientId, std::uint64_t> kept) {
 }
 
 void RemoteFederation::tell_all(const ControlFrame& frame) {
-  const auto bytes = std::make_shared<const std::string>(encode_frame(frame));
+  const auto bytes = std::make_shared<const FrameBytes>(encode_frame(frame));
   for (const auto& entry : shared_->identity_of) shared_->input.transport.send(entry.first, bytes);
 }
 

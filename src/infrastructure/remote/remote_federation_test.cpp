@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/error.h"
@@ -206,6 +207,45 @@ TEST_F(MalformedFrames, AnAskIsInterruptedWhileItWaits) {
   stop = true;
   EXPECT_THROW((void)replies.next(), Interrupted);
   EXPECT_THROW((void)federation.wait_for(2, 5), Interrupted);
+}
+
+/// Notes what is handed over.
+class NotingServer : public ServerTransport {
+ public:
+  explicit NotingServer(ServerTransport& inner) : inner_(inner) {}
+  bool send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool more) override {
+    sent.push_back(frame);
+    return inner_.send(peer, std::move(frame), more);
+  }
+  std::optional<TransportEvent> receive(std::optional<double> seconds) override { return inner_.receive(seconds); }
+  std::vector<std::shared_ptr<const FrameBytes>> sent;
+
+ private:
+  ServerTransport& inner_;
+};
+
+TEST(Broadcast, IsEncodedOnceAndItsModelIsNotCopied) {
+  InprocTransport transport;
+  const auto inner = transport.listen();
+  NotingServer server(*inner);
+  RemoteFederation federation({server, 1, 2});
+  std::vector<std::unique_ptr<ClientTransport>> ends;
+  for (const ClientId id : {0U, 1U, 2U}) {
+    ends.push_back(transport.connect());
+    ends.back()->send(encode_frame(HelloFrame{{{.id = id, .examples = 3}}}));
+  }
+  ASSERT_TRUE(federation.wait_for(3, 5));
+  Request request{.procedure = "train", .round = 1};
+  request.body.tensors["model"] = torch::ones({100'000});
+  const void* values = request.body.tensors.at("model").data_ptr();
+  const std::vector<ClientId> cohort{0, 1, 2};
+  const Replies replies = federation.ask(cohort, std::move(request));
+  std::erase_if(server.sent, [](const auto& frame) { return frame->size() < 400'000; });
+  ASSERT_EQ(server.sent.size(), 3U);
+  EXPECT_EQ(server.sent[0], server.sent[1]);
+  EXPECT_EQ(server.sent[0], server.sent[2]);
+  const auto parts = server.sent[0]->parts();
+  EXPECT_TRUE(std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.data() == values; }));
 }
 
 }  // namespace

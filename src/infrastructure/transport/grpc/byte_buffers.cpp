@@ -12,14 +12,15 @@ grpc::ByteBuffer to_buffer(const Packet& packet) {
   return {&slice, 1};
 }
 
-grpc::ByteBuffer to_buffer(const Chunk& chunk) {
-  using Holder = std::shared_ptr<const std::string>;
-  auto* holder = new Holder(chunk.frame);
-  const grpc::Slice slices[2] = {grpc::Slice(encode_chunk_header(chunk)),
-                                 grpc::Slice(
-                                     const_cast<char*>(chunk.frame->data()) + chunk.offset, chunk.size,
-                                     [](void* held) { delete static_cast<Holder*>(held); }, holder)};
-  return {slices, 2};
+grpc::ByteBuffer to_buffer(const Chunk& chunk, std::uint64_t received) {
+  std::vector<grpc::Slice> slices{grpc::Slice(encode_chunk_header(chunk, received))};
+  using Holder = std::shared_ptr<const FrameBytes>;
+  for (const std::string_view part : chunk.frame->parts(chunk.offset, chunk.size)) {
+    slices.emplace_back(
+        const_cast<char*>(part.data()), part.size(), [](void* held) { delete static_cast<Holder*>(held); },
+        new Holder(chunk.frame));
+  }
+  return {slices.data(), slices.size()};
 }
 
 Result<ArrivedPacket> from_buffer(const grpc::ByteBuffer& buffer) {

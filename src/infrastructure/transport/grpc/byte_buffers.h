@@ -14,7 +14,7 @@ namespace chorus::inline transport_grpc {
 
 /// Packets as gRPC's buffers. A chunk's bytes are shared with its frame, not copied.
 grpc::ByteBuffer to_buffer(const Packet& packet);
-grpc::ByteBuffer to_buffer(const Chunk& chunk);
+grpc::ByteBuffer to_buffer(const Chunk& chunk, std::uint64_t received);
 
 /// A packet that has arrived. Its data stay where gRPC has put them.
 struct ArrivedPacket {

@@ -34,6 +34,7 @@ void apply_settings(const GrpcConfig& config, grpc::ServerBuilder& server) {
   server.SetMaxReceiveMessageSize(kMostPacket);
   server.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   server.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  server.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it would let every peer fill far more than is looked ahead
   server.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(kHandshakeSeconds));
   server.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
   // gRPC 1.51 reads a whole message before it checks its size; the quota ends streams that would need more.

@@ -60,7 +60,7 @@ class GrpcClient final : public ClientTransport {
     thread_ = std::thread([this] { run(); });
   }
   ~GrpcClient() override;
-  bool send(std::string frame) override;
+  bool send(FrameBytes frame) override;
   std::optional<std::string> receive(std::optional<double> seconds) override;
   bool connected() const override;
   std::string refusal() const override {
@@ -81,7 +81,9 @@ class GrpcClient final : public ClientTransport {
   // With the mutex held:
   void handle(ClientStream& stream, const ArrivedPacket& arrived);
   void pump(ClientStream& stream);
-  bool expired() const { return closing_ && (outbox_.frames() == 0 || ClientClock::now() > linger_until_); }
+  bool expired() const {
+    return closing_ && (outbox_.frames() == 0 || delivered_ || ClientClock::now() > linger_until_);
+  }
 
   const GrpcConfig config_;
   const std::string session_ = random_session();
@@ -89,12 +91,14 @@ class GrpcClient final : public ClientTransport {
   std::condition_variable changed_;
   Outbox outbox_;
   Assembler assembler_;
+  Receipts receipts_;
   std::deque<std::string> inbox_;
   std::size_t unread_ = 0;  // bytes in the inbox
   ClientStream* stream_ = nullptr;
   std::uint64_t epoch_ = 0;
   std::string refusal_;
   bool ended_ = false, closing_ = false;
+  bool delivered_ = false;  // the server has heard the goodbye
   ClientClock::time_point linger_until_ = {}, last_seen_ = ClientClock::now(), complained_ = {};
   std::thread thread_;
 };
@@ -117,7 +121,7 @@ class ClientStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc
   void OnDone(const grpc::Status& its) override { client_.done(*this, its); }
 
   grpc::ClientContext context;
-  bool writing = false, opened = false, said_open = false, acknowledge = false, bye = false, released = false;
+  bool writing = false, opened = false, said_open = false, bye = false, released = false;
   bool paused = false;  // the inbox is full
   bool finished = false;
   grpc::Status status;
@@ -143,7 +147,7 @@ GrpcClient::~GrpcClient() {
   thread_.join();
 }
 
-bool GrpcClient::send(std::string frame) {
+bool GrpcClient::send(FrameBytes frame) {
   if (frame.size() > config_.frame_bytes()) {
     throw WorldError(
         fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
@@ -153,7 +157,7 @@ bool GrpcClient::send(std::string frame) {
   changed_.wait(
       lock, [&] { return ended_ || (outbox_.frames() < kMostFramesUnderWay && outbox_.bytes() < kMostBytesUnderWay); });
   if (ended_) return false;
-  outbox_.push(std::make_shared<const std::string>(std::move(frame)));
+  outbox_.push(std::make_shared<const FrameBytes>(std::move(frame)));
   if (stream_ != nullptr) pump(*stream_);
   return true;
 }
@@ -216,6 +220,7 @@ void GrpcClient::run() {
 void GrpcClient::exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel) {
   ClientStream stream(*this, channel);
   assembler_.restart();
+  receipts_.clear();  // the first packet says what has arrived
   stream_ = &stream;
   stream.start();
   pump(stream);
@@ -299,6 +304,7 @@ void GrpcClient::done(ClientStream& stream, const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   stream.status = status;
   stream.finished = true;
+  delivered_ = delivered_ || (stream.bye && status.ok());
   changed_.notify_all();
 }
 
@@ -325,8 +331,13 @@ void GrpcClient::handle(ClientStream& stream, const ArrivedPacket& arrived) {
         gone(frame.failure().message);
         return;
       }
-      stream.acknowledge = stream.acknowledge || !assembler_.partial();
+      if (!outbox_.acknowledge(packet.received)) {
+        gone("it acknowledged what was never sent");
+        return;
+      }
+      if (!frame.value() && !assembler_.partial()) receipts_.demand();
       if (frame.value()) {
+        receipts_.add(frame.value()->size());
         unread_ += frame.value()->size();
         inbox_.push_back(std::move(frame.value()->bytes));
         changed_.notify_all();
@@ -359,11 +370,13 @@ void GrpcClient::pump(ClientStream& stream) {
                                   .received = assembler_.received()});
   } else if (!stream.opened) {
     return;
-  } else if (std::exchange(stream.acknowledge, false)) {
+  } else if (receipts_.due()) {
+    receipts_.clear();
     stream.out = to_buffer(Packet{.kind = Packet::Kind::kAck, .received = assembler_.received()});
   } else if (const auto chunk = outbox_.next()) {
-    stream.out = to_buffer(*chunk);
-  } else if (closing_ && outbox_.frames() == 0) {
+    receipts_.clear();
+    stream.out = to_buffer(*chunk, assembler_.received());
+  } else if (closing_) {
     stream.bye = true;
     stream.out = to_buffer(Packet{.kind = Packet::Kind::kBye});
   } else {

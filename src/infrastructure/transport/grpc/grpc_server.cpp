@@ -18,6 +18,7 @@
 #include "infrastructure/transport/grpc/byte_buffers.h"
 #include "infrastructure/transport/grpc/connection_settings.h"
 #include "infrastructure/transport/grpc/grpc_transport.h"
+#include "infrastructure/transport/grpc/server_session.h"
 
 namespace chorus::inline transport_grpc {
 namespace {
@@ -30,33 +31,19 @@ constexpr std::size_t kMostUnread = 16;  // frames of one peer that are not yet 
 constexpr double kLingerSeconds = 5;     // for peers to read what was sent before the server closed
 constexpr double kOpenSeconds = 10;      // for a new stream to identify itself
 constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kAckPause = std::chrono::milliseconds(200);  // then an acknowledgement travels alone
 constexpr std::size_t kMebi = 1U << 20U;
+constexpr std::size_t kSmall = 64U << 10U;  // chunks that wait for the next one to be sent with it
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-class Stream;
-
-/// A peer, over all of its streams.
-struct Session {
-  Session(PeerId number, const GrpcConfig& config)
-      : id(number), outbox(config.chunk_bytes()), assembler(config.frame_bytes(), config.spool_folder()) {}
-  PeerId id;
-  std::string key, identity;
-  Outbox outbox;
-  Assembler assembler;
-  Stream* stream = nullptr;  // null: lost at time `lost`
-  Clock::time_point lost = {};
-  std::size_t unread = 0;    // frames among the server's events
-  std::size_t reserved = 0;  // bytes of the large frame being assembled
-};
-
-/// One mutex guards everything. gRPC never runs reactions inside a call into gRPC, so the mutex may be held during such
-/// a call.
+/// One mutex guards everything, but for the assembler of a session that is `busy`. gRPC never runs reactions inside a
+/// call into gRPC, so the mutex may be held during such a call. StartWrite encrypts and sends: often without the mutex.
 class GrpcServer final : public ServerTransport, private grpc::CallbackGenericService {
  public:
   GrpcServer(const GrpcConfig& config, std::string& bound);
   ~GrpcServer() override;
-  bool send(PeerId peer, std::shared_ptr<const std::string> frame) override;
+  bool send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool more) override;
   std::optional<TransportEvent> receive(std::optional<double> seconds) override;
 
   void read_done(Stream& stream, bool ok);
@@ -69,17 +56,15 @@ class GrpcServer final : public ServerTransport, private grpc::CallbackGenericSe
   // With the mutex held:
   void resume();
   bool waits(const Stream& stream, bool& full) const;
-  bool large(const Session& session, const Packet& packet) const;
-  std::size_t& counter(std::size_t frame) { return in_file(frame) ? spooled_ : reserved_; }
-  bool in_file(std::size_t frame) const { return config_.spool > 0 && frame > kLargestInMemory; }
-  void handle(Stream& stream, const ArrivedPacket& arrived);
+  void handle(Stream& stream, const ArrivedPacket& arrived, std::unique_lock<std::mutex>* lock = nullptr);
   void open(Stream& stream, const Packet& packet);
-  void add_chunk(Stream& stream, const ArrivedPacket& arrived);
+  void add_chunk(Stream& stream, const ArrivedPacket& arrived, std::unique_lock<std::mutex>* lock);
+  void deliver(Session& session, ArrivedFrame frame);
   void reject(Stream& stream, const std::string& why);
   void finish(Stream& stream, const Status& status);
   void end_session(const std::shared_ptr<Session>& session);
   void release(Session& session);
-  void pump(Stream& stream);
+  void pump(Stream& stream, std::unique_lock<std::mutex>* lock = nullptr);
   void tidy();
 
   GrpcConfig config_;
@@ -88,17 +73,16 @@ class GrpcServer final : public ServerTransport, private grpc::CallbackGenericSe
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<TransportEvent> events_;
-  std::map<PeerId, std::shared_ptr<Session>> sessions_;
-  std::map<std::string, std::shared_ptr<Session>> by_key_, by_identity_;
+  Sessions sessions_;
   std::set<Stream*> streams_;
   std::deque<Stream*> held_;  // streams with a waiting packet, in order
-  std::size_t reserved_ = 0;  // bytes of large frames being assembled or unread, in memory
-  std::size_t spooled_ = 0;   // and in files
-  PeerId last_peer_ = 0;
+  FrameSpace space_{config_};
   bool closing_ = false;
   std::unique_ptr<grpc::Server> server_;
   std::thread janitor_;
 };
+
+}  // namespace
 
 /// One call of a client. Deletes itself when gRPC is done with it.
 class Stream final : public grpc::ServerGenericBidiReactor {
@@ -117,12 +101,16 @@ class Stream final : public grpc::ServerGenericBidiReactor {
   std::deque<Packet> control;  // sent before chunks
   std::optional<ArrivedPacket> held;
   Clock::time_point active = Clock::now();
-  bool writing = false, finished = false, closing = false, bye = false, acknowledge = false;
+  bool writing = false, finished = false, closing = false, bye = false;
+  int starting = 0;  // threads that are inside StartWrite; the last one finishes the call, if it must be
+  Status status;     // of a finished one
   grpc::ByteBuffer in, out;
 
  private:
   GrpcServer& server_;
 };
+
+namespace {
 
 /// A call that is refused at once.
 class Refusal final : public grpc::ServerGenericBidiReactor {
@@ -184,16 +172,15 @@ grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackS
   return *streams_.insert(new Stream(*this, std::move(owner))).first;
 }
 
-bool GrpcServer::send(PeerId peer, std::shared_ptr<const std::string> frame) {
+bool GrpcServer::send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool more) {
   if (frame->size() > config_.frame_bytes()) {
     throw WorldError(
         fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
                     frame->size() / kMebi, config_.frame_limit));
   }
-  const std::lock_guard lock(mutex_);
-  const auto found = sessions_.find(peer);
-  if (found == sessions_.end()) return false;
-  const std::shared_ptr<Session> session = found->second;
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Session> session = sessions_.find(peer);
+  if (!session) return false;
   const auto backlog = static_cast<double>(session->outbox.bytes() + frame->size());
   if (session->outbox.frames() > 0 && backlog > config_.backlog * static_cast<double>(kMebi)) {
     Log("transport").warning("a peer is dropped: it has not read {} frames", session->outbox.frames());
@@ -203,7 +190,7 @@ bool GrpcServer::send(PeerId peer, std::shared_ptr<const std::string> frame) {
     return false;
   }
   session->outbox.push(std::move(frame));
-  if (session->stream != nullptr) pump(*session->stream);
+  if (session->stream != nullptr && !more) pump(*session->stream, &lock);
   return true;
 }
 
@@ -218,16 +205,15 @@ std::optional<TransportEvent> GrpcServer::receive(std::optional<double> seconds)
   TransportEvent event = std::move(events_.front());
   events_.pop_front();
   if (event.kind != TransportEvent::Kind::kFrame) return event;
-  if (const std::size_t size = event.bytes().size(); size > config_.chunk_bytes()) counter(size) -= size;
-  const auto session = sessions_.find(event.peer);
-  if (session != sessions_.end()) --session->second->unread;
+  if (const std::size_t size = event.bytes().size(); size > config_.chunk_bytes()) space_.give_back(size);
+  if (const auto session = sessions_.find(event.peer)) --session->unread;
   resume();
   return event;
 }
 
 void GrpcServer::read_done(Stream& stream, bool ok) {
   auto packet = ok ? from_buffer(stream.in) : Result<ArrivedPacket>(Failure{Failure::Kind::kDisconnected, ""});
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (stream.finished) return;
   if (!ok) {
     finish(stream, Status::CANCELLED);
@@ -236,16 +222,24 @@ void GrpcServer::read_done(Stream& stream, bool ok) {
   } else {
     stream.active = Clock::now();
     stream.held = std::move(packet).value();
-    held_.push_back(&stream);
+    bool full = !held_.empty();  // others wait for space
+    if (waits(stream, full)) {
+      held_.push_back(&stream);
+    } else {
+      const ArrivedPacket arrived = std::move(*stream.held);
+      stream.held.reset();
+      handle(stream, arrived, &lock);
+      if (!stream.finished) stream.StartRead(&stream.in);
+    }
   }
   resume();
 }
 
 void GrpcServer::write_done(Stream& stream) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   stream.writing = false;
   stream.out.Clear();
-  pump(stream);
+  pump(stream, &lock);
 }
 
 void GrpcServer::lost(Stream& stream) {
@@ -279,24 +273,20 @@ void GrpcServer::resume() {
   }
 }
 
-bool GrpcServer::large(const Session& session, const Packet& packet) const {
-  return packet.chunk.size > config_.chunk_bytes() && packet.chunk.size <= config_.frame_bytes() &&
-         session.assembler.begins(packet.chunk);
-}
-
 bool GrpcServer::waits(const Stream& stream, bool& full) const {
   const Packet& packet = stream.held->packet;
-  if (!stream.session || packet.kind != Packet::Kind::kChunk) return false;
+  if (!stream.session) {
+    const auto known = sessions_.with_key(packet.session);
+    return known && known->busy;
+  }
+  if (packet.kind != Packet::Kind::kChunk) return false;
   if (stream.session->unread >= kMostUnread) return true;
-  if (!large(*stream.session, packet)) return false;
-  const bool file = in_file(packet.chunk.size);
-  const std::size_t taken = file ? spooled_ : reserved_;
-  const double most = (file ? config_.spool : config_.inbox) * static_cast<double>(kMebi);
-  full = full || (taken > 0 && static_cast<double>(taken + packet.chunk.size) > most);
+  if (!stream.session->begins_large(packet.chunk, config_)) return false;
+  full = full || space_.full_for(packet.chunk.size);
   return full;
 }
 
-void GrpcServer::handle(Stream& stream, const ArrivedPacket& arrived) {
+void GrpcServer::handle(Stream& stream, const ArrivedPacket& arrived, std::unique_lock<std::mutex>* lock) {
   const Packet& packet = arrived.packet;
   if (!stream.session) {
     open(stream, packet);
@@ -304,7 +294,7 @@ void GrpcServer::handle(Stream& stream, const ArrivedPacket& arrived) {
   }
   switch (packet.kind) {
     case Packet::Kind::kChunk:
-      add_chunk(stream, arrived);
+      add_chunk(stream, arrived, lock);
       return;
     case Packet::Kind::kAck:
       if (!stream.session->outbox.acknowledge(packet.received)) reject(stream, "it acknowledged what was never sent");
@@ -335,9 +325,8 @@ void GrpcServer::open(Stream& stream, const Packet& packet) {
     finish(stream, {StatusCode::ABORTED, "the server was restarted"});
     return;
   }
-  std::shared_ptr<Session> session;
-  if (const auto found = by_key_.find(packet.session); found != by_key_.end()) {
-    session = found->second;
+  std::shared_ptr<Session> session = sessions_.with_key(packet.session);
+  if (session) {
     if (session->identity != stream.owner.name) {
       reject(stream, "the session is another peer's");
       return;
@@ -353,35 +342,37 @@ void GrpcServer::open(Stream& stream, const Packet& packet) {
       finish(stream, {StatusCode::ABORTED, "the connection was lost for too long"});
       return;
     }
-    const auto same = by_identity_.find(stream.owner.name);
-    if (same != by_identity_.end() && same->second->stream != nullptr) {
+    const auto same = sessions_.of(stream.owner.name);
+    if (same && same->stream != nullptr) {
       Log("transport").warning("{} was refused: another process is connected with its certificate", stream.owner.name);
       finish(stream, {StatusCode::ALREADY_EXISTS, "another process is connected with this certificate"});
       return;
     }
-    if (same != by_identity_.end()) end_session(same->second);  // its process was restarted
-    session = std::make_shared<Session>(++last_peer_, config_);
-    session->key = packet.session;
-    session->identity = stream.owner.name;
-    sessions_[session->id] = session;
-    by_key_[session->key] = session;
-    if (!session->identity.empty()) by_identity_[session->identity] = session;
+    if (same) end_session(same);  // its process was restarted
+    session = sessions_.add(packet.session, stream.owner.name, config_);
     events_.push_back({TransportEvent::Kind::kJoined, session->id, {}, session->identity});
     changed_.notify_all();
   }
   session->stream = &stream;
   stream.session = session;
-  stream.control.push_back({.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->assembler.received()});
+  stream.control.push_back({.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->received});
   pump(stream);
 }
 
-void GrpcServer::add_chunk(Stream& stream, const ArrivedPacket& arrived) {
-  Session& session = *stream.session;
-  if (large(session, arrived.packet)) {
-    session.reserved = arrived.packet.chunk.size;
-    counter(session.reserved) += session.reserved;
+void GrpcServer::add_chunk(Stream& stream, const ArrivedPacket& arrived, std::unique_lock<std::mutex>* lock) {
+  const std::shared_ptr<Session> held = stream.session;
+  Session& session = *held;
+  if (!session.outbox.acknowledge(arrived.packet.received)) {
+    reject(stream, "it acknowledged what was never sent");
+    return;
   }
-  auto frame = session.assembler.add(arrived.packet.chunk, arrived.data);
+  if (session.begins_large(arrived.packet.chunk, config_)) {
+    session.reserved = arrived.packet.chunk.size;
+    space_.take(session.reserved);
+  }
+  auto frame = session.assemble(arrived.packet.chunk, arrived.data, lock);
+  if (frame.ok() && frame.value()) deliver(session, std::move(*frame.value()));
+  if (stream.finished) return;
   if (!frame.ok() && frame.failure().kind == Failure::Kind::kIo) {
     Log("transport").error("{}; its sender tries again later", frame.failure().message);
     finish(stream, {StatusCode::RESOURCE_EXHAUSTED, "the server has no room for a message; its log says why"});
@@ -391,15 +382,20 @@ void GrpcServer::add_chunk(Stream& stream, const ArrivedPacket& arrived) {
     reject(stream, frame.failure().message);
     return;
   }
-  if (!session.assembler.partial()) stream.acknowledge = true;  // also for a repeated frame
-  if (frame.value()) {
-    session.reserved = 0;  // released when the frame is received
-    ++session.unread;
-    ArrivedFrame& whole = *frame.value();
-    events_.push_back({TransportEvent::Kind::kFrame, session.id, std::move(whole.bytes), {}, std::move(whole.file)});
-    changed_.notify_all();
-  }
+  if (!frame.value() && !session.partial) session.receipts.demand();
   pump(stream);
+}
+
+// A frame is delivered even if its connection was lost a moment ago: its sender will not be asked for it again.
+void GrpcServer::deliver(Session& session, ArrivedFrame frame) {
+  const std::size_t size = frame.size();
+  if (!sessions_.find(session.id)) return;
+  if (size > config_.chunk_bytes() && session.reserved == 0) space_.take(size);
+  session.reserved = 0;  // released when the frame is received
+  ++session.unread;
+  session.receipts.add(size);
+  events_.push_back({TransportEvent::Kind::kFrame, session.id, std::move(frame.bytes), {}, std::move(frame.file)});
+  changed_.notify_all();
 }
 
 void GrpcServer::reject(Stream& stream, const std::string& why) {
@@ -417,34 +413,38 @@ void GrpcServer::finish(Stream& stream, const Status& status) {
     release(*stream.session);
     stream.session.reset();
   }
-  stream.Finish(status);
+  stream.status = status;
+  if (stream.starting == 0) stream.Finish(status);
 }
 
 void GrpcServer::release(Session& session) {
-  if (session.reserved > 0) counter(session.reserved) -= session.reserved;
+  if (session.reserved > 0) space_.give_back(session.reserved);
   session.reserved = 0;
-  session.assembler.restart();
+  session.forget_partial();
 }
 
 void GrpcServer::end_session(const std::shared_ptr<Session>& ended) {
   const std::shared_ptr<Session> session = ended;  // the caller's reference may be a member of the erased object
-  if (sessions_.erase(session->id) == 0) return;
-  by_key_.erase(session->key);
-  by_identity_.erase(session->identity);
+  if (!sessions_.remove(*session)) return;
   release(*session);
   events_.push_back({TransportEvent::Kind::kLeft, session->id, {}, {}});
   changed_.notify_all();
 }
 
-void GrpcServer::pump(Stream& stream) {
+void GrpcServer::pump(Stream& stream, std::unique_lock<std::mutex>* lock) {
   if (stream.writing || stream.finished) return;
+  grpc::WriteOptions options;
   if (!stream.control.empty()) {
     stream.out = to_buffer(stream.control.front());
     stream.control.pop_front();
-  } else if (stream.session && std::exchange(stream.acknowledge, false)) {
-    stream.out = to_buffer(Packet{.kind = Packet::Kind::kAck, .received = stream.session->assembler.received()});
+  } else if (stream.session && stream.session->receipts.due()) {
+    stream.session->receipts.clear();
+    stream.out = to_buffer(Packet{.kind = Packet::Kind::kAck, .received = stream.session->received});
   } else if (const auto chunk = stream.session ? stream.session->outbox.next() : std::nullopt) {
-    stream.out = to_buffer(*chunk);
+    stream.session->receipts.clear();
+    const std::uint64_t received = stream.session->received;
+    if (chunk->size < kSmall && !stream.session->outbox.written()) options.set_buffer_hint();
+    stream.out = to_buffer(*chunk, received);
   } else if (stream.closing && !stream.bye && stream.session) {
     stream.bye = true;
     stream.out = to_buffer(Packet{.kind = Packet::Kind::kBye});
@@ -453,7 +453,11 @@ void GrpcServer::pump(Stream& stream) {
     return;
   }
   stream.writing = true;
-  stream.StartWrite(&stream.out);
+  ++stream.starting;
+  if (lock != nullptr) lock->unlock();
+  stream.StartWrite(&stream.out, options);
+  if (lock != nullptr) lock->lock();
+  if (--stream.starting == 0 && stream.finished) stream.Finish(stream.status);
 }
 
 // Ends what has taken too long. Runs on its own thread until the server closes.
@@ -462,7 +466,7 @@ void GrpcServer::tidy() {
   while (!closing_) {
     changed_.wait_for(lock, kTick, [&] { return closing_; });
     std::vector<std::shared_ptr<Session>> gone;
-    for (const auto& [id, session] : sessions_) {
+    for (const auto& [id, session] : sessions_.all()) {
       if (session->stream == nullptr && seconds_since(session->lost) > config_.grace) gone.push_back(session);
     }
     for (const auto& session : gone) end_session(session);
@@ -475,9 +479,12 @@ void GrpcServer::tidy() {
         finish(*stream, {StatusCode::PERMISSION_DENIED, "the certificate is revoked"});
       } else if (!stream->session && silent > kOpenSeconds) {
         finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it did not open a session"});
-      } else if (stream->session && !stream->held && stream->session->assembler.partial() && silent > config_.stall) {
+      } else if (stream->session && !stream->held && stream->session->partial && silent > config_.stall) {
         Log("transport").warning("a peer is disconnected: it paused for {:.0f} s within a frame", silent);
         finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it paused within a frame"});
+      } else if (stream->session && stream->session->receipts.due_after(kAckPause)) {
+        stream->session->receipts.demand();
+        pump(*stream);
       }
     }
     resume();

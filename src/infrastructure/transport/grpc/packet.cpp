@@ -20,12 +20,13 @@ std::string encode_packet(const Packet& packet) {
   return message.SerializeAsString();
 }
 
-std::string encode_chunk_header(const Chunk& chunk) {
+std::string encode_chunk_header(const Chunk& chunk, std::uint64_t received) {
   stream::Packet message;
   message.set_kind(stream::Packet::CHUNK);
   message.set_sequence(chunk.sequence);
   message.set_size(chunk.frame->size());
   message.set_offset(chunk.offset);
+  message.set_received(received);
   std::string bytes = message.SerializeAsString();
   if (chunk.size == 0) return bytes;
   constexpr std::uint32_t kLengthDelimited = 2;

@@ -9,7 +9,7 @@
 
 namespace chorus::inline transport_grpc {
 
-inline constexpr std::uint32_t kStreamVersion = 1;
+inline constexpr std::uint32_t kStreamVersion = 2;
 inline constexpr const char* kExchangeMethod = "/chorus.stream.Frames/Exchange";
 inline constexpr std::size_t kSessionBytes = 16;
 inline constexpr std::size_t kPacketOverhead = 1024;  ///< more than a packet has besides its data
@@ -28,8 +28,8 @@ struct Packet {
 
 /// Everything but the data of a chunk.
 std::string encode_packet(const Packet& packet);
-/// What precedes a chunk's bytes: the two together are the packet.
-std::string encode_chunk_header(const Chunk& chunk);
+/// What precedes a chunk's bytes: the two together are the packet. It acknowledges frames up to `received`.
+std::string encode_chunk_header(const Chunk& chunk, std::uint64_t received);
 Result<Packet> decode_packet(std::string_view bytes);
 
 /// Where the data of a chunk is, when it is the packet's last field: what is before `tag` is a packet without data.

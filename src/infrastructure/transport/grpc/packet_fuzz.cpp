@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   std::string_view input(reinterpret_cast<const char*>(bytes), size);
   Assembler assembler(kLimit);
   Outbox outbox(100);
-  outbox.push(std::make_shared<const std::string>(1000, 'x'));
+  outbox.push(std::make_shared<const FrameBytes>(std::string(1000, 'x')));
   while (input.size() > 2) {
     const std::size_t length = static_cast<unsigned char>(input[0]) + 256U * static_cast<unsigned char>(input[1]);
     input.remove_prefix(2);

@@ -6,20 +6,21 @@ namespace chorus::inline transport_grpc {
 namespace {
 
 TEST(Packet, AHeaderAndBytesAreOnePacket) {
-  const auto frame = std::make_shared<const std::string>("0123456789");
+  const auto frame = std::make_shared<const FrameBytes>("0123456789");
   const Chunk chunk{frame, 7, 2, 5};
-  const auto packet = decode_packet(encode_chunk_header(chunk) + frame->substr(2, 5));
+  const auto packet = decode_packet(encode_chunk_header(chunk, 4) + frame->flat().substr(2, 5));
   ASSERT_TRUE(packet.ok());
   EXPECT_EQ(packet.value().kind, Packet::Kind::kChunk);
   EXPECT_EQ(packet.value().chunk.sequence, 7U);
   EXPECT_EQ(packet.value().chunk.size, 10U);
   EXPECT_EQ(packet.value().chunk.offset, 2U);
+  EXPECT_EQ(packet.value().received, 4U);
   EXPECT_EQ(packet.value().data, "23456");
 }
 
 TEST(Packet, TheDataOfAChunkIsFoundWithoutReadingIt) {
-  const auto frame = std::make_shared<const std::string>(1'000'000, 'x');
-  const std::string head = encode_chunk_header({frame, 300, 4096, 500'000});
+  const auto frame = std::make_shared<const FrameBytes>(std::string(1'000'000, 'x'));
+  const std::string head = encode_chunk_header({frame, 300, 4096, 500'000}, 1000);
   const auto place = find_data(head + "xxxxx", head.size() + 500'000);
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->begin, head.size());
@@ -34,7 +35,7 @@ TEST(Packet, TheDataOfAChunkIsFoundWithoutReadingIt) {
 }
 
 TEST(Packet, AnEmptyFrameIsAPacketToo) {
-  const auto packet = decode_packet(encode_chunk_header({std::make_shared<const std::string>(), 1, 0, 0}));
+  const auto packet = decode_packet(encode_chunk_header({std::make_shared<const FrameBytes>(""), 1, 0, 0}, 0));
   ASSERT_TRUE(packet.ok());
   EXPECT_EQ(packet.value().chunk.size, 0U);
   EXPECT_EQ(packet.value().data, "");

@@ -6,6 +6,8 @@
 #include <random>
 #include <utility>
 
+#include "core/base/spare_buffer.h"
+
 namespace chorus::inline transport_grpc {
 namespace {
 
@@ -20,7 +22,7 @@ std::uint64_t new_epoch() {
   return (static_cast<std::uint64_t>(entropy()) << 32U) | entropy() | 1U;
 }
 
-void Outbox::push(std::shared_ptr<const std::string> frame) {
+void Outbox::push(std::shared_ptr<const FrameBytes> frame) {
   bytes_ += frame->size();
   frames_.push_back(std::move(frame));
 }
@@ -75,12 +77,11 @@ Result<std::optional<ArrivedFrame>> Assembler::add(const ChunkHeader& header,
   partial_ = true;
   size_ = header.size;
   if (auto failure = make_room()) return *failure;
+  if (file_ && !file_->append(pieces)) {
+    return Failure{Failure::Kind::kIo, "a frame cannot be written to " + spool_.string()};
+  }
   for (const std::string_view piece : pieces) {
-    if (!file_) {
-      frame_.append(piece);
-    } else if (!file_->append(piece)) {
-      return Failure{Failure::Kind::kIo, "a frame cannot be written to " + spool_.string()};
-    }
+    if (!file_) frame_.append(piece);
   }
   if (arrived() < size_) return Frame();
   received_ = header.sequence;
@@ -96,7 +97,11 @@ std::optional<Failure> Assembler::make_room() {
     return std::nullopt;
   }
   if (spool_.empty() || size_ <= kLargestInMemory) {
-    if (frame_.capacity() < size_) frame_.reserve(size_);
+    if (frame_.capacity() < size_) {
+      std::string room = take_spare_buffer(size_);
+      room += frame_;
+      frame_ = std::move(room);
+    }
     return std::nullopt;
   }
   std::string trouble;

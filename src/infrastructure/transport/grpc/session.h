@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -11,12 +13,13 @@
 
 #include "core/base/result.h"
 #include "core/files/file_memory.h"
+#include "core/ports/frame_bytes.h"
 
 namespace chorus::inline transport_grpc {
 
 /// An outgoing chunk: a part of a frame that several peers may share.
 struct Chunk {
-  std::shared_ptr<const std::string> frame;
+  std::shared_ptr<const FrameBytes> frame;
   std::uint64_t sequence = 0;
   std::size_t offset = 0, size = 0;
 };
@@ -27,7 +30,7 @@ class Outbox {
  public:
   explicit Outbox(std::size_t chunk) : chunk_(chunk) {}
 
-  void push(std::shared_ptr<const std::string> frame);
+  void push(std::shared_ptr<const FrameBytes> frame);
   /// The next chunk to write; nothing when all are written.
   std::optional<Chunk> next();
   /// The far end has every frame up to this one. False: it claims a frame that was never sent.
@@ -41,7 +44,7 @@ class Outbox {
 
  private:
   std::size_t chunk_;
-  std::deque<std::shared_ptr<const std::string>> frames_;
+  std::deque<std::shared_ptr<const FrameBytes>> frames_;
   std::uint64_t first_ = 1;  // sequence number of frames_[0]
   std::size_t next_ = 0;     // index of the frame that is being written
   std::size_t offset_ = 0;   // within that frame
@@ -51,6 +54,29 @@ class Outbox {
 /// The position of a received chunk, as its sender states it.
 struct ChunkHeader {
   std::uint64_t sequence = 0, size = 0, offset = 0;
+};
+
+/// Decides when arrived frames are acknowledged: with the next chunk that goes back, or with a packet of its own once
+/// they are many or large, or an end cannot wait longer.
+class Receipts {
+ public:
+  void add(std::size_t bytes) {
+    if (frames_++ == 0) since_ = std::chrono::steady_clock::now();
+    bytes_ += bytes;
+  }
+  /// A frame came again: its sender does not know that it has arrived.
+  void demand() { frames_ = std::max(frames_, kFrames); }
+  void clear() { *this = {}; }
+  bool due() const { return frames_ >= kFrames || bytes_ >= kBytes; }
+  /// Whether something has waited for so long.
+  bool due_after(std::chrono::steady_clock::duration pause) const {
+    return frames_ > 0 && std::chrono::steady_clock::now() - since_ > pause;
+  }
+
+ private:
+  static constexpr std::size_t kFrames = 4, kBytes = 64U << 10U;
+  std::size_t frames_ = 0, bytes_ = 0;
+  std::chrono::steady_clock::time_point since_ = {};
 };
 
 /// Of a server's process; never 0.
@@ -85,8 +111,6 @@ class Assembler {
 
   std::uint64_t received() const { return received_; }  ///< the last complete frame
   bool partial() const { return partial_; }
-  /// Whether this chunk begins a frame that has not arrived yet.
-  bool begins(const ChunkHeader& header) const { return !partial_ && header.sequence > received_; }
 
  private:
   std::size_t arrived() const { return file_ ? file_->written() : frame_.size(); }

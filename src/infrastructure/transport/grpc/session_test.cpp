@@ -11,13 +11,11 @@ namespace {
 
 using testing::HasSubstr;
 
-std::shared_ptr<const std::string> text(std::string bytes) {
-  return std::make_shared<const std::string>(std::move(bytes));
+std::shared_ptr<const FrameBytes> text(std::string bytes) {
+  return std::make_shared<const FrameBytes>(std::move(bytes));
 }
 
-std::string_view bytes_of(const Chunk& chunk) {
-  return std::string_view(*chunk.frame).substr(chunk.offset, chunk.size);
-}
+std::string bytes_of(const Chunk& chunk) { return chunk.frame->flat().substr(chunk.offset, chunk.size); }
 
 ChunkHeader header_of(const Chunk& chunk) { return {chunk.sequence, chunk.frame->size(), chunk.offset}; }
 
@@ -27,8 +25,7 @@ TEST(Outbox, CutsFramesIntoChunksAndKeepsThemUntilAcknowledged) {
   outbox.push(text(""));
   outbox.push(text("1234"));
   std::vector<std::string> seen;
-  while (const auto chunk = outbox.next())
-    seen.push_back(std::to_string(chunk->sequence) + std::string(bytes_of(*chunk)));
+  while (const auto chunk = outbox.next()) seen.push_back(std::to_string(chunk->sequence) + bytes_of(*chunk));
   EXPECT_THAT(seen, testing::ElementsAre("1abcd", "1efgh", "1ij", "2", "31234"));
   EXPECT_EQ(outbox.frames(), 3U);
   EXPECT_EQ(outbox.bytes(), 14U);
@@ -50,6 +47,25 @@ TEST(Outbox, RestartsWithTheFirstMissingFrame) {
   const auto chunk = outbox.next();
   EXPECT_EQ(chunk->sequence, 2U);
   EXPECT_EQ(chunk->offset, 0U);
+}
+
+TEST(Receipts, AreDueOnceFramesAreManyOrLargeOrOld) {
+  Receipts few;
+  EXPECT_FALSE(few.due());
+  for (int i = 0; i < 3; ++i) few.add(10);
+  EXPECT_FALSE(few.due());
+  EXPECT_FALSE(few.due_after(std::chrono::hours(1)));
+  EXPECT_TRUE(few.due_after(std::chrono::nanoseconds(0)));
+  few.add(10);
+  EXPECT_TRUE(few.due());
+  few.clear();
+  EXPECT_FALSE(few.due());
+  EXPECT_FALSE(few.due_after(std::chrono::nanoseconds(0)));
+  few.add(1U << 20U);
+  EXPECT_TRUE(few.due());
+  few.clear();
+  few.demand();
+  EXPECT_TRUE(few.due());
 }
 
 TEST(Assembler, RefusesWhatDoesNotContinueAFrame) {

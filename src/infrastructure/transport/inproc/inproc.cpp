@@ -16,7 +16,7 @@ struct InprocTransport::Hub {
   std::condition_variable changed;
   std::deque<TransportEvent> to_server;
   std::size_t frames_to_server = 0;
-  std::map<PeerId, std::deque<std::shared_ptr<const std::string>>> to_client;  // by connected peer
+  std::map<PeerId, std::deque<std::shared_ptr<const FrameBytes>>> to_client;  // by connected peer
   PeerId last_peer = 0;
   bool listening = false, closed = false;  // closed: the server is gone
 };
@@ -44,7 +44,7 @@ class InprocServer : public ServerTransport {
     hub_->changed.notify_all();
   }
 
-  bool send(PeerId peer, std::shared_ptr<const std::string> frame) override {
+  bool send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool /*more*/) override {
     const std::lock_guard lock(hub_->mutex);
     const auto found = hub_->to_client.find(peer);
     if (found == hub_->to_client.end()) return false;
@@ -83,11 +83,12 @@ class InprocClient : public ClientTransport {
     hub_->changed.notify_all();
   }
 
-  bool send(std::string frame) override {
+  bool send(FrameBytes frame) override {
+    std::string bytes = frame.flat();
     std::unique_lock lock(hub_->mutex);
     hub_->changed.wait(lock, [&] { return hub_->closed || hub_->frames_to_server < InprocTransport::kMostWaiting; });
     if (hub_->closed) return false;
-    hub_->to_server.push_back({TransportEvent::Kind::kFrame, peer_, std::move(frame)});
+    hub_->to_server.push_back({TransportEvent::Kind::kFrame, peer_, std::move(bytes)});
     ++hub_->frames_to_server;
     hub_->changed.notify_all();
     return true;
@@ -99,9 +100,10 @@ class InprocClient : public ClientTransport {
     if (!wait(lock, *hub_, seconds, [&] { return !inbox.empty() || hub_->closed; }) || inbox.empty()) {
       return std::nullopt;
     }
-    const std::shared_ptr<const std::string> frame = std::move(inbox.front());
+    const std::shared_ptr<const FrameBytes> frame = std::move(inbox.front());
     inbox.pop_front();
-    return *frame;
+    lock.unlock();
+    return frame->flat();
   }
 
   bool connected() const override {

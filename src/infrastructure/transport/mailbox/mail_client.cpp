@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -39,7 +40,7 @@ class MailClient final : public ClientTransport {
     // Not mailbox_.reset(), which clears the pointer while letters may still be handled.
   }
 
-  bool send(std::string frame) override {
+  bool send(FrameBytes frame) override {
     if (frame.size() > config_.frame_limit) throw WorldError("a frame is over the transport's limit");
     const std::lock_guard turn(sending_);
     std::uint64_t sequence = 0;
@@ -54,8 +55,10 @@ class MailClient final : public ClientTransport {
       unread_bytes_ += frame.size();
     }
     Post post{Post::Kind::kChunk, session_, sequence, frame.size(), 0};
+    std::string data;
     do {
-      const std::string_view data = std::string_view(frame).substr(post.offset, config_.chunk);
+      data.resize(std::min(config_.chunk, frame.size() - post.offset));
+      frame.read(post.offset, data);
       mailbox_->post(mailbox_->server(), encode_post(post, data));
       post.offset += data.size();
     } while (post.offset < frame.size());

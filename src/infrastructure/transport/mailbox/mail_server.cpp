@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -44,14 +45,16 @@ class MailServer final : public ServerTransport {
     // Not mailbox_.reset(), which clears the pointer while letters may still be handled.
   }
 
-  bool send(PeerId id, std::shared_ptr<const std::string> frame) override {
+  bool send(PeerId id, std::shared_ptr<const FrameBytes> frame, bool /*more*/) override {
     if (frame->size() > config_.frame_limit) throw WorldError("a frame is over the transport's limit");
     const std::shared_ptr<MailPeer> peer = find(id);
     if (!peer) return false;
     const std::lock_guard turn(peer->sending);
     Post post{Post::Kind::kChunk, peer->session, ++peer->sent, frame->size(), 0};
+    std::string data;
     do {
-      const std::string_view data = std::string_view(*frame).substr(post.offset, config_.chunk);
+      data.resize(std::min(config_.chunk, frame->size() - post.offset));
+      frame->read(post.offset, data);
       mailbox_->post(peer->address, encode_post(post, data));
       post.offset += data.size();
     } while (post.offset < frame->size());

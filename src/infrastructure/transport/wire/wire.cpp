@@ -52,7 +52,10 @@ struct Tail {
 void put(const Message& message, wire::Body& body, Tail& tail) {
   for (const auto& [name, tensor] : message.tensors) {
     wire::Tensor& out = (*body.mutable_tensors())[name];
-    const at::Tensor here = tensor.detach().cpu().contiguous();
+    // A copy of what somebody else may change while it travels.
+    const bool shared = tensor.use_count() > 1 || tensor.storage().use_count() > 1;
+    at::Tensor here = tensor.detach().cpu().contiguous();
+    if (shared && here.nbytes() >= kLarge && here.is_alias_of(tensor)) here = here.clone();
     const TypePair* type = nullptr;
     for (const TypePair& pair : kTypes) {
       if (pair.torch == here.scalar_type()) type = &pair;
@@ -283,8 +286,8 @@ void append_varint(std::string& bytes, std::uint32_t value) {
   bytes.push_back(static_cast<char>(value));
 }
 
-// As protobuf would write the fields `padding` and `tail`, but each tensor is copied once.
-void append_tail(std::string& bytes, const Tail& tail) {
+// As protobuf would write the fields `padding` and `tail`, up to the first tensor.
+void append_tail_header(std::string& bytes, const Tail& tail) {
   std::string length;
   append_varint(length, static_cast<std::uint32_t>(tail.size));
   const std::size_t begin = bytes.size() + 2 + 1 + length.size();  // with an empty padding
@@ -294,31 +297,36 @@ void append_tail(std::string& bytes, const Tail& tail) {
   bytes.append(padding, '\0');
   append_varint(bytes, kTailTag);
   bytes += length;
-  const std::size_t start = bytes.size();
-  for (const Tail::Piece& piece : tail.pieces) {
-    bytes.append(start + piece.at - bytes.size(), '\0');
-    bytes.append(static_cast<const char*>(piece.tensor.data_ptr()), piece.tensor.nbytes());
-  }
 }
 
 }  // namespace
 
-std::string encode_frame(const Frame& frame) {
+FrameBytes encode_parts(const Frame& frame) {
   wire::Frame out;
   out.set_version(kWireVersion);
   Tail tail;
   std::visit(Writer{out, tail}, frame);
   constexpr std::size_t kMost = std::numeric_limits<int>::max();
-  const std::size_t head = out.ByteSizeLong();
-  if (head > kMost || tail.size > kMost || head + tail.size + 2 * kAlignment > kMost) {
+  const std::size_t size = out.ByteSizeLong();
+  if (size > kMost || tail.size > kMost || size + tail.size + 2 * kAlignment > kMost) {
     throw WorldError("a message is over 2 GiB, the most that protobuf can carry; train fewer parameters");
   }
-  std::string bytes;
-  bytes.reserve(head + tail.size + 2 * kAlignment);
-  check(out.AppendToString(&bytes), "a frame cannot be serialised");
-  if (!tail.pieces.empty()) append_tail(bytes, tail);
+  std::string head;
+  head.reserve(size + 2 * kAlignment);
+  check(out.AppendToString(&head), "a frame cannot be serialised");
+  if (!tail.pieces.empty()) append_tail_header(head, tail);
+  FrameBytes bytes(std::move(head));
+  std::size_t written = 0;
+  for (const Tail::Piece& piece : tail.pieces) {
+    bytes.add(std::string(piece.at - written, '\0'));
+    const std::string_view values(static_cast<const char*>(piece.tensor.data_ptr()), piece.tensor.nbytes());
+    bytes.add(values, std::make_shared<const at::Tensor>(piece.tensor));
+    written = piece.at + values.size();
+  }
   return bytes;
 }
+
+std::string encode_frame(const Frame& frame) { return encode_parts(frame).flat(); }
 
 Result<Frame> decode_frame(std::shared_ptr<const std::string> bytes) {
   const std::string_view view = *bytes;

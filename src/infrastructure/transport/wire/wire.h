@@ -9,6 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/ports/federation.h"
+#include "core/ports/frame_bytes.h"
 
 namespace chorus::inline transport_wire {
 
@@ -64,6 +65,8 @@ using Frame = std::variant<HelloFrame, RequestFrame, CohortFrame, ReplyFrame, Ac
 
 /// WorldError when it is over 2 GiB.
 std::string encode_frame(const Frame& frame);
+/// The same bytes without a copy of the large tensors that only `frame` holds; nobody may change those any more.
+FrameBytes encode_parts(const Frame& frame);
 
 /// Everything in the bytes is checked: a shape that does not fit its data, an unknown type, another version, bytes that
 /// are no frame. Tensors are on the CPU and own their memory; with an `owner` of the bytes, large ones are views of

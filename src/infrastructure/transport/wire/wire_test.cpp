@@ -244,5 +244,32 @@ TEST(Wire, NeverCrashesOnDamagedBytes) {
   }
 }
 
+TEST(Wire, ALargeTensorThatOnlyTheFrameHoldsIsNotCopied) {
+  const auto address_in = [](const FrameBytes& bytes, const at::Tensor& tensor) {
+    for (const std::string_view part : bytes.parts()) {
+      if (part.data() == tensor.data_ptr() && part.size() == tensor.nbytes()) return true;
+    }
+    return false;
+  };
+  Reply reply;
+  reply.body.tensors["update"] = torch::arange(100'000, torch::kFloat);
+  const Frame frame = ReplyFrame{1, std::move(reply)};
+  const at::Tensor& update = std::get<ReplyFrame>(frame).reply.body.tensors.at("update");
+  const FrameBytes own = encode_parts(frame);
+  EXPECT_TRUE(address_in(own, update));
+  const at::Tensor shared = update;
+  const FrameBytes copied = encode_parts(frame);
+  EXPECT_FALSE(address_in(copied, shared));
+  EXPECT_EQ(copied.flat(), own.flat());
+}
+
+TEST(Wire, AReplySaysWhetherItsClientHasStateToKeep) {
+  for (const bool keeps : {true, false}) {
+    auto decoded = decode_frame(encode_frame(ReplyFrame{1, {}, keeps}));
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(std::get<ReplyFrame>(decoded.value()).keeps, keeps);
+  }
+}
+
 }  // namespace
 }  // namespace chorus::inline transport_wire
