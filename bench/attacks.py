@@ -120,7 +120,7 @@ def table(cells):
 
 def picture(cells):
     left, top, width, height = 180, 76, 92, 30
-    total_width, total_height = left + width * len(RULES) + 14, top + height * len(ATTACKS) + 44
+    total_width, total_height = left + width * len(RULES) + 14, top + height * len(ATTACKS) + 62
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total_width} {total_height}" width="{total_width}" '
            f'height="{total_height}" font-family="system-ui, sans-serif" font-size="12" fill="#222">',
            '<rect width="100%" height="100%" fill="#fff"/>',
@@ -137,14 +137,15 @@ def picture(cells):
             if (rule, attack) not in cells:
                 continue
             lost = max(0.0, clean - cells[rule, attack][0])
-            shade = "#b7e0bd" if holds(cells, rule, attack) else "#f7dfa5" if lost < 0.15 and "backdoor" not in attack \
-                else "#eeb0a6"
+            fooled = "backdoor" in attack and cells[rule, attack][1] > cells["mean", "none"][1] + SUCCESS_POINTS
+            shade = "#b7e0bd" if holds(cells, rule, attack) else "#f7dfa5" if lost < 0.15 and not fooled else "#eeb0a6"
             x = left + width * column
             out.append(f'<rect x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{height - 2}" rx="3" fill="{shade}"/>')
             out.append(f'<text x="{x + width / 2}" y="{y + 20}" text-anchor="middle">'
                        f'{text_of(cells, rule, attack)}</text>')
-    out.append(f'<text x="14" y="{total_height - 14}">Green: within 3 points of the mean without attackers '
-               f'({clean:.3f}), and the backdoor (second number: its success) fails. Yellow: within 15 points.</text>')
+    for line, text in enumerate((f"Green: within 3 points of the mean without attackers ({clean:.3f}). Yellow: within 15.",
+                                 "Second number: success of the backdoor; red where it succeeds.")):
+        out.append(f'<text x="14" y="{total_height - 32 + 18 * line}">{text}</text>')
     return "\n".join(out) + "\n</svg>\n"
 
 
