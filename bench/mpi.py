@@ -20,7 +20,7 @@ CONFIG = """kind: experiment
 name: ranks
 seed: 3
 encoding: {cache: none}
-data: {format: synthetic, train: ["formulation=text_classification,examples=4800,test_examples=40,labels=4,seed=7"]}
+data: {format: synthetic, train: ["formulation=text_classification,examples=4800,test_examples=400,labels=4,seed=7"]}
 clients: {count: 96}
 model:
   fresh: {model_type: bert, hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 512,
