@@ -92,7 +92,7 @@ std::string some_bytes(Dice& dice, bool from_client) {
 class HostilePeers final : public ServerTransport {
  public:
   explicit HostilePeers(Dice& dice) : dice_(dice) {}
-  bool send(PeerId, std::shared_ptr<const std::string>) override { return dice_.below(16) != 15; }
+  bool send(PeerId, std::shared_ptr<const FrameBytes>, bool) override { return dice_.below(16) != 15; }
   std::optional<TransportEvent> receive(std::optional<double>) override {
     TransportEvent event;
     if (dice_.over()) {
@@ -140,8 +140,8 @@ void try_server(Dice& dice) {
 class HostileServer final : public ClientTransport {
  public:
   explicit HostileServer(Dice& dice) : dice_(dice) {}
-  bool send(std::string bytes) override {
-    const auto frame = decode_frame(bytes);
+  bool send(FrameBytes bytes) override {
+    const auto frame = decode_frame(bytes.flat());
     if (!frame.ok()) std::abort();
     if (const auto* reply = std::get_if<ReplyFrame>(&frame.value()); reply != nullptr && reply->keeps) ++kept_;
     return dice_.below(32) != 31;
