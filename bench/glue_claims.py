@@ -113,10 +113,10 @@ def verdicts(results):
         yield f"| {claim} | {agree} of {cells} | {against} of {several} | {verdict} |"
     better = sum(1 for table in "12" for cell in results.cells(table)
                  if (a := results.get(table, cell, "ds_fl")) and (b := results.get(table, cell, "mhat")) and a[0] > b[0])
-    both = sum(1 for table in "12" for cell in results.cells(table)
-               if results.get(table, cell, "ds_fl") and results.get(table, cell, "mhat"))
-    if both:
-        verdict = "holds" if 0 < better < both else "does not hold"
+    seeds = [min(a[2], b[2]) for table in "12" for cell in results.cells(table)
+             if (a := results.get(table, cell, "ds_fl")) and (b := results.get(table, cell, "mhat"))]
+    if both := len(seeds):
+        verdict = "not decided: one seed" if max(seeds) < 2 else "holds" if 0 < better < both else "does not hold"
         yield f"| DS-FL and MHAT have no consistent order | DS-FL is better in {better} of {both} | | {verdict} |"
 
 
