@@ -29,6 +29,10 @@ RULES = {
     "geometric median": "geometric_median",
     "centred clipping": "centred_clipping",
     "FLTrust": "{name: fltrust, trusted: 0}",
+    "mixing, median": "{name: median, mixing: 5}",
+    "mixing, trimmed mean": "{name: trimmed_mean, attackers: 5, mixing: 5}",
+    "mixing, geometric median": "{name: geometric_median, mixing: 5}",
+    "mixing, Krum": "{name: krum, attackers: 5, mixing: 5}",
 }
 BACKDOOR = '{name: backdoor, target: sea, trigger: "cf mn bb tq", factor: 4}'
 ATTACKS = {

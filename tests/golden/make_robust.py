@@ -4,9 +4,10 @@
     python3 tests/golden/make_robust.py > tests/golden/robust.json
 
 Written from the papers: Yin et al. 2018 (median, trimmed mean), Blanchard et al. 2017 (Krum), El Mhamdi et al. 2018
-(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping). The spectral filter uses an SVD of the
-centred rows. The geometric median is found by Newton's method on sum_i |v - x_i|, not by Weiszfeld's iteration. Inputs are multiples of 1/64, exact in float32. The
-inputs "ties" have many equal values and equal rows. Needs numpy.
+(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping), Allouah et al. 2023 (nearest-neighbour
+mixing). The spectral filter uses an SVD of the centred rows. The geometric median is found by Newton's method on
+sum_i |v - x_i|, not by Weiszfeld's iteration. Inputs are multiples of 1/64, exact in float32. The inputs "ties" have many
+equal values and equal rows. Needs numpy.
 """
 import json
 
@@ -89,6 +90,10 @@ def centred_clipping(rounds, radius, iterations):
     return v
 
 
+def mixed(x, f):
+    return np.array([x[np.argsort(((x - row) ** 2).sum(1), kind="stable")[: len(x) - f]].mean(0) for row in x])
+
+
 def main():
     random = np.random.default_rng(7)
     draw = lambda n, p: np.round(random.normal(size=(n, p)) * 64) / 64
@@ -117,6 +122,22 @@ def main():
             for f in (0, 1, 3, 5):
                 add({"name": "spectral_filter", "attackers": f}, spectral_filter(x, f))
             add({"name": "geometric_median", "tolerance": 0, "iterations": 2000}, geometric_median(x))
+    for name, x in inputs.items():
+        for f in (1, 3, 5):
+            y = mixed(x, f)
+            add = lambda rule, value: cases.append({"input": name, "rule": {**rule, "mixing": f}, "expected": value.tolist()})
+            add({"name": "median"}, np.median(y, axis=0))
+            add({"name": "trimmed_mean", "attackers": f}, trimmed(y, f))
+            add({"name": "norm_bound", "bound": 0.75}, norm_bound(y, 0.75))
+            add({"name": "centred_clipping", "radius": 0.75, "iterations": 5}, centred_clipping([y], 0.75, 5))
+            if name != "ties":
+                # Mixed rows can be equal, and Krum's scores equal up to rounding: f = 1 has neither here.
+                if f == 1:
+                    add({"name": "krum", "attackers": f, "keep": 1}, krum(y, f, 1))
+                    add({"name": "krum", "attackers": f, "keep": 4}, krum(y, f, 4))
+                    add({"name": "bulyan", "attackers": f}, bulyan(y, f))
+                    add({"name": "spectral_filter", "attackers": f}, spectral_filter(y, f))
+                add({"name": "geometric_median", "tolerance": 0, "iterations": 2000}, geometric_median(y))
     twice = {"input": "odd", "second": "second", "rule": {"name": "centred_clipping", "radius": 0.75, "iterations": 2}}
     twice["expected"] = centred_clipping([odd, second], 0.75, 2).tolist()
     cases.append(twice)

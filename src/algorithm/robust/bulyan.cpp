@@ -11,7 +11,8 @@
 namespace chorus::inline robust {
 
 void BulyanConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("attackers", attackers, "f; a round needs 4f + 3 updates").at_least(0);
+  visitor.field("attackers", attackers, "f; a round needs 4f + 3 updates").at_least(0).at_most(1e6);
+  mixing.describe(visitor);
 }
 
 at::Tensor Bulyan::combine(Rows rows, const std::string&) {

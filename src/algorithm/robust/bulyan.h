@@ -6,6 +6,7 @@ namespace chorus::inline robust {
 
 struct BulyanConfig {
   std::int64_t attackers = 1;  ///< f
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -15,10 +16,10 @@ struct BulyanConfig {
 /// median. n >= 4f + 3.
 class Bulyan : public RobustRule {
  public:
-  explicit Bulyan(const BulyanConfig& config) : config_(config) {}
-  std::size_t least_updates() const override { return 4 * static_cast<std::size_t>(config_.attackers) + 3; }
+  explicit Bulyan(const BulyanConfig& config) : RobustRule(config.mixing), config_(config) {}
 
  protected:
+  std::size_t least_rows() const override { return 4 * static_cast<std::size_t>(config_.attackers) + 3; }
   at::Tensor combine(Rows rows, const std::string& tensor) override;
 
  private:

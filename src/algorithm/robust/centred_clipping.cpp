@@ -9,6 +9,7 @@ namespace chorus::inline robust {
 void CentredClippingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("radius", radius, "largest distance to the centre that counts; 0: the median distance").at_least(0);
   visitor.field("iterations", iterations, "iterations per round").at_least(1);
+  mixing.describe(visitor);
 }
 
 at::Tensor CentredClipping::combine(Rows rows, const std::string& tensor) {

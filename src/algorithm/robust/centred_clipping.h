@@ -10,6 +10,7 @@ namespace chorus::inline robust {
 struct CentredClippingConfig {
   double radius = 0;            ///< tau; 0: the median distance to the centre
   std::int64_t iterations = 3;  ///< per round
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -19,7 +20,7 @@ struct CentredClippingConfig {
 /// Checkpoints keep the results; one of another size is discarded.
 class CentredClipping : public RobustRule {
  public:
-  explicit CentredClipping(const CentredClippingConfig& config) : config_(config) {}
+  explicit CentredClipping(const CentredClippingConfig& config) : RobustRule(config.mixing), config_(config) {}
 
   std::map<std::string, at::Tensor> state() const override { return centres_; }
   void restore(const std::map<std::string, at::Tensor>& state) override { centres_ = state; }

@@ -18,7 +18,10 @@ at::Tensor coordinate_median(Rows rows) {
 at::Tensor Median::combine(Rows rows, const std::string&) { return coordinate_median(rows); }
 
 void TrimmedMeanConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("attackers", attackers, "f: values dropped at each end; a round needs 2f + 1 updates").at_least(0);
+  visitor.field("attackers", attackers, "f: values dropped at each end; a round needs 2f + 1 updates")
+      .at_least(0)
+      .at_most(1e6);
+  mixing.describe(visitor);
 }
 
 at::Tensor TrimmedMean::combine(Rows rows, const std::string&) {
@@ -30,8 +33,9 @@ at::Tensor TrimmedMean::combine(Rows rows, const std::string&) {
 
 namespace {
 
-const Registration<Aggregations> kRegisteredMedian{"median", "coordinate-wise median (Yin et al. 2018)",
-                                                   [] { return std::make_unique<Median>(); }, RobustRule::kTraits};
+const Registration<Aggregations, MedianConfig> kRegisteredMedian{
+    "median", "coordinate-wise median (Yin et al. 2018)",
+    [](const MedianConfig& config) { return std::make_unique<Median>(config); }, RobustRule::kTraits};
 const Registration<Aggregations, TrimmedMeanConfig> kRegisteredTrimmedMean{
     "trimmed_mean", "coordinate-wise mean without the f largest and smallest values (Yin et al. 2018)",
     [](const TrimmedMeanConfig& config) { return std::make_unique<TrimmedMean>(config); }, RobustRule::kTraits};

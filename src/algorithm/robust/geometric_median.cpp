@@ -14,6 +14,7 @@ void GeometricMedianConfig::describe(ConfigVisitor& visitor) {
   visitor.field("tolerance", tolerance, "stop when a step is shorter than this share of the median distance")
       .at_least(0);
   visitor.field("smoothing", smoothing, "smaller distances count as this").above(0);
+  mixing.describe(visitor);
 }
 
 at::Tensor GeometricMedian::combine(Rows rows, const std::string&) {

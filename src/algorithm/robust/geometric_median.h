@@ -8,6 +8,7 @@ struct GeometricMedianConfig {
   std::int64_t iterations = 100;  ///< at most
   double tolerance = 1e-5;        ///< stops when a step is shorter than this share of the median distance
   double smoothing = 1e-6;        ///< nu: smaller distances count as this
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -18,7 +19,7 @@ struct GeometricMedianConfig {
 /// update affects neither. Needs a majority of honest clients.
 class GeometricMedian : public RobustRule {
  public:
-  explicit GeometricMedian(const GeometricMedianConfig& config) : config_(config) {}
+  explicit GeometricMedian(const GeometricMedianConfig& config) : RobustRule(config.mixing), config_(config) {}
 
  protected:
   at::Tensor combine(Rows rows, const std::string& tensor) override;

@@ -8,12 +8,14 @@
 namespace chorus::inline robust {
 
 void KrumConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("attackers", attackers, "f; a round needs 2f + 3 updates").at_least(0);
+  visitor.field("attackers", attackers, "f; a round needs 2f + 3 updates").at_least(0).at_most(1e6);
   visitor.field("keep", keep, "m: updates averaged, 1 for Krum, more for multi-Krum; a round needs m + f + 2 updates")
-      .at_least(1);
+      .at_least(1)
+      .at_most(1e6);
+  mixing.describe(visitor);
 }
 
-std::size_t Krum::least_updates() const {
+std::size_t Krum::least_rows() const {
   const auto f = static_cast<std::size_t>(config_.attackers), m = static_cast<std::size_t>(config_.keep);
   return std::max(2 * f + 3, m + f + 2);
 }

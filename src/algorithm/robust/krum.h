@@ -10,6 +10,7 @@ namespace chorus::inline robust {
 struct KrumConfig {
   std::int64_t attackers = 1;  ///< f
   std::int64_t keep = 1;       ///< m: updates averaged; 1 is Krum, more is multi-Krum
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -19,10 +20,10 @@ struct KrumConfig {
 /// Mhamdi et al. 2018, proposition 2).
 class Krum : public RobustRule {
  public:
-  explicit Krum(const KrumConfig& config) : config_(config) {}
-  std::size_t least_updates() const override;
+  explicit Krum(const KrumConfig& config) : RobustRule(config.mixing), config_(config) {}
 
  protected:
+  std::size_t least_rows() const override;
   at::Tensor combine(Rows rows, const std::string& tensor) override;
 
  private:

@@ -6,6 +6,7 @@ namespace chorus::inline robust {
 
 void NormBoundConfig::describe(ConfigVisitor& visitor) {
   visitor.field("bound", bound, "largest L2 norm of an update; 0: the median norm of the round").at_least(0);
+  mixing.describe(visitor);
 }
 
 at::Tensor NormBound::combine(Rows rows, const std::string&) {

@@ -6,6 +6,7 @@ namespace chorus::inline robust {
 
 struct NormBoundConfig {
   double bound = 0;  ///< M, L2; 0: the round's median norm
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -14,7 +15,7 @@ struct NormBoundConfig {
 /// does not remove it.
 class NormBound : public RobustRule {
  public:
-  explicit NormBound(const NormBoundConfig& config) : config_(config) {}
+  explicit NormBound(const NormBoundConfig& config) : RobustRule(config.mixing), config_(config) {}
 
  protected:
   at::Tensor combine(Rows rows, const std::string& tensor) override;

@@ -32,6 +32,7 @@ Aggregated RobustRule::aggregate(AggregationInput input) {
   for (std::size_t i = 0; i < input.tensors.size(); ++i) {
     std::vector<at::Tensor> rows;
     for (auto& entry : by_slot[i]) rows.push_back(std::move(entry.second));
+    if (usable > 0 && mixing_.attackers > 0) rows = mix_nearest(rows, static_cast<std::size_t>(mixing_.attackers));
     result.means.push_back(usable > 0 ? combine(rows, input.tensors[i].name) : at::Tensor());
   }
   return result;

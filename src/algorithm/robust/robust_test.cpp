@@ -27,14 +27,18 @@ std::unique_ptr<Aggregation> rule_of(const std::string& yaml) {
   return ConfigDocument::parse("rule: " + yaml, "test").load<RuleChoice>().rule.make();
 }
 
-// Three rules bear two attackers of eleven and are named with that setting.
+// Rules that bear two attackers of eleven, where they ask for a number with that setting.
 const std::vector<std::string> kResistant = {"median",
                                              "{name: trimmed_mean, attackers: 2}",
                                              "{name: krum, attackers: 2}",
                                              "{name: krum, attackers: 2, keep: 5}",
                                              "{name: bulyan, attackers: 2}",
                                              "{name: spectral_filter, attackers: 2}",
-                                             "geometric_median"};
+                                             "geometric_median",
+                                             "{name: median, mixing: 2}",
+                                             "{name: trimmed_mean, attackers: 2, mixing: 2}",
+                                             "{name: krum, attackers: 2, mixing: 2}",
+                                             "{name: geometric_median, mixing: 2}"};
 const std::vector<std::string> kAllRules = [] {
   std::vector<std::string> all = kResistant;
   all.insert(all.end(), {"norm_bound", "centred_clipping"});
@@ -98,6 +102,12 @@ TEST(RobustRules, EqualClosedForms) {
   EXPECT_THAT(result_of(*rule_of("{name: norm_bound, bound: 5}"), {{3, 4}, {30, 40}, {0, 0}}),
               testing::ElementsAre(2, testing::DoubleNear(8.0 / 3, 1e-6)));
   // Of four corners of a convex quadrilateral: where its diagonals cross.
+  // Mixing: each of the first three is nearest to the other two, so that they are equal afterwards.
+  EXPECT_THAT(result_of(*rule_of("{name: median, mixing: 1}"), {{0, 0}, {3, 0}, {0, 3}, {90, -90}}),
+              testing::ElementsAre(1, 1));
+  // Without it the median follows a majority in each element alone.
+  EXPECT_THAT(result_of(*rule_of("median"), {{0, 0}, {3, 0}, {0, 3}}), testing::ElementsAre(0, 0));
+  EXPECT_THAT(result_of(*rule_of("{name: median, mixing: 0}"), {{0, 0}, {3, 0}, {0, 3}}), testing::ElementsAre(0, 0));
   const std::vector<double> centre =
       result_of(*rule_of("{name: geometric_median, tolerance: 0}"), {{0, 0}, {4, 4}, {0, 2}, {2, 0}});
   EXPECT_NEAR(centre[0], 1, 1e-4);
@@ -186,6 +196,9 @@ TEST(RobustRules, Case17IdenticalClientsOneClientAndTies) {
 }
 
 TEST(RobustRules, TooFewUpdatesLeaveTheModel) {
+  RowFederation pair(honest_rows(2, 4));
+  const auto mixing = rule_of("{name: median, mixing: 1}");
+  EXPECT_EQ(aggregate(*mixing, pair, 2, 4).clients[0].failure, "2 updates could be used, but the aggregation needs 3");
   const auto rule = rule_of("{name: krum, attackers: 2}");
   RowFederation federation(honest_rows(6, 4));
   const Aggregated aggregated = aggregate(*rule, federation, 6, 4);

@@ -7,7 +7,8 @@
 namespace chorus::inline robust {
 
 void SpectralFilterConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("attackers", attackers, "f: updates removed; a round needs 2f + 1").at_least(0);
+  visitor.field("attackers", attackers, "f: updates removed; a round needs 2f + 1").at_least(0).at_most(1e6);
+  mixing.describe(visitor);
 }
 
 namespace {

@@ -6,6 +6,7 @@ namespace chorus::inline robust {
 
 struct SpectralFilterConfig {
   std::int64_t attackers = 1;  ///< f
+  MixingConfig mixing = {};
 
   void describe(ConfigVisitor& visitor);
 };
@@ -17,10 +18,10 @@ struct SpectralFilterConfig {
 /// other, such as Gaussian noise. n >= 2f + 1.
 class SpectralFilter : public RobustRule {
  public:
-  explicit SpectralFilter(const SpectralFilterConfig& config) : config_(config) {}
-  std::size_t least_updates() const override { return 2 * static_cast<std::size_t>(config_.attackers) + 1; }
+  explicit SpectralFilter(const SpectralFilterConfig& config) : RobustRule(config.mixing), config_(config) {}
 
  protected:
+  std::size_t least_rows() const override { return 2 * static_cast<std::size_t>(config_.attackers) + 1; }
   at::Tensor combine(Rows rows, const std::string& tensor) override;
 
  private:

@@ -166,11 +166,17 @@ TEST(Compatibility, Case16TooManyAttackersForTheRuleAreRefused) {
   } const cases[] = {{"{name: trimmed_mean, attackers: 4}", 9},
                      {"{name: krum, attackers: 4}", 11},
                      {"{name: krum, attackers: 4, keep: 6}", 12},
-                     {"{name: bulyan, attackers: 2}", 11}};
+                     {"{name: bulyan, attackers: 2}", 11},
+                     {"{name: spectral_filter, attackers: 4}", 9},
+                     {"{name: median, mixing: 4}", 9},
+                     {"{name: trimmed_mean, attackers: 1, mixing: 4}", 9},
+                     {"{name: krum, attackers: 4, mixing: 4}", 11}};
   for (const auto& [rule, least] : cases) {
     EXPECT_EQ(mistake(rule, least), "");
     EXPECT_THAT(mistake(rule, least - 1), testing::HasSubstr(fmt::format("needs {} updates per round", least)));
   }
+  // 4f + 3 must not wrap.
+  EXPECT_THAT(mistake("{name: bulyan, attackers: 4611686018427387904}", 20), testing::HasSubstr("attackers"));
 }
 
 }  // namespace
