@@ -2,10 +2,13 @@
 
 #include <array>
 #include <compare>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "algorithm/secure/secret.h"
+
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 /// The cryptography of secure aggregation: thin wrappers around libsodium and OpenSSL. No algorithm here is our own.
 /// Randomness comes from the operating system and cannot be seeded.
@@ -29,7 +32,9 @@ class Hash {
   Digest digest() const;
 
  private:
-  Bytes input_;
+  void update(ByteView bytes);
+
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> state_;
 };
 
 /// Distinguishes messages at memory speed: Poly1305 with a random key that never leaves the object.

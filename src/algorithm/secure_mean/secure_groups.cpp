@@ -64,7 +64,8 @@ void SecureGroupsConfig::describe(ConfigVisitor& visitor) {
     if (!sum.traits().masked || sum.name() == "secure_groups") {
       return fmt::format("sum: {} is no secure sum; use secagg, secagg_plus or light_secagg", sum.name());
     }
-    if (rule.traits().masked || rule.traits().noisy_sum) {
+    const bool trusts = rule.name() == "fltrust";  // one client, which has no group of its own
+    if (rule.traits().masked || rule.traits().noisy_sum || trusts) {
       return fmt::format("rule: {} cannot combine means of groups; use a robust rule, or mean", rule.name());
     }
     return "";

@@ -14,13 +14,17 @@ bool has_momentum(Choice<Optimizers> optimizer) {
   return field == nullptr || std::get<double>(field->get().front().second) > 0;
 }
 
-// The updates that make a step of an asynchronous algorithm; 0 for one that has no such setting.
-std::int64_t buffer_of(Choice<Algorithms> algorithm) {
+// A setting of what was chosen; 0 where it has no such setting.
+template <typename Names>
+std::int64_t integer_of(Choice<Names> choice, const char* name) {
   ConfigVisitor visitor;
-  algorithm.describe(visitor);
-  const ConfigField* field = visitor.find("buffer");
+  choice.describe(visitor);
+  const ConfigField* field = visitor.find(name);
   return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
 }
+
+// The updates that make a step of an asynchronous algorithm.
+std::int64_t buffer_of(const Choice<Algorithms>& algorithm) { return integer_of(algorithm, "buffer"); }
 
 bool plain_sgd(const TrainerConfig& trainer) {
   return trainer.optimizer.name() == "sgd" && !has_momentum(trainer.optimizer) && trainer.weight_decay <= 0 &&
@@ -307,6 +311,12 @@ std::string incompatibility(const ExperimentConfig& config) {
         "aggregation: {} with these settings needs {} updates per round, but {} is {}; raise it, or let the "
         "aggregation need fewer",
         config.aggregation.name(), least, buffered ? "algorithm.buffer" : "clients_per_round", together);
+  }
+  const ClientsConfig& clients = config.clients;
+  const bool counted = clients.count > 0 && clients.file.empty() && clients.partition.name() != "natural";
+  if (const std::int64_t trusted = integer_of(config.aggregation, "trusted"); counted && trusted >= clients.count) {
+    return fmt::format("aggregation.trusted: there is no client {}; clients.count is {}, so the last one is {}",
+                       trusted, clients.count, clients.count - 1);
   }
   if (config.attacks && (algorithm.pooled || algorithm.personal)) {
     return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);

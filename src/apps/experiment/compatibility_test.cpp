@@ -49,6 +49,11 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   }
   EXPECT_THAT(mistake_in("aggregation: test_hidden_sum\nalgorithm: local"), HasSubstr("nothing to aggregate"));
   EXPECT_EQ(mistake_in("aggregation: {name: krum, attackers: 3}\nclients_per_round: 9"), "");
+  EXPECT_THAT(mistake_in("aggregation: {name: fltrust, trusted: 20}\nclients: {count: 20}"),
+              HasSubstr("there is no client 20"));
+  EXPECT_EQ(mistake_in("aggregation: {name: fltrust, trusted: 19}\nclients: {count: 20}"), "");
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, rule: fltrust}\nclients_per_round: 20"),
+              HasSubstr("cannot combine means of groups"));
   EXPECT_THAT(mistake_in("attacks: {share: 0.2}\nalgorithm: local"), HasSubstr("could be attacked"));
   EXPECT_THAT(mistake_in("attacks: {share: 0.2}\ncompression: {up: [qsgd]}"), HasSubstr("compression.up"));
   EXPECT_THAT(mistake_in("algorithm: scaffold"), HasSubstr("needs plain gradient steps"));
