@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "core/console/log.h"
 #include "core/console/progress.h"
 #include "core/console/terminal.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus::inline cli {
 namespace {
@@ -205,9 +205,6 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     report(error.what());
     return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    report("out of memory");
-    return static_cast<int>(ExitCode::kWorld);
   } catch (const std::filesystem::filesystem_error& error) {
     report(fmt::format("{}: {}", printable(error.path1().string()), error.code().message()));
     return static_cast<int>(ExitCode::kWorld);
@@ -216,7 +213,11 @@ int run(int argc, char** argv) {
     report(output ? "the output cannot be written" : printable(error.what()));
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::exception& error) {
-    return report_bug(error.what());
+    if (!is_out_of_memory(error)) return report_bug(error.what());
+    report(
+        "there is not enough memory on this machine or its GPU; train fewer clients at a time "
+        "(federation.cohort_batch), use smaller batches (trainer.batch_size) or shorter texts (task.max_length), or end other programs");
+    return static_cast<int>(ExitCode::kWorld);
   } catch (...) {
     return report_bug("an exception of unknown type");
   }
