@@ -3,9 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "algorithm/federated/own_models.h"
 #include "algorithm/personal/afl.h"
 #include "algorithm/personal/clustered.h"
@@ -14,20 +11,13 @@
 #include "core/base/error.h"
 #include "core/ports/link.h"
 #include "tests/contract/linear_clients.h"
+#include "tests/contract/personal_clients.h"
 #include "tests/contract/quadratic_clients.h"
 
 namespace chorus::inline contract {
 namespace {
 
 using quadratic::World;
-
-std::vector<quadratic::Client> three_unequal() {
-  return {{.curvature = 0.5, .target = -1.0, .steps = 1, .examples = 10},
-          {.curvature = 1.0, .target = 0.5, .steps = 3, .examples = 20},
-          {.curvature = 2.0, .target = 2.0, .steps = 5, .examples = 70}};
-}
-
-at::Tensor centre_of(double target) { return torch::arange(4, at::kFloat) / 10 + target; }
 
 struct PersonalTrial {
   World world;
@@ -67,19 +57,6 @@ struct PersonalTrial {
   }
 };
 
-bool about_equal(const at::Tensor& a, const at::Tensor& b, double tolerance = 3e-6) {
-  return torch::allclose(a, b, tolerance, tolerance);
-}
-
-at::Tensor vector_of(const nlohmann::json& numbers) {
-  return torch::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(at::kFloat);
-}
-
-nlohmann::json golden_rounds() {
-  std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/personal_rounds.json");
-  return nlohmann::json::parse(file);
-}
-
 TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
   const nlohmann::json golden = golden_rounds();
   const std::map<std::string, std::pair<std::string, std::string>> cases{
@@ -97,7 +74,7 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
       {"apfl", {"apfl", "{alpha: 0.25, local_steps: 4}"}},
       {"q_fedavg", {"q_fedavg", "{q: 2}"}},
       {"afl", {"afl", "{rate: 0.1}"}}};
-  ASSERT_EQ(golden.size(), cases.size() + 5);  // and clusters, EWC, HeteroFL and LwF
+  ASSERT_EQ(golden.size(), cases.size() + 9);  // and clusters, EWC, LwF, replay and parts of networks
   PersonalTrial by_loss("ifca", three_unequal()), by_direction("clustered", three_unequal(), "{warm_up: 2}");
   by_loss.algorithm->restore({{"models", torch::stack({by_loss.model - 1, by_loss.model + 1})}});
   by_loss.round = 1;  // the warm-up is over
@@ -143,69 +120,6 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
       const at::Tensor expected = vector_of(golden.at(name).at("own").at(k));
       EXPECT_TRUE(about_equal(run.own(k), expected)) << name << " client " << k << "\n" << run.own(k) << expected;
     }
-  }
-}
-
-/// Parts of the quadratic clients' vector of four: its leading elements.
-struct LeadingElements : Variants {
-  Variant whole() const override { return {1, 4}; }
-  int unit() const override { return 1; }
-  at::Tensor places(const Variant& variant) const override {
-    return torch::arange(variant.width < 0 ? 4 : variant.width, at::kLong);
-  }
-};
-
-/// Quadratic clients of different size, which train the leading elements that they are sent.
-struct UnequalDevices : Federation {
-  explicit UnequalDevices(std::vector<double> capacities) {
-    std::vector<RosterEntry> entries;
-    for (ClientId id = 0; id < capacities.size(); ++id) {
-      entries.push_back({.id = id, .examples = three_unequal()[id].examples});
-      entries.back().capacity = capacities[id];
-    }
-    roster_ = Roster(std::move(entries));
-  }
-  const Roster& roster() const override { return roster_; }
-  void end_session(std::uint64_t) override {}
-  Traffic traffic() const override { return {}; }
-  Replies ask(std::span<const ClientId> cohort, Request request) override {
-    std::vector<Reply> replies;
-    for (const ClientId id : cohort) {
-      const quadratic::Client client = three_unequal()[id];
-      const at::Tensor model = request.body.tensor("model");
-      at::Tensor w = model.clone();
-      for (int step = 0; step < client.steps; ++step) {
-        w -= 0.1 * client.curvature * (w - centre_of(client.target).narrow(0, 0, w.numel()));
-      }
-      Reply reply{.client = id, .slot = replies.size()};
-      reply.body.tensors["update"] = w - model;
-      reply.body.numbers = {{"examples", client.examples}, {"loss", 1}};
-      replies.push_back(std::move(reply));
-    }
-    return Replies([replies = std::move(replies), next = std::size_t{0}]() mutable -> std::optional<Reply> {
-      if (next == replies.size()) return std::nullopt;
-      return std::move(replies[next++]);
-    });
-  }
-
- private:
-  Roster roster_;
-};
-
-TEST(Personal, PartsByWidthEqualTheValuesOfAnotherImplementation) {
-  UnequalDevices devices({0.5, 1, 0.75});
-  const LeadingElements variants;
-  const auto mean = Aggregations::make("mean");
-  const std::vector<Member> cohort{{0, 1}, {1, 1}, {2, 1}};
-  const auto algorithm = quadratic::make_algorithm("heterofl", World{}, "{widths: [0.5, 0.75, 1]}");
-  at::Tensor model = torch::linspace(-1, 1, 4, at::kFloat);
-  std::uint64_t round = 0;
-  const nlohmann::json golden = golden_rounds();
-  for (const auto& expected : golden.at("heterofl").at("model")) {
-    RoundInput input{devices, *mean, cohort, model, ++round, 10};
-    input.variants = &variants;
-    algorithm->round(input);
-    EXPECT_TRUE(about_equal(model, vector_of(expected))) << model << vector_of(expected);
   }
 }
 

@@ -8,7 +8,7 @@ Client k has F_k(w) = a/2 |w - b|^2 (b = target + coordinate / 10). "model" is t
 2020 (pFedMe), Fallah et al. 2020 (Per-FedAvg; the Hessian of a quadratic is a), Arivazhagan et al. 2019 (FedPer),
 Liang et al. 2020 (LG-FedAvg), Collins et al. 2021 (FedRep), Deng et al. 2020 (APFL), Li et al. 2020 (q-FedAvg), Mohri
 et al. 2019 (AFL), Kirkpatrick et al. 2017 (EWC, online), Ghosh et al. 2020 (IFCA), Sattler et al. 2020 (clusters by
-the direction of updates), Diao et al. 2021 (HeteroFL). LwF (Li and Hoiem 2016) needs predictions: its clients are the
+the direction of updates), Diao et al. 2021 (HeteroFL), Horvath et al. 2021 (FjORD's ordered dropout). LwF (Li and Hoiem 2016) needs predictions: its clients are the
 linear classifiers of tests/contract/linear_clients.h. Needs numpy.
 """
 import json
@@ -272,6 +272,48 @@ def heterofl(sizes=(2, 4, 3)):
     return rounds(step, lambda k, w: w)
 
 
+def mean_of_parts(w, parts):
+    """One round in which client k trains the elements parts[k]; one that nobody has stays."""
+    top, bottom = np.zeros(4), np.zeros(4)
+    for k, part in enumerate(parts):
+        has = np.isin(np.arange(4), part)
+        top += N[k] * has * descend(k, w, STEPS[k], moving=has)
+        bottom += N[k] * has
+    return np.where(bottom > 0, top / np.maximum(bottom, 1), w)
+
+
+def fjord():
+    """One round from W0 for whatever the three clients draw: the first 2; 2 or 3; 2, 3 or 4 elements."""
+    draws = [(2, b, c) for b in (2, 3) for c in (2, 3, 4)]
+    return {"sizes": draws, "model": [mean_of_parts(W0, [range(size) for size in draw]).tolist() for draw in draws]}
+
+
+def by_depth(parts):
+    """Two layers of two elements."""
+    return rounds(lambda w: mean_of_parts(w, parts), lambda k, w: w)
+
+
+def replay(kept=3):
+    """Two segments of two rounds. Client k has 4, 6 and 10 examples of target b in the first segment, as many of target
+    b + 1 in the second, and trains there on `kept` of the first ones, too."""
+    fresh = np.array([4.0, 6.0, 10.0])
+    w, out = W0.copy(), []
+    for segment in range(2):
+        old = np.full(3, kept * segment)
+        centre = B + segment * (fresh / (fresh + old))[:, None]
+        weights = fresh + old
+        for _ in range(2):
+            new = np.zeros(4)
+            for k in range(3):
+                x = w.copy()
+                for _ in range(STEPS[k]):
+                    x = x - LR * A[k] * (x - centre[k])
+                new += weights[k] * x
+            w = new / weights.sum()
+            out.append(w.tolist())
+    return {"model": out}
+
+
 def lwf(weight=0.7, heat=2.0, rate=1.0):
     """Two segments of two rounds; the teacher is where a client's training of the first one ended."""
     sizes, steps = np.array([6, 9, 15]), [2, 5, 9]
@@ -321,6 +363,10 @@ print(
             "local_parts": local_parts(~HEAD),
             "clustered": clustered(),
             "heterofl": heterofl(),
+            "fjord": fjord(),
+            "depth": by_depth([[0, 1], [0, 1, 2, 3], [0, 1]]),
+            "depth and width": by_depth([[0], [0, 1, 2, 3], [0, 2]]),
+            "replay": replay(),
             "lwf": lwf(),
         },
         indent=1,

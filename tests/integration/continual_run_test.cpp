@@ -55,6 +55,11 @@ TEST_F(ContinualRun, ReplayHoldsWhatTrainingOnNewTopicsForgets) {
   EXPECT_GT(first_segment("plain", 0), 0.8) << "nothing was learnt";
   EXPECT_LT(first_segment("plain", 1), 0.3) << "nothing was forgotten";
   EXPECT_GT(first_segment("replay", 1), 0.8);
+  run_and_kill("killed", with({"algorithm=fedavg", "continual.replay=10"}), 10);
+  ASSERT_EQ(resume("killed"), 0) << output_;
+  EXPECT_EQ(weights("killed"), weights("replay"));
+  EXPECT_EQ(run("bad", with({"algorithm=fedavg", "continual.replay=-1"})), 2) << output_;
+  EXPECT_THAT(output_, HasSubstr("continual.replay"));
 }
 
 TEST_F(ContinualRun, PenaltiesActFromTheSecondSegmentOnAndSurviveAKill) {

@@ -82,6 +82,22 @@ TEST_F(PersonalRun, OwnModelsSurviveAKillAndCanBeExported) {
   EXPECT_THAT(chorus({"predict", "--model", (folder_ / "whole0").string()}), testing::Not(HasSubstr("error")));
 }
 
+// FjORD draws parts by round and client, so a killed run draws them again.
+TEST_F(PersonalRun, FjordSurvivesAKillAndReportsMistakes) {
+  const std::vector<std::string> how{"algorithm={name: heterofl, ordered: true, widths: [0.25, 0.5, 1]}", "rounds=12"};
+  ASSERT_EQ(run("fjord", how), 0) << output_;
+  ASSERT_EQ(run("heterofl", {"algorithm={name: heterofl, widths: [0.25, 0.5, 1]}", "rounds=12"}), 0) << output_;
+  EXPECT_NE(weights("fjord"), weights("heterofl"));
+  run_and_kill("killed_fjord", how, 3);
+  ASSERT_EQ(resume("killed_fjord"), 0) << output_;
+  EXPECT_EQ(weights("killed_fjord"), weights("fjord"));
+  for (const std::string bad : {"widths: []", "widths: [0]", "widths: [1.5]", "depths: []", "depths: [-1]"}) {
+    EXPECT_EQ(run("bad", {"algorithm={name: heterofl, ordered: true, " + bad + "}"}), 2) << bad << output_;
+    EXPECT_THAT(output_, HasSubstr("algorithm." + bad.substr(0, 6)));
+    EXPECT_FALSE(fs::exists(folder_ / "bad"));
+  }
+}
+
 TEST_F(PersonalRun, ReportsMistakes) {
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/integration/run_fixture.h"
 
 namespace chorus::inline integration {
@@ -97,8 +99,41 @@ TEST_F(PrivateRun, Case20AfterAKillOrFromABackupItNeverReportsLess) {
 TEST_F(PrivateRun, ARunWithoutItsLedgerDoesNotGoOn) {
   run_and_kill("bare", with({"rounds=8"}), 2);
   fs::remove(folder_ / "bare" / "privacy.ledger");
+  fs::remove_all(folder_ / "copies");
   EXPECT_EQ(resume("bare"), 3) << output_;
-  EXPECT_THAT(output_, HasSubstr("the ledger has 0 charges"));
+  EXPECT_THAT(output_, HasSubstr("privacy ledger is lost or too old: it has 0 of the"));
+}
+
+// What clients were charged is in their own ledgers; the checkpoint knows how much.
+TEST_F(PrivateRun, ALostCutOrOlderLedgerOfTheClientsIsRefused) {
+  const std::map<std::string, std::vector<std::string>> cases{
+      {"examples.ledger", {"trainer.privacy={noise: 1, delta: 1e-3}"}},
+      {"local.ledger", {"compression.up=[{name: local_gaussian, clip: 0.5, noise: 4}]"}},
+      {"labels.ledger", {"trainer.label_epsilon=3"}}};
+  for (const auto& [file, settings] : cases) {
+    std::vector<std::string> how{"algorithm=fedavg", "rounds=30"};
+    how.insert(how.end(), settings.begin(), settings.end());
+    const std::string name = file.substr(0, file.find('.'));
+    run_and_kill(name, how, 2);
+    const fs::path ledger = folder_ / name / file;
+    const std::string whole = read(ledger);
+    const auto refused = [&](const std::string& what) {
+      fs::remove_all(folder_ / "state");  // no copy
+      EXPECT_EQ(resume(name), 3) << file << " " << what << "\n" << output_;
+      EXPECT_THAT(output_, HasSubstr(file + ": this privacy ledger is lost or too old")) << what;
+      EXPECT_FALSE(fs::exists(folder_ / name / "summary.json")) << what;
+    };
+    fs::remove(ledger);
+    refused("deleted");
+    std::ofstream(ledger, std::ios::binary) << whole.substr(0, whole.find('\n') + 1);
+    refused("restored from before the first charge");
+    std::ofstream(ledger, std::ios::binary) << whole.substr(0, whole.find('\n') + 20);
+    refused("truncated");
+    std::ofstream(ledger, std::ios::binary) << whole;
+    ASSERT_EQ(resume(name), 0) << file << output_;
+    const auto charged = summary(name).at("privacy").at("charges").get<long>();
+    EXPECT_GT(charged, std::count(whole.begin(), whole.end(), '\n') - 1) << file;
+  }
 }
 
 // Case 21: everybody takes part in every round, so two restores of one backup differ by their noise alone.

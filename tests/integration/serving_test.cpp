@@ -144,6 +144,81 @@ TEST_F(ServingTest, AClientThatDiesIsLeftOutAndANewOneTakesPart) {
   EXPECT_EQ(server->wait(), 130) << server->output();
 }
 
+// What a client was charged is also in its log of what left, and the server knows which replies it has used.
+TEST_F(ServingTest, AClientWithoutItsPrivacyLedgersTakesNoPart) {
+  ::setenv("XDG_STATE_HOME", path("state").c_str(), 1);  // for copies of ledgers
+  write_config("served.yaml",
+               "algorithm: fedavg\nrounds: 5000\nclients_per_round: 3\n"
+               "trainer: {batch_size: 4, optimizer: sgd, learning_rate: 0.2, clip: 0, label_epsilon: 3, "
+               "privacy: {noise: 1, delta: 1e-3}}\n"
+               "compression: {up: [{name: local_gaussian, clip: 0.5, noise: 4}]}\n"
+               "serving: {clients: 3, min_clients: 2, deadline: 20, grace: 0.5}\n",
+               true);
+  make_fleet({"a", "b", "c"});
+  auto server = serve("served");
+  const auto a = join("a"), b = join("b");
+  auto c = join("c");
+  const fs::path identity = folder_ / "identity_c", backup = folder_ / "backup_c";
+  const auto stop = [&] {
+    c->send(SIGKILL);
+    (void)c->wait();
+    fs::remove_all(folder_ / "state");  // no copies
+  };
+  const auto says = [&](const std::string& words) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (std::chrono::steady_clock::now() < limit) {
+      if (c->output().find(words) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  };
+  const auto replies = [&] {
+    const std::string log = read(identity / "egress.jsonl");
+    std::size_t count = 0;
+    for (auto at = log.find("reply:"); at != std::string::npos; at = log.find("reply:", at + 1)) ++count;
+    return count;
+  };
+  const auto wait_for_replies = [&](std::size_t more) {
+    const std::size_t wanted = replies() + more;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (replies() < wanted && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return replies() >= wanted;
+  };
+  ASSERT_TRUE(wait_for_replies(2)) << server->output() << c->output();
+  stop();
+  fs::copy(identity, backup, fs::copy_options::recursive);
+  for (const std::string file : {"examples.ledger", "local.ledger", "labels.ledger"}) {
+    const fs::path ledger = fs::directory_iterator(identity / "runs")->path() / file;
+    const std::string whole = read(ledger);
+    ASSERT_GT(std::count(whole.begin(), whole.end(), '\n'), 1) << file;
+    const std::size_t header = whole.find('\n') + 1;
+    const std::pair<std::string, std::size_t> damages[] = {
+        {"deleted", 0}, {"truncated", whole.size() - 3}, {"older", header}};
+    for (const auto& [what, bytes] : damages) {
+      fs::remove(ledger);
+      if (bytes > 0) std::ofstream(ledger, std::ios::binary) << whole.substr(0, bytes);
+      c = join("c");
+      EXPECT_TRUE(says(file + ": this privacy ledger is lost or too old")) << file << " " << what << c->output();
+      stop();
+    }
+    fs::remove(ledger);
+    std::ofstream(ledger, std::ios::binary) << whole;
+  }
+  c = join("c");
+  ASSERT_TRUE(wait_for_replies(3)) << c->output();
+  stop();
+  // All of its folder is older than what the server has: log, states and ledgers agree with each other.
+  fs::remove_all(identity);
+  fs::copy(backup, identity, fs::copy_options::recursive);
+  c = join("c");
+  EXPECT_TRUE(says("no longer on its disk")) << c->output();
+  stop();
+  EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
+  EXPECT_EQ(server->wait(), 130) << server->output();
+}
+
 TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   write_config("served.yaml", std::string(kTrainer) + "rounds: 2000\nclients_per_round: 2\nserving: {min_clients: 1}\n",
                true);

@@ -51,7 +51,7 @@ void DpFtrl::prepare(const AggregationSetting& setting) {
   // A thousandth for rounding (correlated_noise.h); checked when the number of parameters is known.
   run_ = {.kind = MechanismKind::kGaussian, .noise = noise_ / sensitivity_ / (1 + 1e-3)};
   check(!setting.folder.empty(), "a private run has a folder for its ledger");
-  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger", .least = setting.done > 0 ? 1U : 0U};
+  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger", .mark = setting.ledger};
   if (config_.copy != "none" && !setting.trial) {
     place.mirror = config_.copy == "auto" ? ledger_mirror_folder() : std::filesystem::path(config_.copy);
   }

@@ -44,6 +44,7 @@ class DpFtrl : public Aggregation {
   bool exhausted() override;
   Aggregated aggregate(AggregationInput input) override;
   std::optional<PrivacyReport> privacy() const override;
+  std::string ledger() const override { return ledger_ ? ledger_->mark() : ""; }
 
  private:
   void begin(std::int64_t parameters);

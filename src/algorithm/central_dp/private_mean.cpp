@@ -60,8 +60,7 @@ void PrivateMean::prepare(const AggregationSetting& setting) {
   }
   check(!setting.folder.empty(), "a private run has a folder for its ledger");
   const bool copied = config_.copy != "none" && !setting.trial;
-  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger",
-                            .least = static_cast<std::size_t>(setting.done)};  // every round is charged
+  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger", .mark = setting.ledger};
   if (copied) place.mirror = config_.copy == "auto" ? ledger_mirror_folder() : std::filesystem::path(config_.copy);
   ledger_.reset();  // releases its lock
   ledger_ = std::make_unique<BudgetLedger>(std::move(place), Adjacency::kAddRemove);

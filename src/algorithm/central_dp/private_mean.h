@@ -50,6 +50,7 @@ class PrivateMean : public Aggregation {
   bool exhausted() override;
   Aggregated aggregate(AggregationInput input) override;
   std::optional<PrivacyReport> privacy() const override;
+  std::string ledger() const override { return ledger_ ? ledger_->mark() : ""; }
   std::map<std::string, at::Tensor> state() const override;
   void restore(const std::map<std::string, at::Tensor>& state) override;
 

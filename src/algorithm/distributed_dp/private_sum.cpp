@@ -134,7 +134,7 @@ void PrivateSum::prepare(const AggregationSetting& setting) {
     Log("privacy").warning("delta {:g} is above 1 / {} clients: it allows to publish somebody's data; lower it",
                            config_.delta, setting.clients);
   }
-  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger", .least = setting.done > 0 ? 1U : 0U};
+  BudgetLedger::Place place{.file = setting.folder / "privacy.ledger", .mark = setting.ledger};
   if (config_.copy != "none" && !setting.trial) {
     place.mirror = config_.copy == "auto" ? ledger_mirror_folder() : std::filesystem::path(config_.copy);
   }

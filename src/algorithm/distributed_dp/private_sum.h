@@ -52,6 +52,7 @@ class PrivateSum : public Aggregation {
   bool exhausted() override;
   Aggregated aggregate(AggregationInput input) override;
   std::optional<PrivacyReport> privacy() const override;
+  std::string ledger() const override { return ledger_ ? ledger_->mark() : ""; }
   std::size_t least_updates() const override { return 3; }
   std::string refusal(std::size_t clients_per_round, Weighting weighting) const override;
   bool masks() const override { return config_.mode == SecureMeanConfig::Mode::kReal; }

@@ -26,7 +26,7 @@ SecretGuard::SecretGuard(const ExampleGuardInput& input) : config_(input.config)
     throw ConfigError("trainer.privacy: give noise, or epsilon to compute it from; without noise nothing is private");
   }
   if (noise_ <= 0) noise_ = calibrated(input);
-  BudgetLedger::Place place{.file = input.folder / "examples.ledger"};
+  BudgetLedger::Place place{.file = input.folder / "examples.ledger", .mark = input.mark};
   if (config_.copy != "none") {
     place.mirror = config_.copy == "auto" ? ledger_mirror_folder() : std::filesystem::path(config_.copy);
   }
@@ -119,6 +119,11 @@ double SecretGuard::epsilon() const {
     most = std::max(most, renyi_epsilon(ledger_->releases(config_.delta, client)));
   }
   return most;
+}
+
+std::string SecretGuard::mark() const {
+  const std::lock_guard lock(mutex_);
+  return ledger_->mark();
 }
 
 PrivacyReport SecretGuard::report() const {

@@ -29,6 +29,7 @@ class SecretGuard : public ExampleGuard {
   std::vector<std::uint32_t> sample(std::size_t examples, double rate) const override;
   void draw(std::span<std::int64_t> noise) const override;
   double epsilon() const override;
+  std::string mark() const override;
   PrivacyReport report() const override;
 
  private:

@@ -45,14 +45,19 @@ PrivacyReport LocalCharges::report() const {
                        .noise = input_.release.noise,
                        .sampling_rate = 1,
                        .charges = static_cast<std::int64_t>(ledger_.charges())};
-  // All replies cost the same, so the client with most of them has spent most.
-  std::int64_t most = 0;
+  // Of clients whose replies all cost the same, the one with most of them has spent most.
+  std::int64_t most = 0, most_alike = 0;
   for (const std::uint64_t client : ledger_.clients()) {
     const Releases releases = ledger_.releases(report.delta, client);
     std::int64_t steps = 0;
     for (const Mechanism& m : releases.mechanisms) steps += m.steps;
-    if (steps <= most && releases.mechanisms.size() == 1) continue;
+    Mechanism one = releases.mechanisms.front();
+    one.steps = input_.release.steps;
     most = std::max(most, steps);
+    if (releases.mechanisms.size() == 1 && one == input_.release) {
+      if (steps <= most_alike) continue;
+      most_alike = steps;
+    }
     report.epsilon = std::max(report.epsilon, account(releases, AccountantKind::kPld, std::size_t{1} << 18).epsilon);
   }
   report.statement = fmt::format(

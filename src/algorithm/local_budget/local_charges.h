@@ -33,6 +33,8 @@ class LocalCharges : public Federation {
   void end_session(std::uint64_t session) override { input_.clients.end_session(session); }
   Traffic traffic() const override { return input_.clients.traffic(); }
 
+  /// Of the ledger, to be kept elsewhere.
+  std::string mark() const { return ledger_.mark(); }
   /// Of the client that spent most.
   PrivacyReport report() const;
 

@@ -3,13 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace chorus::inline local_dp {
+namespace {
+
+// Of one answer, as it was charged: the configuration may have changed since. Rounded up.
+double epsilon_of(const Mechanism& response) {
+  const double other = response.noise / static_cast<double>(response.buckets);
+  return std::log((1 - response.noise + other) / other) * (1 + 1e-12);
+}
+
+}  // namespace
 
 LabelResponse::LabelResponse(const LabelGuardInput& input)
-    : epsilon_(input.epsilon),
-      response_(input.epsilon, input.labels),
-      ledger_({input.folder / "labels.ledger", input.copies}, Adjacency::kReplace) {
+    : response_(input.epsilon, input.labels),
+      ledger_({input.folder / "labels.ledger", input.copies, input.mark}, Adjacency::kReplace) {
   const auto labels = static_cast<double>(input.labels);
   const Mechanism release{.kind = MechanismKind::kRandomizedResponse,
                           .noise = (1 - response_.keeps()) * labels / (labels - 1),
@@ -27,9 +36,10 @@ PrivacyReport LabelResponse::report() const {
   PrivacyReport report{
       .noise = 1 - response_.keeps(), .sampling_rate = 1, .charges = static_cast<std::int64_t>(ledger_.charges())};
   for (const std::uint64_t client : ledger_.clients()) {
-    std::int64_t times = 0;
-    for (const Mechanism& m : ledger_.releases(0, client).mechanisms) times += m.steps;
-    report.epsilon = std::max(report.epsilon, static_cast<double>(times) * epsilon_);
+    double sum = 0;
+    for (const Mechanism& m : ledger_.releases(0, client).mechanisms)
+      sum += static_cast<double>(m.steps) * epsilon_of(m);
+    report.epsilon = std::max(report.epsilon, sum);
   }
   report.statement = fmt::format(
       "The label of every training example is ({:.4g}, 0)-differentially private towards the server and everybody else "

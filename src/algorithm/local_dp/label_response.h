@@ -18,10 +18,10 @@ class LabelResponse : public LabelGuard {
   explicit LabelResponse(const LabelGuardInput& input);
 
   std::int32_t answer(std::int32_t own) override;
+  std::string mark() const override { return ledger_.mark(); }
   PrivacyReport report() const override;
 
  private:
-  double epsilon_;
   RandomizedResponse response_;
   SecretStream stream_;
   BudgetLedger ledger_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -101,6 +102,28 @@ Mechanism mechanism_in(const ordered_json& line) {
           .group = line.at("group")};
 }
 
+bool is_id(std::string_view text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Of a ledger that is known.
+struct LedgerMark {
+  std::string id = {};
+  std::size_t charges = 0;
+
+  static LedgerMark parse(const std::string& text) {
+    if (text.empty()) return {};
+    LedgerMark mark{text.substr(0, text.find(':'))};
+    const char* end = text.data() + text.size();
+    const char* digits = std::min(text.data() + mark.id.size() + 1, end);
+    const auto read = std::from_chars(digits, end, mark.charges);
+    if (!is_id(mark.id) || read.ec != std::errc() || read.ptr != end) {
+      throw DataError(fmt::format("\"{}\" is no mark of a privacy ledger", text));
+    }
+    return mark;
+  }
+};
+
 // Complete lines; what follows the last newline was never finished.
 std::string finished(const std::string& text) {
   const std::size_t end = text.rfind('\n');
@@ -119,14 +142,19 @@ BudgetLedger::BudgetLedger(Place place, Adjacency adjacency) : place_(std::move(
         fmt::format("{}: another process charges this privacy ledger; wait for it, or stop it", place_.file.string()));
   }
   try {
+    const LedgerMark known = LedgerMark::parse(place_.mark);
+    const fs::path copy_of_known = place_.mirror / (known.id + ".ledger");
     files_ = {place_.file};
     if (fs::exists(place_.file)) adopt(finished(whole_file(place_.file)), place_.file);
-    if (text_.empty()) {
+    if (text_.empty() && !known.id.empty() && !place_.mirror.empty() && fs::exists(copy_of_known)) {
+      adopt(finished(whole_file(copy_of_known)), copy_of_known);
+    }
+    if (text_.empty() && known.id.empty()) {
       id_ = random_id();
       text_ = checked_line({{"ledger", id_}, {"version", 1}, {"adjacency", name_of(adjacency_)}}, "");
       last_check_ = chained("", text_);
     }
-    if (!place_.mirror.empty()) {
+    if (!text_.empty() && !place_.mirror.empty()) {
       std::error_code ignored;
       fs::create_directories(place_.mirror, ignored);
       files_.push_back(place_.mirror / (id_ + ".ledger"));
@@ -139,11 +167,12 @@ BudgetLedger::BudgetLedger(Place place, Adjacency adjacency) : place_(std::move(
       }
       if (copy.size() > text_.size()) adopt(copy, files_.back());
     }
-    if (charges_ < place_.least) {
+    if (!known.id.empty() && (id_ != known.id || charges_ < known.charges)) {
+      const std::string copy = place_.mirror.empty() ? "" : fmt::format(" (its copy was {})", copy_of_known.string());
       throw DataError(fmt::format(
-          "{}: the ledger has {} charges, but the run has made at least {}; bring back the ledger, or its "
-          "copy{}, or begin the run again",
-          place_.file.string(), charges_, place_.least, place_.mirror.empty() ? "" : " in " + place_.mirror.string()));
+          "{}: this privacy ledger is lost or too old: it has {} of the {} charges that were made; put its newest "
+          "version back{}, or begin a new run",
+          place_.file.string(), id_ == known.id ? charges_ : 0, known.charges, copy));
     }
     for (const fs::path& file : files_) {
       if (!fs::exists(file) || whole_file(file) != text_) write_durably(file, 0, text_);
@@ -172,8 +201,7 @@ void BudgetLedger::adopt(const std::string& text, const fs::path& where) {
       if (number == 1) {
         id_ = line.at("ledger");
         if (line.at("version") != 1) throw DataError("it is of another version");
-        if (id_.size() != 32 || id_.find_first_not_of("0123456789abcdef") != std::string::npos)
-          throw DataError("its name is not valid");
+        if (!is_id(id_)) throw DataError("its name is not valid");
         if (adjacency_named(line.at("adjacency").get<std::string>()) != adjacency_)
           throw DataError("it is for another adjacency");
       } else {
@@ -217,6 +245,8 @@ void BudgetLedger::charge(std::span<const Charge> charges) {
   last_check_ = check;
   for (const Charge& each : charges) count(each.client, each.mechanism);
 }
+
+std::string BudgetLedger::mark() const { return fmt::format("{}:{}", id_, charges_); }
 
 Releases BudgetLedger::releases(double delta, std::optional<std::uint64_t> client) const {
   const auto found = sums_.find(client);

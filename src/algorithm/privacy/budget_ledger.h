@@ -22,22 +22,25 @@ namespace chorus::inline privacy {
 /// The file is append-only text: a header and one line per charge, each with a checksum that covers all lines before
 /// it. An unfinished last line is the trace of a crash before the release, and is removed; any other damage is refused.
 /// A copy of the file is kept in a folder outside the run (`mirror`): when the run's folder is restored from a backup,
-/// the longer of the two counts, so the restored run never reports less than was spent. Not thread-safe; one process at
-/// a time (the file is locked).
+/// the longer of the two counts, so the restored run never reports less than was spent. Whoever releases something
+/// keeps the ledger's `mark` elsewhere, too: a checkpoint, or a client's log of what left its machine. A ledger that
+/// is lost, cut or older than that is taken from the copy, or refused. Not thread-safe; one process at a time (the file
+/// is locked).
 ///
-///     BudgetLedger ledger({.file = run / "privacy.ledger", .mirror = state_folder()}, Adjacency::kAddRemove);
+///     BudgetLedger ledger({run / "privacy.ledger", state_folder(), checkpoint.mark}, Adjacency::kAddRemove);
 ///     ledger.charge(step, "round 7");     // on disk
+///     checkpoint.mark = ledger.mark();
 ///     const double epsilon = account(ledger.releases(1e-6), AccountantKind::kPld).epsilon;
 class BudgetLedger {
  public:
   struct Place {
     std::filesystem::path file;
     std::filesystem::path mirror = {};  ///< a folder; empty: no copy
-    std::size_t least = 0;              ///< charges that the run is known to have made
+    std::string mark = {};              ///< what is known of the ledger; empty: nothing
   };
 
   /// Opens or creates the ledger. DataError when it is damaged, of another adjacency, contradicts its copy, is in use,
-  /// or has fewer charges than the run has made.
+  /// or is less than the mark says.
   BudgetLedger(Place place, Adjacency adjacency);
   ~BudgetLedger();
   BudgetLedger(const BudgetLedger&) = delete;
@@ -62,6 +65,8 @@ class BudgetLedger {
   /// Those with a charge of their own.
   std::vector<std::uint64_t> clients() const;
   const std::string& id() const { return id_; }
+  /// Which ledger this is, and how much was charged: ID:CHARGES.
+  std::string mark() const;
 
  private:
   void adopt(const std::string& text, const std::filesystem::path& where);

@@ -121,18 +121,63 @@ TEST_F(Ledger, RestoredBackupNeverReportsLess) {
   EXPECT_EQ(text_of(place().file).size(), text_of(place().mirror / (restored.id() + ".ledger")).size());
 }
 
-// The run was restored without its ledger, or with one that is too old, where there is no copy.
-TEST_F(Ledger, RefusesToKnowLessThanTheRun) {
-  BudgetLedger::Place bare{.file = place().file, .least = 2};
-  EXPECT_THROW(BudgetLedger(bare, Adjacency::kAddRemove), DataError);
-  EXPECT_FALSE(fs::exists(bare.file)) << "an empty ledger would look like one";
+// Whoever released something knows the mark.
+TEST_F(Ledger, RefusesToKnowLessThanItsMark) {
+  const fs::path file = place().file;
+  std::string first, second, older;
   {
-    BudgetLedger ledger({.file = bare.file}, Adjacency::kAddRemove);
+    BudgetLedger ledger({.file = file}, Adjacency::kAddRemove);
     ledger.charge(kStep, "round 1");
+    first = ledger.mark();
+    older = text_of(file);
+    ledger.charge(kStep, "round 2");
+    second = ledger.mark();
   }
-  EXPECT_THROW(BudgetLedger(bare, Adjacency::kAddRemove), DataError);
-  BudgetLedger({.file = bare.file}, Adjacency::kAddRemove).charge(kStep, "round 2");
-  EXPECT_EQ(BudgetLedger(bare, Adjacency::kAddRemove).charges(), 2U);
+  const auto charges = [&](const std::string& mark) {
+    return BudgetLedger({.file = file, .mark = mark}, Adjacency::kAddRemove).charges();
+  };
+  EXPECT_EQ(charges(first), 2U);
+  EXPECT_EQ(charges(second), 2U);
+  const std::string whole = text_of(file);
+  fs::resize_file(file, whole.size() - 1);  // truncated
+  EXPECT_THROW(charges(second), DataError);
+  EXPECT_EQ(text_of(file).size(), whole.size() - 1) << "it is evidence";
+  write(file, older);  // restored
+  EXPECT_THROW(charges(second), DataError);
+  EXPECT_EQ(charges(first), 1U);
+  write(file, "");
+  EXPECT_THROW(charges(first), DataError);
+  fs::remove(file);  // lost
+  EXPECT_THROW(charges(second), DataError);
+  EXPECT_FALSE(fs::exists(file)) << "an empty ledger would look like one";
+  {
+    BudgetLedger another({.file = file}, Adjacency::kAddRemove);  // another one as long
+    for (int i = 0; i < 2; ++i) another.charge(kStep, "round");
+  }
+  EXPECT_THROW(charges(second), DataError);
+  for (const std::string& bad :
+       std::vector<std::string>{"x", ":", first.substr(0, 32), first.substr(0, 33), first + "x", first + " ",
+                                "../../../../../../etc/passwd00000:1"}) {
+    EXPECT_THROW(charges(bad), DataError) << bad;
+  }
+}
+
+TEST_F(Ledger, TakesALostOneFromItsCopy) {
+  std::string mark;
+  {
+    BudgetLedger ledger(place(), Adjacency::kAddRemove);
+    for (int i = 0; i < 3; ++i) ledger.charge(kStep, "round");
+    mark = ledger.mark();
+  }
+  const std::string whole = text_of(place().file);
+  fs::remove(place().file);
+  BudgetLedger::Place known = place();
+  known.mark = mark;
+  EXPECT_EQ(BudgetLedger(known, Adjacency::kAddRemove).charges(), 3U);
+  EXPECT_EQ(text_of(place().file), whole);
+  fs::remove_all(place().mirror);
+  fs::remove(place().file);
+  EXPECT_THROW(BudgetLedger(known, Adjacency::kAddRemove), DataError);
 }
 
 TEST_F(Ledger, RefusesDamage) {

@@ -34,6 +34,7 @@ class OpenGuard : public ExampleGuard {
     return all;
   }
   void draw(std::span<std::int64_t> noise) const override { std::fill(noise.begin(), noise.end(), 0); }
+  std::string mark() const override { return ""; }
   double epsilon() const override { return 0; }
   PrivacyReport report() const override { return {}; }
 

@@ -6,9 +6,18 @@
 #include "application/trainer/private_training.h"
 #include "apps/experiment/changed_labels.h"
 #include "apps/experiment/machine.h"
+#include "apps/experiment/run_state.h"
 #include "core/base/error.h"
 
 namespace chorus::inline experiment {
+namespace {
+
+// Ledgers of clients.
+constexpr const char* kLabels = "labels.ledger";
+constexpr const char* kExamples = "examples.ledger";
+constexpr const char* kLocal = "local.ledger";
+
+}  // namespace
 
 ClientHalf::ClientHalf(ClientHalfInput input)
     : input_(std::move(input)),
@@ -20,9 +29,17 @@ ClientHalf::ClientHalf(ClientHalfInput input)
   if (const auto release = release_of(compression.up)) {
     if (input_.folder.empty()) throw ConfigError("compression.up: there is no folder for the ledger of local noise");
     std::filesystem::create_directories(input_.folder);
-    charges_.emplace(
-        LocalCharges::Input{local_, *release, 1e-5, {input_.folder / "local.ledger", ledger_mirror_folder()}});
+    charges_.emplace(LocalCharges::Input{
+        local_, *release, 1e-5, {input_.folder / kLocal, ledger_mirror_folder(), mark_of(input_.ledgers, kLocal)}});
   }
+}
+
+std::map<std::string, std::string> ClientHalf::ledgers() const {
+  std::map<std::string, std::string> marks;
+  if (labels_) marks[kLabels] = labels_->mark();
+  if (guard_) marks[kExamples] = guard_->mark();
+  if (charges_) marks[kLocal] = charges_->mark();
+  return marks;
 }
 
 std::unique_ptr<LabelGuard> ClientHalf::hide_labels() {
@@ -35,7 +52,8 @@ std::unique_ptr<LabelGuard> ClientHalf::hide_labels() {
                         .labels = input_.model.task().labels().size(),
                         .folder = input_.folder,
                         .copies = ledger_mirror_folder(),
-                        .clients = examples.ids};
+                        .clients = examples.ids,
+                        .mark = mark_of(input_.ledgers, kLabels)};
   if (guard.clients.empty()) {
     guard.clients.resize(examples.train_lists.clients());
     std::iota(guard.clients.begin(), guard.clients.end(), ClientId{0});
@@ -53,6 +71,7 @@ std::unique_ptr<ExampleGuard> ClientHalf::make_guard() const {
   std::filesystem::create_directories(input_.folder);
   ExampleGuardInput guard{.config = *trainer.privacy, .folder = input_.folder};
   guard.rounds = static_cast<std::int64_t>(input_.rounds);
+  guard.mark = mark_of(input_.ledgers, kExamples);
   const ClientExamples& examples = input_.examples;
   for (std::size_t c = 0; c < examples.train_lists.clients(); ++c) {
     const std::size_t count = examples.train_lists.size_of(c);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +38,8 @@ struct ClientHalfInput {
   StateShelf states = {};             ///< where client states are kept between rounds; empty: they are not
   ActivationCache* cache = nullptr;   ///< borrowed
   std::function<bool()> stop = {};    ///< true: give up (Ctrl-C)
-  std::filesystem::path folder = {};  ///< for the ledgers of trainer.privacy and of local noise
+  std::filesystem::path folder = {};  ///< for the ledgers of trainer.privacy, of labels and of local noise
+  std::map<std::string, std::string> ledgers = {};  ///< ClientHalf::ledgers, in a run that goes on
   /// Networks other than `model`, and which each client has: an index in `networks`, -1 for `model`. Empty: all have
   /// `model`. Borrowed.
   std::span<const ClientNetwork> networks = {};
@@ -63,6 +65,8 @@ class ClientHalf {
   const LabelGuard* labels() const { return labels_.get(); }
   /// Of filters with local noise; null without them.
   const LocalCharges* local_charges() const { return charges_ ? &*charges_ : nullptr; }
+  /// Marks of the privacy ledgers, by file. Whoever lets a reply out keeps them, so that a lost ledger is noticed.
+  std::map<std::string, std::string> ledgers() const;
   /// A workbench for one client, for what never leaves this process.
   std::unique_ptr<Workbench> open(ClientId client, std::uint64_t round) const {
     return pool_of(client).open({&client, 1}, round);

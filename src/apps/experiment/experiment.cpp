@@ -14,6 +14,7 @@
 #include "apps/experiment/gpu_start.h"
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
+#include "apps/experiment/replay.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/console/log.h"
@@ -81,28 +82,6 @@ std::vector<std::int64_t> predicted_words(const TaskModel& model, const PublicSe
   if (model.task().head() != Head::kCausalLm && model.task().head() != Head::kMaskedLm) return {};
   const ClientData rows = model.task().client_data(set.encoded, set.examples);
   return SharedWords({model.task(), *set.texts, rows, set.words}).counts();
-}
-
-// What a client keeps of earlier segments it trains on again in later ones: at most `most` of its old examples, drawn
-// anew for each segment.
-void add_replay(std::vector<ClientLists>& segments, std::int64_t most, std::uint64_t seed) {
-  if (most == 0) return;
-  const std::vector<ClientLists> fresh = segments;
-  for (std::size_t s = 1; s < segments.size(); ++s) {
-    ClientLists lists;
-    for (std::size_t client = 0; client < fresh[s].clients(); ++client) {
-      std::vector<ExampleId> mine(fresh[s][client].begin(), fresh[s][client].end()), old;
-      for (std::size_t earlier = 0; earlier < s; ++earlier) {
-        old.insert(old.end(), fresh[earlier][client].begin(), fresh[earlier][client].end());
-      }
-      RandomStream stream({.seed = seed, .purpose = "replay", .client = client, .step = s});
-      stream.shuffle(std::span(old));
-      old.resize(std::min(old.size(), static_cast<std::size_t>(most)));
-      if (!mine.empty()) mine.insert(mine.end(), old.begin(), old.end());  // one without new examples does not train
-      lists.append(mine);
-    }
-    segments[s] = std::move(lists);
-  }
 }
 
 }  // namespace

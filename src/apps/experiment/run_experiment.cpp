@@ -217,6 +217,7 @@ class ExperimentRun {
                      .cache = &cache_,
                      .stop = stop_at_once,
                      .folder = folder_.path(),
+                     .ledgers = state().ledgers,
                      .networks = experiment_.networks(),
                      .network_of = experiment_.network_of()});
     SummingClients summing(half.clients());
@@ -239,7 +240,8 @@ class ExperimentRun {
     rounds.trial = request_.trial;
     rounds.stop = [this] { return request_.interrupts && request_.interrupts() >= 1; };
     rounds.show = [this](const RoundLoopState& loop, const RoundResult& result) { journal_.show(loop, result); };
-    rounds.save = [this](const ServerMemory& memory, bool last) {
+    rounds.save = [this, &half](const ServerMemory& memory, bool last) {
+      for (const auto& [file, mark] : half.ledgers()) state().ledgers[file] = mark;
       checkpoints_.save(memory, last, journal_.tracker());
     };
     rounds.attacked = experiment_.attacked_test();

@@ -56,6 +56,7 @@ std::optional<Milestone> json_milestone(const json& value) {
 constexpr const char* kServer = "server.";
 constexpr const char* kFilters = "filters.";
 constexpr const char* kAggregation = "aggregation.";
+constexpr const char* kLedgers = "ledgers/";
 
 void put(std::map<std::string, double>& numbers, const std::string& prefix, const Scores& scores) {
   for (const auto& [name, value] : scores) numbers[prefix + name] = value;
@@ -96,6 +97,7 @@ class CheckpointFields {
 
   std::map<std::string, at::Tensor> tensors(const std::string& prefix) { return take_all(tensors_, prefix); }
   Scores numbers(const std::string& prefix) { return take_all(numbers_, prefix); }
+  std::map<std::string, std::string> texts(const std::string& prefix) { return take_all(texts_, prefix); }
 
   void check_empty() const {
     check_none(tensors_, "tensor");
@@ -171,6 +173,7 @@ void remember(const ServerMemory& memory, RunState& state) {
   state.server = memory.algorithm.state();
   state.variant = memory.algorithm.variant();
   state.aggregation = memory.aggregation.state();
+  if (const std::string mark = memory.aggregation.ledger(); !mark.empty()) state.ledgers["privacy.ledger"] = mark;
   state.filters = memory.filters;
   state.coverage.assign(memory.coverage.times().begin(), memory.coverage.times().end());
   state.coverage_rounds = memory.coverage.rounds();
@@ -233,6 +236,7 @@ Checkpoint to_checkpoint(const RunState& state) {
   checkpoint.texts["deciles"] = deciles.dump();
   checkpoint.texts["phases"] = phases.dump();
   checkpoint.texts["data"] = state.data;
+  for (const auto& [file, mark] : state.ledgers) checkpoint.texts[kLedgers + file] = mark;
   return checkpoint;
 }
 
@@ -267,6 +271,7 @@ RunState to_run_state(const Checkpoint& checkpoint) {
   state.coverage_rounds = static_cast<std::size_t>(fields.whole("coverage_rounds"));
   if (fields.has_number("rounds_to_target")) loop.rounds_to_target = fields.whole("rounds_to_target");
   state.data = fields.text("data");
+  state.ledgers = fields.texts(kLedgers);
   const std::string deciles = fields.text("deciles"), phases = fields.text("phases"), targets = fields.text("targets"),
                     last_evaluation = fields.text("last_evaluation");
   fields.check_empty();
@@ -287,6 +292,11 @@ RunState to_run_state(const Checkpoint& checkpoint) {
     throw DataError(std::string("the checkpoint's lists cannot be read: ") + error.what());
   }
   return state;
+}
+
+std::string mark_of(const std::map<std::string, std::string>& ledgers, const std::string& file) {
+  const auto found = ledgers.find(file);
+  return found == ledgers.end() ? "" : found->second;
 }
 
 void add_report(RunState& state, const PrivacyReport& examples) {

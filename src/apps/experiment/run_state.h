@@ -22,12 +22,16 @@ struct RunState {
   std::vector<std::uint32_t> coverage;
   std::size_t coverage_rounds = 0;
   std::map<ClientId, std::uint64_t> kept;  ///< of clients in other processes: which of their states is the current one
+  std::map<std::string, std::string> ledgers;  ///< of privacy, by file: their marks (BudgetLedger::mark)
   /// So far, all processes of the run together. Checkpoints: waited for, and written in the background.
   double setup_seconds = 0, checkpoint_seconds = 0, checkpoint_background_seconds = 0;
   std::string data;                           ///< fingerprint of what is trained on
   std::optional<PrivacyReport> privacy = {};  ///< not saved: the ledger is the truth
   std::vector<OwnScore> own_scores = {};      ///< not saved: computed at the end of the run
 };
+
+/// Of a ledger; empty: nothing is known of it.
+std::string mark_of(const std::map<std::string, std::string>& ledgers, const std::string& file);
 
 /// Adds what clients promise about their examples to what the server promises about clients.
 void add_report(RunState& state, const PrivacyReport& examples);

@@ -89,7 +89,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
                         .clients = static_cast<double>(loop.population),
                         .clients_per_round = static_cast<double>(config().clients_per_round),
                         .rounds = rounds.total,
-                        .done = rounds.trial ? 0 : state.loop.round,
+                        .ledger = mark_of(state.ledgers, "privacy.ledger"),
                         .trial = rounds.trial,
                         .layout = &model_.model().layout()});
   const auto selector = config().selection.make();

@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uintmax_t kEmptyBytes = 32;  // at most, of a safetensors file without a tensor
+
 std::string state_name(std::uint64_t order, std::uint64_t number) {
   return fmt::format("{}-{:016x}.safetensors", order, number);
 }
@@ -28,8 +30,14 @@ ClientStates::ClientStates(fs::path folder, std::size_t keep) : folder_(std::mov
     const std::string name = entry.path().filename().string();
     std::uint64_t order = 0, number = 0;
     if (std::sscanf(name.c_str(), "%" SCNu64 "-%16" SCNx64, &order, &number) != 2) continue;
-    if (name == state_name(order, number)) stored_[order] = {number, entry.path()};
+    if (name == state_name(order, number)) stored_[order] = stored(number, entry.path());
   }
+}
+
+ClientStates::Stored ClientStates::stored(std::uint64_t number, const fs::path& path) {
+  std::error_code unknown;
+  const auto bytes = fs::file_size(path, unknown);
+  return {number, path, !unknown && bytes <= kEmptyBytes};
 }
 
 bool ClientStates::begin(std::uint64_t number, std::uint64_t kept) {
@@ -62,7 +70,7 @@ void ClientStates::store(const ClientState& state) {
   const std::uint64_t order = stored_.empty() ? 1 : stored_.rbegin()->first + 1;
   const fs::path path = folder_ / state_name(order, number_);
   write_safetensors(path, tensors);
-  stored_[order] = {number_, path};
+  stored_[order] = stored(number_, path);
   prune();
 }
 
@@ -71,11 +79,17 @@ void ClientStates::store(const ClientState& state) {
 void ClientStates::prune() {
   const auto after = stored_.upper_bound(current_);
   const auto drop = [&](auto begin, auto end) {
-    auto surplus = std::distance(begin, end) - static_cast<std::ptrdiff_t>(keep_);
-    for (; surplus > 0; --surplus) {
+    auto surplus = std::count_if(begin, end, [](const auto& entry) { return !entry.second.empty; }) -
+                   static_cast<std::ptrdiff_t>(keep_);
+    while (surplus > 0) {
+      if (begin->second.empty) {
+        ++begin;
+        continue;
+      }
       std::error_code ignored;
       fs::remove(begin->second.path, ignored);
       begin = stored_.erase(begin);
+      --surplus;
     }
   };
   drop(after, stored_.end());

@@ -11,7 +11,8 @@ namespace chorus::inline serving {
 /// What the one client of a process keeps between the rounds of a run, in a folder of its own: a file per reply,
 /// written before the reply leaves. A request says by the number of an earlier request which of these states it builds
 /// on, so nothing depends on what the client heard of its replies: it may die between sending one and hearing that it
-/// counts, and a server that was killed goes on from an earlier state. The last few states are kept for that.
+/// counts, and a server that was killed goes on from an earlier state. The last few states are kept for that; empty
+/// ones, which say only that the request was answered, all of them.
 ///
 ///     ClientStates states(identity / "runs" / run, 4);
 ///     if (!states.begin(number, kept)) ...           // before each request: the state it builds on is lost
@@ -30,7 +31,9 @@ class ClientStates {
   struct Stored {
     std::uint64_t number = 0;
     std::filesystem::path path;
+    bool empty = false;
   };
+  static Stored stored(std::uint64_t number, const std::filesystem::path& path);
   ClientState load() const;
   void store(const ClientState& state);
   void prune();

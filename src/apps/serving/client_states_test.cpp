@@ -72,6 +72,19 @@ TEST_F(ClientStatesTest, KeepsWhatARestartedServerMayGoBackTo) {
   EXPECT_EQ(load(states), 17);
 }
 
+TEST_F(ClientStatesTest, KeepsEveryStateThatIsEmpty) {
+  ClientStates states(folder_.path(), 3);
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    ASSERT_TRUE(states.begin(number, number - 1));
+    states.shelf().store(0, number, {});
+  }
+  EXPECT_EQ(files(), 20U);
+  ClientStates again(folder_.path(), 3);
+  EXPECT_TRUE(again.begin(21, 1));
+  EXPECT_TRUE(std::isnan(load(again)));
+  EXPECT_FALSE(again.begin(21, 22));
+}
+
 // Case 29 of the list of hostile inputs.
 TEST_F(ClientStatesTest, ATruncatedFileIsAnErrorAndNoState) {
   ClientStates states(folder_.path(), 3);

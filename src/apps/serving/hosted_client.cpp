@@ -58,6 +58,8 @@ std::filesystem::path job_folder(const std::filesystem::path& identity, const Jo
   return identity / "models" / all.hex();
 }
 
+std::string hex_of(std::uint64_t run) { return fmt::format("{:016x}", run); }
+
 ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
   auto config = ConfigDocument::parse(input.job.config, "the server's configuration").load<ExperimentConfig>();
   const auto folder = job_folder(input.folder, input.job);
@@ -79,6 +81,7 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
   // The server has no say in where this machine writes, and how much of it is used.
   config.data.cache = "none";
   config.encoding.cache = "none";
+  if (config.trainer.privacy) config.trainer.privacy->copy = "auto";
   config.federation.cohort_batch = "1";
   config.federation.workers = 1;
   config.federation.threads = input.policy.threads;
@@ -91,25 +94,27 @@ HostedClient::HostedClient(HostedClientInput input)
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
       public_(own_public_data(config_, reading_of(input_.job), data_)),
-      states_(input_.folder / "runs" / fmt::format("{:016x}", input_.job.run), states_to_keep(config_)),
+      states_(input_.folder / "runs" / hex_of(input_.job.run), states_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
   ClientExamples examples = own_examples(model_, data_, input_.job.client);
   if (public_) examples.public_set = public_->set_for(model_, nullptr);
-  half_ = std::make_unique<ClientHalf>(
-      ClientHalfInput{.model = model_,
-                      .examples = std::move(examples),
-                      .rounds = static_cast<std::uint64_t>(input_.job.rounds),
-                      .states = supplemented(states_.shelf(), input_.end, input_.job),
-                      .cache = &cache_,
-                      .stop = input_.stop,
-                      .folder = input_.folder / "runs" / fmt::format("{:016x}", input_.job.run)});
+  const std::string run = hex_of(input_.job.run);
+  half_ = std::make_unique<ClientHalf>(ClientHalfInput{.model = model_,
+                                                       .examples = std::move(examples),
+                                                       .rounds = static_cast<std::uint64_t>(input_.job.rounds),
+                                                       .states = supplemented(states_.shelf(), input_.end, input_.job),
+                                                       .cache = &cache_,
+                                                       .stop = input_.stop,
+                                                       .folder = input_.folder / "runs" / run,
+                                                       .ledgers = input_.egress.ledgers_of(run)});
 }
 
 std::string HostedClient::refusal(const Request& request) const {
   if (request.run != input_.job.run) return "it takes part in another run";
   if (lost_) {
-    return "what it learnt in earlier rounds is no longer on its disk; put its identity folder back from a backup, or "
-           "invite the machine under another name";
+    return "what it kept of earlier rounds is no longer on its disk; put back the newest version of its identity "
+           "folder, or "
+           "take it out of this run";
   }
   PolicyMoment moment;
   moment.task = config_.task.name();
@@ -125,11 +130,17 @@ std::string HostedClient::refusal(const Request& request) const {
 void HostedClient::expect(std::uint64_t number, std::uint64_t kept) { lost_ = !states_.begin(number, kept); }
 
 // A reply leaves only after the state that goes with it is on the disk: whether it was accepted is told by the next
-// request, even if this process dies before.
-Replies HostedClient::prepared(Replies replies) {
+// request, even if this process dies before. `witnessed`: the server shall know of a reply without a new state, too, so
+// that it notices when this folder, and the privacy ledgers in it, are older than what it has.
+Replies HostedClient::prepared(Replies replies, bool witnessed) {
   const auto inner = std::make_shared<Replies>(std::move(replies));
-  return Replies([inner] {
+  return Replies([this, inner, witnessed] {
     std::optional<Reply> reply = inner->next();
+    if (reply && reply->ok() && witnessed && !reply->on_accept) {
+      reply->on_accept = [shelf = states_.shelf(), client = reply->client, round = round_] {
+        shelf.store(client, round, shelf.load(client));
+      };
+    }
     if (reply && reply->on_accept) {
       reply->on_accept();
       reply->on_accept = [] {};
@@ -141,7 +152,10 @@ Replies HostedClient::prepared(Replies replies) {
 Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
   round_ = request.round;
   const std::string why = refusal(request);
-  if (why.empty()) return prepared(half_->clients().ask(cohort, std::move(request)));
+  if (why.empty()) {
+    const bool witnessed = request.session == 0 && !half_->ledgers().empty();
+    return prepared(half_->clients().ask(cohort, std::move(request)), witnessed);
+  }
   Log("client").warning("refuses {} of round {}: {}", request.procedure, request.round, why);
   std::vector<ClientId> clients(cohort.begin(), cohort.end());
   return Replies([clients, why, slot = std::size_t{0}]() mutable -> std::optional<Reply> {

@@ -33,6 +33,9 @@ struct HostedClientInput {
 /// Where the files of a job are kept on a client's machine: a folder per set of files, named by their digests.
 std::filesystem::path job_folder(const std::filesystem::path& identity, const Job& job);
 
+/// A run's name in folders and logs.
+std::string hex_of(std::uint64_t run);
+
 /// The one client of a process, with its owner's data, ready for one job. It does what the policy allows and nothing
 /// else: what is forbidden becomes a failed reply that says why.
 ///
@@ -49,6 +52,8 @@ class HostedClient : public Federation {
   const Job& job() const { return input_.job; }
   /// Of the last request.
   std::uint64_t round() const { return round_; }
+  /// Marks of this client's privacy ledgers: what they have when something leaves.
+  std::map<std::string, std::string> ledgers() const { return half_->ledgers(); }
   /// The request that comes next, and the one whose reply gave the state it builds on. Numbers as on the wire.
   void expect(std::uint64_t number, std::uint64_t kept);
 
@@ -59,7 +64,7 @@ class HostedClient : public Federation {
 
  private:
   std::string refusal(const Request& request) const;
-  static Replies prepared(Replies replies);
+  Replies prepared(Replies replies, bool witnessed);
 
   HostedClientInput input_;
   ExperimentConfig config_;

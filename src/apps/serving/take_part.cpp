@@ -143,7 +143,8 @@ class Participant {
     Egress entry;
     entry.what = description_of(frame);
     entry.server = end_.address;
-    entry.run = fmt::format("{:016x}", run_);
+    entry.run = hex_of(run_);
+    if (client_) entry.ledgers = client_->ledgers();
     entry.round = client_ ? client_->round() : 0;
     entry.bytes = bytes.size();
     entry.digest = sha256_hex(bytes.parts());

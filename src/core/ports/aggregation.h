@@ -70,7 +70,7 @@ struct AggregationSetting {
   double clients = 0;            ///< with training data
   double clients_per_round = 0;
   std::int64_t rounds = 0;         ///< of the whole run
-  std::int64_t done = 0;           ///< rounds of it, in a run that goes on
+  std::string ledger = {};         ///< Aggregation::ledger, in a run that goes on
   bool trial = false;              ///< its results are thrown away, and nobody sees them
   const Layout* layout = nullptr;  ///< of what trains; borrowed, may be null
 };
@@ -101,6 +101,8 @@ class Aggregation {
   /// Whether another round would exceed a budget; then the run ends.
   virtual bool exhausted() { return false; }
   virtual std::optional<PrivacyReport> privacy() const { return std::nullopt; }
+  /// The mark of its privacy ledger, for checkpoints; empty: it has none.
+  virtual std::string ledger() const { return ""; }
 
   virtual Aggregated aggregate(AggregationInput input) = 0;
 

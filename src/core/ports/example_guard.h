@@ -40,6 +40,7 @@ struct ExampleGuardInput {
   std::filesystem::path folder = {};   ///< where the ledger is; empty: nothing is written (trials)
   std::vector<ExampleWork> work = {};  ///< of each client in one round, to compute the noise for
   std::int64_t rounds = 1;             ///< of the whole run
+  std::string mark = {};               ///< ExampleGuard::mark, in a run that goes on
 };
 
 /// Keeps the promise of example-level privacy: it charges the budget before anything is computed from a client's
@@ -62,6 +63,8 @@ class ExampleGuard {
 
   /// The largest epsilon that any client has spent, by the faster accountant: an upper bound.
   virtual double epsilon() const = 0;
+  /// The mark of its ledger, to be kept elsewhere.
+  virtual std::string mark() const = 0;
   virtual PrivacyReport report() const = 0;
 };
 

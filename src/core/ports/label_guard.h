@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct LabelGuardInput {
   std::filesystem::path folder = {};   ///< where the ledger is
   std::filesystem::path copies = {};   ///< folder for the copy of the ledger; empty: no copy
   std::vector<ClientId> clients = {};  ///< whose labels are given out
+  std::string mark = {};               ///< LabelGuard::mark, in a run that goes on
 };
 
 /// Local differential privacy for labels: clients train on randomized responses instead of their labels. Making a guard
@@ -30,6 +32,8 @@ class LabelGuard {
 
   /// What is given out instead of this label.
   virtual std::int32_t answer(std::int32_t own) = 0;
+  /// The mark of its ledger, to be kept elsewhere.
+  virtual std::string mark() const = 0;
   virtual PrivacyReport report() const = 0;
 };
 

@@ -21,9 +21,10 @@ constexpr std::int64_t kDaySeconds = 86'400;
 const std::string kNothingBefore(64, '0');
 
 std::string body_of(const Egress& entry, const std::string& before) {
-  return Json{{"time", entry.time}, {"server", entry.server}, {"run", entry.run},       {"round", entry.round},
-              {"what", entry.what}, {"bytes", entry.bytes},   {"digest", entry.digest}, {"before", before}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json body{{"time", entry.time}, {"server", entry.server}, {"run", entry.run},       {"round", entry.round},
+            {"what", entry.what}, {"bytes", entry.bytes},   {"digest", entry.digest}, {"before", before}};
+  if (!entry.ledgers.empty()) body["ledgers"] = entry.ledgers;
+  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// The hash covers the line as it stands, without its own last field.
@@ -46,6 +47,7 @@ std::string read_line(const std::string& line, std::string& before, Egress& entr
     if (json.at("before").get<std::string>() != before) return "does not follow the line before it";
     entry = {json.at("what"),  json.at("server"), json.at("run"), json.at("round"),
              json.at("bytes"), json.at("digest"), json.at("time")};
+    if (json.contains("ledgers")) entry.ledgers = json.at("ledgers");
   } catch (const Json::exception&) {
     return "is no entry";
   }
@@ -106,11 +108,7 @@ EgressLog::EgressLog(std::filesystem::path path) : path_(std::move(path)), head_
                                 report.broken));
   }
   head_ = report.head;
-  for (const Egress& entry : report.entries) {
-    if (entry.time / kDaySeconds != day_) day_bytes_ = 0;
-    day_ = entry.time / kDaySeconds;
-    day_bytes_ += entry.bytes;
-  }
+  for (const Egress& entry : report.entries) count(entry);
 }
 
 EgressLog::~EgressLog() { ::close(file_); }
@@ -124,9 +122,19 @@ void EgressLog::append(const Egress& entry) {
     throw WorldError(fmt::format("{} cannot be written ({}), so nothing leaves this machine", path_.string(), why));
   }
   head_ = sha256_hex(body);
+  count(entry);
+}
+
+void EgressLog::count(const Egress& entry) {
   if (entry.time / kDaySeconds != day_) day_bytes_ = 0;
   day_ = entry.time / kDaySeconds;
   day_bytes_ += entry.bytes;
+  for (const auto& [file, mark] : entry.ledgers) ledgers_[entry.run][file] = mark;
+}
+
+std::map<std::string, std::string> EgressLog::ledgers_of(const std::string& run) const {
+  const auto found = ledgers_.find(run);
+  return found == ledgers_.end() ? std::map<std::string, std::string>{} : found->second;
 }
 
 std::uint64_t EgressLog::bytes_on_day_of(std::time_t moment) const {

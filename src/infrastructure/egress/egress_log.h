@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,9 +19,10 @@ struct Egress {
   std::string run;          ///< of which run, hexadecimal
   std::uint64_t round = 0;  ///< 0: before the first
   std::uint64_t bytes = 0;
-  std::string digest;     ///< SHA-256 of the bytes, hexadecimal
-  std::time_t time = 0;   ///< by this machine's clock
-  std::string hash = {};  ///< of the line; set when it is read
+  std::string digest;                               ///< SHA-256 of the bytes, hexadecimal
+  std::time_t time = 0;                             ///< by this machine's clock
+  std::map<std::string, std::string> ledgers = {};  ///< marks of the run's privacy ledgers, by file
+  std::string hash = {};                            ///< of the line; set when it is read
 };
 
 /// An append-only list of everything that left a machine: one line of JSON each, which contains the SHA-256 of the line
@@ -41,15 +43,20 @@ class EgressLog {
   void append(const Egress& entry);
   /// Bytes of the day (UTC) that a moment belongs to.
   std::uint64_t bytes_on_day_of(std::time_t moment) const;
+  /// The privacy ledgers of a run when something left for it last.
+  std::map<std::string, std::string> ledgers_of(const std::string& run) const;
   /// The hash of the last line: 64 hexadecimal digits.
   const std::string& head() const { return head_; }
 
  private:
+  void count(const Egress& entry);
+
   std::filesystem::path path_;
   int file_ = -1;
   std::string head_;
   std::int64_t day_ = -1;  // since 1970
   std::uint64_t day_bytes_ = 0;
+  std::map<std::string, std::map<std::string, std::string>> ledgers_;  // by run
 };
 
 struct EgressReport {

@@ -86,5 +86,22 @@ TEST(Sha256, OfAbc) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(EgressLedgers, TheLastMarksOfARunAreKnownAgain) {
+  const TemporaryFolder folder;
+  const auto path = folder / "egress.jsonl";
+  {
+    EgressLog log(path);
+    log.append({.what = "reply", .run = "1", .ledgers = {{"examples.ledger", "a:1"}, {"labels.ledger", "b:1"}}});
+    log.append({.what = "reply", .run = "1", .ledgers = {{"examples.ledger", "a:2"}}});
+    log.append({.what = "refusal", .run = "1"});
+    log.append({.what = "reply", .run = "2", .ledgers = {{"examples.ledger", "c:9"}}});
+  }
+  const EgressLog log(path);
+  EXPECT_EQ(log.ledgers_of("1"),
+            (std::map<std::string, std::string>{{"examples.ledger", "a:2"}, {"labels.ledger", "b:1"}}));
+  EXPECT_EQ(log.ledgers_of("2").at("examples.ledger"), "c:9");
+  EXPECT_TRUE(log.ledgers_of("3").empty());
+}
+
 }  // namespace
 }  // namespace chorus::inline egress
