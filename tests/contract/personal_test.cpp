@@ -62,7 +62,7 @@ struct PersonalTrial {
   at::Tensor own(ClientId client) {
     const Request request = algorithm->ask_own_models(model, round, {&client, 1});
     const auto procedure = Procedures::make(request.procedure);
-    const auto bench = world.open({&client, 1}, round);
+    const auto bench = world.open({&client, 1});
     return dynamic_cast<const OwnModels&>(*procedure).models(request, *bench)[0].clone();
   }
 };
@@ -146,15 +146,6 @@ TEST(Personal, EqualsTheValuesOfAnotherImplementation) {
   }
 }
 
-/// Parts of the quadratic clients' vector of four: its leading elements.
-struct LeadingElements : Variants {
-  Variant whole() const override { return {1, 4}; }
-  int unit() const override { return 1; }
-  at::Tensor places(const Variant& variant) const override {
-    return torch::arange(variant.width < 0 ? 4 : variant.width, at::kLong);
-  }
-};
-
 /// Quadratic clients of different size, which train the leading elements that they are sent.
 struct UnequalDevices : Federation {
   explicit UnequalDevices(std::vector<double> capacities) {
@@ -194,7 +185,7 @@ struct UnequalDevices : Federation {
 
 TEST(Personal, PartsByWidthEqualTheValuesOfAnotherImplementation) {
   UnequalDevices devices({0.5, 1, 0.75});
-  const LeadingElements variants;
+  const quadratic::LeadingElements variants(4);
   const auto mean = Aggregations::make("mean");
   const std::vector<Member> cohort{{0, 1}, {1, 1}, {2, 1}};
   const auto algorithm = quadratic::make_algorithm("heterofl", World{}, "{widths: [0.5, 0.75, 1]}");
