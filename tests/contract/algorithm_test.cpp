@@ -36,26 +36,6 @@ class OnlyTheWhole : public Variants {
   at::Tensor places(const Variant&) const override { return torch::arange(4, at::kLong); }
 };
 
-// Every answer takes a second of the emulated clock.
-class OneSecond : public Federation {
- public:
-  explicit OneSecond(Federation& inner) : inner_(inner) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
-  Replies ask(std::span<const ClientId> cohort, Request request) override {
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
-    return Replies([replies] {
-      std::optional<Reply> reply = replies->next();
-      if (reply) reply->cost.seconds = 1;
-      return reply;
-    });
-  }
-
- private:
-  Federation& inner_;
-};
-
 struct Trial {
   static inline bool linked = false;  // server and clients exchange bytes
   World world;
@@ -81,7 +61,7 @@ struct Trial {
       transport = Transports::make("inproc");
       link = LinkedFederations::make("wire", LinkInput{*transport, local});
     }
-    OneSecond clocked(link ? static_cast<Federation&>(*link) : local);
+    quadratic::OneSecond clocked(link ? static_cast<Federation&>(*link) : local);
     const OnlyTheWhole variants;
     const auto mean = Aggregations::make("mean");
     RoundInput input{clocked, *mean, cohort, model, ++round, 10, seed, weighting};

@@ -52,7 +52,7 @@ struct PersonalTrial {
   at::Tensor own(ClientId client) {
     const Request request = algorithm->ask_own_models(model, round, {&client, 1});
     const auto procedure = Procedures::make(request.procedure);
-    const auto bench = world.open({&client, 1}, round);
+    const auto bench = world.open({&client, 1});
     return dynamic_cast<const OwnModels&>(*procedure).models(request, *bench)[0].clone();
   }
 };

@@ -15,7 +15,7 @@ namespace {
 // a_k (w - b_k) of each client, [C, P].
 at::Tensor gradient_at(const World& world, std::span<const ClientId> ids, const at::Tensor& values) {
   std::vector<at::Tensor> rows;
-  const at::Tensor offsets = torch::arange(world.parameters, at::kFloat) / 10;
+  const at::Tensor offsets = torch::arange(values.size(1), at::kFloat) / 10;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Client& client = world.clients[ids[i]];
     rows.push_back((values[static_cast<std::int64_t>(i)] - offsets - client.target) * client.curvature);
@@ -31,7 +31,7 @@ void keep_frozen(const TrainWish& wish, const at::Tensor& gradients) {
 // F_k(w).
 double loss_at(const World& world, ClientId id, const at::Tensor& values) {
   const Client& client = world.clients[id];
-  const at::Tensor offsets = torch::arange(world.parameters, at::kFloat) / 10;
+  const at::Tensor offsets = torch::arange(values.numel(), at::kFloat) / 10;
   return 0.5 * client.curvature * (values - offsets - client.target).to(at::kDouble).square().sum().item<double>();
 }
 
@@ -101,7 +101,8 @@ class QuadraticLearner final : public Learner {
 
 class Bench final : public Workbench {
  public:
-  Bench(World& world, std::span<const ClientId> ids) : world_(world), ids_(ids.begin(), ids.end()) {
+  Bench(World& world, std::span<const ClientId> ids, std::int64_t parameters)
+      : world_(world), ids_(ids.begin(), ids.end()), parameters_(parameters) {
     layout_ = layout_of(world);
     std::stable_sort(ids_.begin(), ids_.end(), [&](ClientId a, ClientId b) { return of(a).steps > of(b).steps; });
     states_.resize(ids_.size());
@@ -109,10 +110,10 @@ class Bench final : public Workbench {
   }
 
   std::span<const ClientId> clients() const override { return ids_; }
-  std::int64_t parameters() const override { return world_.parameters; }
+  std::int64_t parameters() const override { return parameters_; }
   const Layout& layout() const override { return layout_; }
   double examples(std::size_t i) const override { return of(ids_[i]).examples; }
-  at::Tensor beginning() const override { return torch::linspace(-1, 1, world_.parameters, at::kFloat); }
+  at::Tensor beginning() const override { return torch::linspace(-1, 1, parameters_, at::kFloat); }
   ClientState& state(std::size_t i) override {
     const std::lock_guard lock(world_.mutex);
     const auto stored = world_.states.find(ids_[i]);
@@ -199,6 +200,7 @@ class Bench final : public Workbench {
   World& world_;
   Layout layout_;
   std::vector<ClientId> ids_;
+  std::int64_t parameters_;
   std::vector<ClientState> states_;
   std::vector<bool> loaded_;
 };
@@ -216,7 +218,7 @@ Layout layout_of(const World& world) {
 }
 
 std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const World& world, std::string options) {
-  if (name == "adafl") options = "{width: 1, width_step: 1, interval: 0.4}";  // trials of two rounds
+  if (name == "adafl" && options == "{}") options = "{width: 1, width_step: 1, interval: 0.4}";  // trials of two rounds
   if (options == "{}" && (name == "local_parts" || name == "lg_fedavg" || name == "fedbn")) options = "{private: [0]}";
   Choice<Algorithms> choice(name);
   ConfigDocument::parse(options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
@@ -231,8 +233,22 @@ std::vector<double> World::sizes() const {
   return result;
 }
 
-std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, std::uint64_t) {
-  return std::make_unique<Bench>(*this, ids);
+std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, const Variant& variant) {
+  return std::make_unique<Bench>(*this, ids, LeadingElements(parameters).places(variant).numel());
+}
+
+at::Tensor LeadingElements::places(const Variant& variant) const {
+  if (variant.width > parameters_ || variant.width == 0) throw ConfigError("there is no such part");
+  return torch::arange(variant.width < 0 ? parameters_ : variant.width, at::kLong);
+}
+
+Replies OneSecond::ask(std::span<const ClientId> cohort, Request request) {
+  const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+  return Replies([replies] {
+    std::optional<Reply> reply = replies->next();
+    if (reply) reply->cost.seconds = 1;
+    return reply;
+  });
 }
 
 bool has_wire() {
@@ -245,7 +261,7 @@ LocalFederationInput federation_input(World& world, std::size_t cohort_batch, st
   input.roster = Roster::of_sizes(world.sizes());
   input.open = [&world](std::span<const ClientId> ids, const Request& request) {
     if (ids.size() > world.room) throw c10::OutOfMemoryError({__func__, __FILE__, 0}, "CUDA out of memory");
-    return world.open(ids, request.round);
+    return world.open(ids, read_variant(request.body));
   };
   input.cohort_batch = cohort_batch;
   input.workers = workers;

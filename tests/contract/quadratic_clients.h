@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ports/algorithm.h"
+#include "core/ports/variants.h"
 #include "core/ports/workbench.h"
 #include "core/tensor/layout.h"
 #include "infrastructure/federation/local_federation.h"
@@ -33,7 +34,7 @@ struct World {
   std::map<ClientId, ClientState> states = {};  // between rounds
   std::mutex mutex = {};
   std::vector<double> sizes() const;
-  std::unique_ptr<Workbench> open(std::span<const ClientId> ids, std::uint64_t round);
+  std::unique_ptr<Workbench> open(std::span<const ClientId> ids, const Variant& variant = {});
 };
 
 /// Of what they train: the first half is layer 0, the second the head.
@@ -42,6 +43,31 @@ Layout layout_of(const World& world);
 /// An algorithm that is prepared for a world. Options as YAML; "{}" gives methods that need some, or whose defaults do
 /// not fit this layout, what they need.
 std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const World& world, std::string options = "{}");
+
+/// Parts of these clients' vector: its leading elements.
+class LeadingElements : public Variants {
+ public:
+  explicit LeadingElements(std::int64_t parameters) : parameters_(parameters) {}
+  Variant whole() const override { return {1, static_cast<int>(parameters_)}; }
+  int unit() const override { return 1; }
+  at::Tensor places(const Variant& variant) const override;
+
+ private:
+  std::int64_t parameters_;
+};
+
+/// Every reply takes a second of the emulated clock.
+class OneSecond : public Federation {
+ public:
+  explicit OneSecond(Federation& inner) : inner_(inner) {}
+  const Roster& roster() const override { return inner_.roster(); }
+  void end_session(std::uint64_t session) override { inner_.end_session(session); }
+  Traffic traffic() const override { return inner_.traffic(); }
+  Replies ask(std::span<const ClientId> cohort, Request request) override;
+
+ private:
+  Federation& inner_;
+};
 
 /// Whether this build can turn messages into bytes.
 bool has_wire();

@@ -19,7 +19,7 @@
 namespace chorus::inline fuzz {
 namespace {
 
-constexpr std::int64_t kParameters = 300;  // more than the shortest vector that is compressed
+constexpr std::int64_t kParameters = 1100;  // more than the shortest vector that is compressed
 constexpr int kRounds = 2;
 
 /// Changes what passes. The first client is honest.
@@ -86,8 +86,7 @@ std::vector<std::string> algorithms(bool distilling) {
   std::vector<std::string> names;
   for (const std::string& name : Algorithms::names()) {
     const AlgorithmTraits traits = Algorithms::traits(name);
-    if (traits.variants || traits.sub_networks || traits.clock || traits.pooled || traits.splits) continue;
-    if (traits.distills == distilling) names.push_back(name);
+    if (!traits.pooled && !traits.splits && traits.distills == distilling) names.push_back(name);
   }
   return names;
 }
@@ -112,7 +111,8 @@ struct Trial {
     local.gate = &gate;
     LocalFederation clients(local);
     Forger forger(clients, dice);
-    FilteredFederation federation(filters, forger);
+    FilteredFederation filtered(filters, forger);
+    quadratic::OneSecond federation(filtered);
     const std::string what = algorithm + " with " + aggregation + " and " + compression;
     try {
       round(federation);
@@ -132,8 +132,10 @@ struct Trial {
     ConfigDocument::parse(compression, "fuzz").fill([&](ConfigVisitor& visitor) { input.config.describe(visitor); });
     input.reference = at::zeros({kParameters});
     input.most_elements = 4 * kParameters;
+    static const quadratic::LeadingElements parts(kParameters);
+    input.variants = &parts;
     input.blocks = [](std::int64_t size) {
-      return size == kParameters ? std::vector<FilterBlock>{{0, {12, 20}}, {240, {60}}} : std::vector<FilterBlock>{};
+      return size == kParameters ? std::vector<FilterBlock>{{0, {30, 30}}, {900, {200}}} : std::vector<FilterBlock>{};
     };
     return input;
   }
@@ -141,7 +143,11 @@ struct Trial {
   void quadratic() {
     quadratic::World world{.clients = {{.examples = 3}, {.target = 1, .steps = 2, .examples = 5}, {.target = 2}, {}},
                            .parameters = kParameters};
-    const auto method = quadratic::make_algorithm(algorithm, world);
+    const std::string options = algorithm == "heterofl" ? "{widths: [0.5, 1]}"
+                                : algorithm == "adafl"  ? "{depth: 1, width: 100, width_step: 100, interval: 0.4}"
+                                                        : "{}";
+    const auto method = quadratic::make_algorithm(algorithm, world, options);
+    const quadratic::LeadingElements parts(kParameters);
     const auto rule = Aggregations::make(aggregation);
     rule->prepare({.clients = 4, .clients_per_round = 4, .rounds = kRounds});
     model = at::zeros({kParameters});
@@ -149,7 +155,10 @@ struct Trial {
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       judge(
           [&](Federation& federation) {
-            (void)method->round({federation, *rule, cohort, model, round, 10});
+            RoundInput input{federation, *rule, cohort, model, round, 10};
+            input.variants = &parts;
+            input.judge = [](const at::Tensor& of, const Variant&) { return -of.square().sum().item<double>(); };
+            (void)method->round(input);
           },
           quadratic::federation_input(world), filters());
     }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -59,7 +60,11 @@ at::Tensor forged(const at::Tensor& given, Dice& dice) {
     default:
       if (tensor.numel() > 0) {
         const auto index = static_cast<std::int64_t>(dice.below(static_cast<std::size_t>(tensor.numel())));
-        const double value = strange_number(dice);
+        double value = strange_number(dice);
+        const double most = tensor.scalar_type() == at::kDouble ? 1e300
+                            : tensor.scalar_type() == at::kHalf ? 6e4
+                                                                : 3e38;
+        if (std::isfinite(value)) value = std::clamp(value, -most, most);
         const bool fits = tensor.is_floating_point() || (std::isfinite(value) && std::abs(value) < 100);
         tensor.reshape({-1})[index] = fits ? value : 7.0;
       }

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "application/tasks/encode_split.h"
 #include "application/tasks/tiny_world_test.h"
@@ -13,6 +12,7 @@
 #include "core/config/config.h"
 #include "core/device/torch_runtime.h"
 #include "tests/fuzz/forgery.h"
+#include "tests/tiny_network.h"
 
 namespace chorus::inline fuzz {
 namespace {
@@ -21,16 +21,9 @@ namespace {
 struct Network {
   Network(Formulation formulation, const std::string& task_name, const std::string& type)
       : data(tiny::dataset(formulation, 8, 2)), words(tiny::tokenizer(data)) {
-    nlohmann::json json{{"model_type", type},
-                        {"vocab_size", words->vocabulary_size()},
-                        {"decoder_start_token_id", 0},
-                        {"d_kv", 8},
-                        {"pad_token_id", 0}};
-    for (const char* key : {"hidden_size", "n_embd", "d_model"}) json[key] = 16;
-    for (const char* key : {"num_hidden_layers", "n_layer", "num_layers"}) json[key] = 2;
+    nlohmann::json json = tiny_network(type, words->vocabulary_size(), 2);
     json["num_decoder_layers"] = 1;
-    for (const char* key : {"num_attention_heads", "n_head", "num_heads"}) json[key] = 2;
-    for (const char* key : {"intermediate_size", "n_inner", "d_ff"}) json[key] = 32;
+    json["pad_token_id"] = 0;
     ModelConfig config = ModelConfig::parse(json.dump(), type);
     TaskInput input = TaskInput::of(data, words);
     input.model = config;

@@ -14,7 +14,7 @@
 namespace chorus::inline fuzz {
 namespace {
 
-constexpr std::int64_t kElements = 300;
+constexpr std::int64_t kElements = 1100;  // more than the shortest vector that is packed
 
 const std::vector<std::string>& filter_lists() {
   static const std::vector<std::string> all{"[{name: uniform, bits: 4}]",
@@ -37,7 +37,7 @@ FilterEndInput input_of(const std::string& filters) {
   });
   input.most_elements = kElements;
   input.blocks = [](std::int64_t size) {
-    return size == kElements ? std::vector<FilterBlock>{{0, {12, 20}}, {240, {60}}} : std::vector<FilterBlock>{};
+    return size == kElements ? std::vector<FilterBlock>{{0, {30, 30}}, {900, {200}}} : std::vector<FilterBlock>{};
   };
   return input;
 }

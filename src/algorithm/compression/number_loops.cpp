@@ -93,7 +93,9 @@ void decode_signed(const std::uint8_t* __restrict codes, int sign, float step, f
 }
 
 // Unaligned.
-using Half = std::uint16_t __attribute__((aligned(1), may_alias));
+struct __attribute__((packed, may_alias)) Half {
+  std::uint16_t bits;
+};
 
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
@@ -108,7 +110,7 @@ void round_to_float16(const float* __restrict x, Half* __restrict out, std::size
     const std::uint32_t size = all < kLargest ? all : kLargest;
     const std::uint32_t normal = (size + ((15U - 127U) << 23) + 0xFFFU + ((size >> 13) & 1U)) >> 13;
     const std::uint32_t tiny = bits_of(float_of(size) + float_of(kShift)) - kShift;
-    out[i] = static_cast<std::uint16_t>((size < kSmallest ? tiny : normal) | (sign >> 16));
+    out[i].bits = static_cast<std::uint16_t>((size < kSmallest ? tiny : normal) | (sign >> 16));
   }
 }
 
@@ -116,7 +118,7 @@ CHORUS_BEST_INSTRUCTIONS
 void widen_float16(const Half* __restrict in, float* __restrict x, std::size_t n) {
   constexpr std::uint32_t kExponent = 0x7C00U << 13;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t half = in[i], size = (half & 0x7FFFU) << 13, exponent = size & kExponent;
+    const std::uint32_t half = in[i].bits, size = (half & 0x7FFFU) << 13, exponent = size & kExponent;
     const std::uint32_t normal = size + ((127U - 15U) << 23);
     const std::uint32_t endless = normal + ((128U - 16U) << 23);  // infinity or NaN
     const std::uint32_t tiny = bits_of(float_of(normal + (1U << 23)) - float_of(113U << 23));

@@ -283,7 +283,12 @@ class RoundLoop {
     }
     std::vector<Message> answers(clients.size());
     for (Reply& reply : parts_.federation.ask(clients, request_about(about, clients))) {
-      if (reply.ok()) answers.at(reply.slot) = std::move(reply.body);
+      if (!reply.ok()) continue;
+      if (const std::string fault = parts_.scorer.fault_of(reply.body); !fault.empty()) {
+        Log("round").warning("round {}: the scores of client {} are left out: {}", state_.round, reply.client, fault);
+        continue;
+      }
+      answers.at(reply.slot) = std::move(reply.body);
     }
     Scorer::ClientTotals totals;
     for (std::size_t i = 0; i < clients.size(); ++i) totals.emplace_back(clients[i], std::move(answers[i]));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algorithm/federated/round_loop_fixture_test.h"
+#include "core/console/quiet_console.h"
 
 namespace chorus::inline federated {
 namespace {
@@ -92,6 +93,8 @@ TEST_F(RoundLoopTest, ClientsScoreTheModelOnTheirOwnTestExamples) {
   config.evaluate_every = 0;
   config.per_client = true;
   clients.broken = {2};
+  scorer.nonsense = "4";
+  const QuietConsole quiet;
   run();
   ASSERT_EQ(clients.asks.size(), 1U);
   EXPECT_EQ(clients.asks[0].procedure, "evaluate");
@@ -100,7 +103,7 @@ TEST_F(RoundLoopTest, ClientsScoreTheModelOnTheirOwnTestExamples) {
   const auto events = tracker.of("evaluation");
   ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(events[1].texts.at("split"), "clients");
-  EXPECT_EQ(events[1].numbers.at("accuracy"), 0.4);  // one of five gave no totals
+  EXPECT_EQ(events[1].numbers.at("accuracy"), 0.3);  // one of five gave no totals, and one nonsense
   EXPECT_EQ(events[2].texts.at("split"), "decile 1");
   ASSERT_EQ(state.deciles.size(), 1U);
   EXPECT_EQ(state.last.at("accuracy"), 0.1);  // the main score is the server's

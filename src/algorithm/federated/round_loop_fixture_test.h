@@ -100,6 +100,9 @@ class RuleScorer : public Scorer {
     variants.push_back(variant);
     return {{"accuracy", rule(model[0].item<double>())}, {"f1/sport", 0.5}};
   }
+  std::string fault_of(const Message& reply) const override {
+    return reply.texts.contains("totals") && reply.text("totals") == nonsense ? "they are nonsense" : "";
+  }
   Scores pooled(const ClientTotals& totals) const override {
     double replied = 0;
     for (const auto& entry : totals) replied += entry.second.texts.empty() ? 0 : 1;
@@ -112,6 +115,7 @@ class RuleScorer : public Scorer {
   std::function<double(double)> rule = [](double model) { return model / 10; };
   int calls = 0;
   std::vector<Variant> variants;
+  std::string nonsense = {};  // totals that cannot be used
 };
 
 class ListTracker : public Tracker {

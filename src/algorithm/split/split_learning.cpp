@@ -14,6 +14,8 @@
 namespace chorus::inline split {
 namespace {
 
+constexpr double kMostSteps = 1e6;  // of a client in a round
+
 double bytes_of(const Message& message, const char* name) {
   const auto found = message.tensors.find(name);
   return found == message.tensors.end() ? 0 : 4 * static_cast<double>(found->second.numel());
@@ -201,12 +203,15 @@ class SplitLearning::Group {
 
   Message serve_one(const Visit& visit, const Message& body, bool u_shaped) {
     const auto index = static_cast<std::size_t>(&visit - visits_.data());
-    if (!begun_[index]) {
+    std::int64_t& left = steps_left_.try_emplace(index, -1).first->second;
+    if (left < 0) {
       const double steps = body.number("steps");
-      if (!(steps >= 1 && steps < 1e9)) throw DataError("its number of steps is out of range");
-      visit.server->begin(static_cast<std::int64_t>(steps));
-      begun_[index] = true;
+      if (!(steps >= 1 && steps <= kMostSteps)) throw DataError("its number of steps is out of range");
+      left = static_cast<std::int64_t>(steps);
+      visit.server->begin(left);
     }
+    if (left == 0) throw DataError("it sends more batches than it said");
+    --left;
     result_.numbers["activation_bytes_up"] += bytes_of(body, "activations");
     Message reply =
         u_shaped ? visit.server->forward(visit.member.client, body) : visit.server->answer(visit.member.client, body);
@@ -220,7 +225,7 @@ class SplitLearning::Group {
   std::span<const Visit> visits_;
   RoundResult& result_;
   Session session_;
-  std::map<std::size_t, bool> begun_;
+  std::map<std::size_t, std::int64_t> steps_left_;
   std::map<std::size_t, double> losses_;  // sums
   std::vector<Visited> visited_;
 };

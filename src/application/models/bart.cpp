@@ -63,7 +63,7 @@ Bart::Stack Bart::add_stack(const std::string& side, int first_layer) {
                                 side, stack.heads));
   }
   const std::int64_t inner = config_.integer(side + "_ffn_dim", 4096);
-  const std::int64_t count = config_.integer(side + "_layers", 12, 0);
+  const std::int64_t count = config_.layers(side + "_layers", 12);
   const Init normal = Init::normal(deviation_);
   layout_.begin_layer(kEmbeddingLayer);
   stack.positions = Embedding::add(layout_, at + "embed_positions", positions_ + kPositionOffset, width_, normal);

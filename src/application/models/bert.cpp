@@ -111,7 +111,7 @@ void BertFamily::add_embeddings() {
 void BertFamily::add_layers() {
   const bool distil = kind_ == Kind::kDistilBert;
   const LayerNames& names = distil ? kDistilNames : kBertNames;
-  const std::int64_t count = config_.integer(distil ? "n_layers" : "num_hidden_layers", distil ? 6 : 12, 0);
+  const std::int64_t count = config_.layers(distil ? "n_layers" : "num_hidden_layers", distil ? 6 : 12);
   const Init normal = Init::normal(deviation_);
   for (std::int64_t i = 0; i < count; ++i) {
     layout_.begin_layer(static_cast<int>(i));

@@ -47,7 +47,7 @@ Gpt2::Gpt2(const ModelConfig& config, Head head)
       throw DataError(fmt::format("{}: '{}' is true, which Chorus does not compute", config.origin(), key));
     }
   }
-  const std::int64_t count = config.integer("n_layer", 12, 0);
+  const std::int64_t count = config.layers("n_layer", 12);
   const std::int64_t inner = config.integer("n_inner", 4 * width_);
   const double epsilon = config.number("layer_norm_epsilon", 1e-5);
   const double deviation = config.number("initializer_range", 0.02);

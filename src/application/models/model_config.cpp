@@ -96,17 +96,16 @@ bool ModelConfig::has(const std::string& key) const {
   return found != json_->end() && !found->is_null();
 }
 
-std::int64_t ModelConfig::integer(const std::string& key, std::optional<std::int64_t> fallback,
-                                  std::int64_t minimum) const {
+std::int64_t ModelConfig::integer(const std::string& key, std::optional<std::int64_t> fallback, std::int64_t minimum,
+                                  std::int64_t maximum) const {
   if (!has(key)) {
     if (fallback) return *fallback;
     throw DataError(fmt::format("{}: the key '{}' is missing", origin_, key));
   }
   const Json& value = (*json_)[key];
-  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
   if (!value.is_number_integer() || value.get<double>() < static_cast<double>(minimum) ||
-      value.get<double>() > static_cast<double>(kLargest)) {
-    wrong(origin_, key, value, fmt::format("a whole number from {} to {}", minimum, kLargest).c_str());
+      value.get<double>() > static_cast<double>(maximum)) {
+    wrong(origin_, key, value, fmt::format("a whole number from {} to {}", minimum, maximum).c_str());
   }
   return value.get<std::int64_t>();
 }
@@ -151,7 +150,7 @@ std::optional<std::int64_t> ModelConfig::token(const std::string& key) const {
 std::vector<std::string> ModelConfig::labels() const {
   const auto found = json_->find("id2label");
   if (found == json_->end() || found->is_null()) {
-    return numbered_labels(integer("num_labels", 2));
+    return numbered_labels(integer("num_labels", 2, 1, kMostLabels));
   }
   if (!found->is_object() || found->empty()) wrong(origin_, "id2label", *found, "an object from id to name");
   std::vector<std::string> labels;

@@ -28,9 +28,16 @@ class ModelConfig {
   /// From "architectures"; nullopt if it names none, or one that Chorus does not have.
   std::optional<Head> head() const;
 
-  /// A size: at least 1 and at most 2^31 - 1 unless stated otherwise. Without a fallback, the key is required.
-  std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback = {},
-                       std::int64_t minimum = 1) const;
+  static constexpr std::int64_t kLargest = 1 << 24;  ///< of any size, so that products of two can be computed
+  static constexpr std::int64_t kMostLayers = 1024, kMostLabels = 1 << 20;
+
+  /// A size: at least 1 and at most 2^24 unless stated otherwise. Without a fallback, the key is required.
+  std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback = {}, std::int64_t minimum = 1,
+                       std::int64_t maximum = kLargest) const;
+  /// A number of layers.
+  std::int64_t layers(const std::string& key, std::int64_t fallback, std::int64_t minimum = 0) const {
+    return integer(key, fallback, minimum, kMostLayers);
+  }
   double number(const std::string& key, double fallback) const;
   /// A dropout probability in [0, 1).
   double probability(const std::string& key, double fallback) const;

@@ -6,34 +6,20 @@
 #include <torch/types.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "application/models/batch.h"
 #include "application/models/model.h"
 #include "core/base/error.h"
 #include "tests/support.h"
+#include "tests/tiny_network.h"
 
 namespace chorus::inline models {
 namespace {
 
 using testing::HasSubstr;
 
-/// A tiny network of any family: each reads the keys that it knows.
 ModelConfig tiny_config(const std::string& type) {
-  nlohmann::json json{{"model_type", type}, {"vocab_size", 50}, {"decoder_start_token_id", 0}, {"d_kv", 8}};
-  for (const char* key : {"hidden_size", "dim", "n_embd", "d_model", "embedding_size"}) json[key] = 16;
-  for (const char* key :
-       {"num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers"}) {
-    json[key] = 1;
-  }
-  for (const char* key : {"num_attention_heads", "n_heads", "n_head", "num_heads", "encoder_attention_heads",
-                          "decoder_attention_heads"}) {
-    json[key] = 2;
-  }
-  for (const char* key : {"intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"}) {
-    json[key] = 32;
-  }
-  ModelConfig config = ModelConfig::parse(json.dump(), type);
+  ModelConfig config = ModelConfig::parse(tiny_network(type).dump(), type);
   config.set_labels({"a", "b", "c"});
   return config;
 }
@@ -133,6 +119,21 @@ TEST(ModelFamilies, LoraTargetsAreModulesOfTheNetwork) {
       }
     }
   }
+}
+
+// A server sends this file to its clients.
+TEST(ModelFamilies, SizesThatNoNetworkHasAreRefused) {
+  for (const auto& [key, value] : std::map<std::string, std::int64_t>{
+           {"hidden_size", 1 << 25}, {"num_hidden_layers", 1025}, {"num_labels", 2'000'000'000}}) {
+    nlohmann::json json = tiny_network("bert");
+    json[key] = value;
+    const auto config = ModelConfig::parse(json.dump(), "c.json");
+    EXPECT_THAT(message_of<DataError>([&] { make_model(config, Head::kSequenceClassification); }), HasSubstr(key));
+  }
+  nlohmann::json json = tiny_network("t5");
+  json["num_heads"] = json["d_kv"] = json["d_model"] = 1 << 24;
+  const auto config = ModelConfig::parse(json.dump(), "c.json");
+  EXPECT_THAT(message_of<DataError>([&] { make_model(config, Head::kSeq2Seq); }), HasSubstr("is too large"));
 }
 
 TEST(ModelFamilies, UnknownOnesAreNamed) {

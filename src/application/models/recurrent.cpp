@@ -59,7 +59,7 @@ Recurrent::Recurrent(const ModelConfig& config, Head head, bool bidirectional)
       dropout_(config.probability("dropout", 0)) {
   words_ = Embedding::add(layout_, "embedding", vocabulary_, width_, Init::uniform(0.1));
   words_.padding = config.token("pad_token_id").value_or(-1);
-  const std::int64_t count = config.integer("num_layers", 1);
+  const std::int64_t count = config.layers("num_layers", 1, 1);
   const std::int64_t directions = bidirectional ? 2 : 1;
   for (std::int64_t i = 0; i < count; ++i) {
     layout_.begin_layer(static_cast<int>(i));

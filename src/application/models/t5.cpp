@@ -69,9 +69,9 @@ T5::T5(const ModelConfig& config, Head head)
   words_ = Embedding::add(layout_, "shared", vocabulary_, width_, Init::normal(factor_));
   layout_.alias("encoder.embed_tokens.weight", words_.table);
   layout_.alias("decoder.embed_tokens.weight", words_.table);
-  const std::int64_t count = config.integer("num_layers", 6, 0);
+  const std::int64_t count = config.layers("num_layers", 6);
   encoder_ = add_stack("encoder", count, 0);
-  decoder_ = add_stack("decoder", config.integer("num_decoder_layers", count, 0), static_cast<int>(count));
+  decoder_ = add_stack("decoder", config.layers("num_decoder_layers", count), static_cast<int>(count));
   layout_.begin_layer(kHeadLayer);
   lm_table_ = words_.table;
   if (tied) {

@@ -34,7 +34,7 @@ std::optional<NetworkSizes> network_sizes(const ModelConfig& config) {
   const std::int64_t inner = config.model_type() == "gpt2"
                                  ? config.integer("n_inner", 4 * config.integer("n_embd", 768))
                                  : config.integer(keys->inner, 3072);
-  return NetworkSizes{static_cast<int>(config.integer(keys->layers, keys->default_layers, 0)), static_cast<int>(inner)};
+  return NetworkSizes{static_cast<int>(config.layers(keys->layers, keys->default_layers)), static_cast<int>(inner)};
 }
 
 ModelConfig resized(const ModelConfig& config, const NetworkSizes& sizes) {

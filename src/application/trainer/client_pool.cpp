@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <unordered_map>
@@ -14,6 +15,9 @@
 
 namespace chorus::inline trainer {
 namespace {
+
+constexpr std::size_t kMostNames = 16U << 20U;  // bytes of a metric's names
+constexpr double kMostTotal = 9e15;             // of a metric: a count that a double holds exactly
 
 // Where a client is in the lists.
 std::size_t index_of(const ClientPoolInput& input, ClientId id) {
@@ -294,6 +298,7 @@ Message to_message(const MetricTotals& totals) {
 MetricTotals totals_of(const Message& message) {
   MetricTotals totals;
   const std::string& names = message.text("metric.names");
+  if (names.size() > kMostNames) throw DataError("a metric's names are too long");
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = names.find('\n', begin);
     if (end == std::string::npos) throw DataError("a metric's names end in the middle of one");
@@ -308,8 +313,13 @@ MetricTotals totals_of(const Message& message) {
   totals.rows.resize(totals.names.size());
   const at::Tensor here = rows.cpu().contiguous();
   if (!totals.rows.empty()) std::memcpy(totals.rows.data(), here.data_ptr<double>(), totals.rows.size() * 24);
+  for (const auto& row : totals.rows) {
+    for (const double value : row) {
+      if (!(std::abs(value) < kMostTotal)) throw DataError("a metric's totals are out of range");
+    }
+  }
   const double examples = message.number("metric.examples");
-  if (!(examples >= 0 && examples < 9e15)) throw DataError("a metric's number of examples is not one");
+  if (!(examples >= 0 && examples < kMostTotal)) throw DataError("a metric's number of examples is not one");
   totals.examples = static_cast<std::uint64_t>(examples);
   return totals;
 }

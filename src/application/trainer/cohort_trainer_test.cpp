@@ -317,6 +317,14 @@ TEST(MetricMessages, ComeBack) {
   Message broken = to_message(totals);
   broken.texts["metric.names"] = "a\n";
   EXPECT_THROW(totals_of(broken), DataError);
+  for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e300}) {
+    Message wild = to_message(totals);
+    wild.tensors["metric.rows"][1][2] = value;
+    EXPECT_THROW(totals_of(wild), DataError) << value;
+    Message many = to_message(totals);
+    many.numbers["metric.examples"] = value;
+    EXPECT_THROW(totals_of(many), DataError) << value;
+  }
 }
 
 }  // namespace

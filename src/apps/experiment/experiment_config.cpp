@@ -136,7 +136,8 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
       .field("min_clients", min_clients,
              "replies that a round needs, or it is repeated; 0: half of clients_per_round, rounded up")
       .at_least(0);
-  visitor.field("deadline", deadline, "seconds a client has to reply before it is left out; 0: no limit").at_least(0);
+  visitor.field("deadline", deadline, "seconds a client has for its part of a round before it is left out; 0: no limit")
+      .at_least(0);
   visitor.field("grace", grace, "seconds a client that lost its connection has to come back before it is left out")
       .at_least(0);
   visitor.field("return_seconds", return_seconds, "a restarted server waits so long for its clients to come back")

@@ -134,6 +134,11 @@ void TaskModel::make_network() {
     if (task_->outputs() > 0) network.set_labels(task_->head_labels());
     model = make_model(network, task_->head());
     prepare(*model);
+    const auto elements = static_cast<double>(model->layout().size());
+    if (device.is_cpu() && elements * sizeof(float) > available_memory()) {
+      throw ConfigError(
+          fmt::format("model.fresh: a network of {:.3g} parameters does not fit into this machine's memory", elements));
+    }
     params.emplace(model->layout(), Params::Options{.clients = 1, .gradients = false, .device = device});
     params->initialise(seed());
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "application/trainer/client_pool.h"
+#include "core/base/error.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -34,6 +35,15 @@ Scores TaskScorer::score(const at::Tensor& model, const Variant& variant) {
         evaluate(input_.task, part.model, params, *input_.attacked, options).scores.at("accuracy");
   }
   return scores;
+}
+
+std::string TaskScorer::fault_of(const Message& reply) const {
+  try {
+    if (!reply.texts.empty()) input_.task.metric(Keep::kTotals)->add_totals(totals_of(reply));
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return {};
 }
 
 Scores TaskScorer::pooled(const ClientTotals& totals) const {

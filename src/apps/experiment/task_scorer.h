@@ -31,6 +31,7 @@ class TaskScorer : public Scorer {
   explicit TaskScorer(const Input& input) : input_(input) {}
 
   Scores score(const at::Tensor& model, const Variant& variant) override;
+  std::string fault_of(const Message& reply) const override;
   Scores pooled(const ClientTotals& totals) const override;
   std::vector<ClientGroupScores> deciles(const ClientTotals& totals) const override;
   std::vector<ClientGroupScores> by_client(const ClientTotals& totals) const override;

@@ -132,6 +132,9 @@ TEST_F(TaskScorerTest, InvalidTotalsAreRefused) {
   Message nonsense;
   nonsense.texts["names"] = "accuracy";
   EXPECT_THROW((void)scorer.pooled({{0, nonsense}}), DataError);
+  EXPECT_NE(scorer.fault_of(nonsense), "");
+  EXPECT_EQ(scorer.fault_of(totals(0, 10)), "");
+  EXPECT_EQ(scorer.fault_of({}), "") << "nothing was said";
   Message damaged = totals(0, 10);
   for (auto& entry : damaged.tensors) entry.second = entry.second.flatten().narrow(0, 0, 1);
   EXPECT_THROW((void)scorer.pooled({{0, damaged}}), DataError);

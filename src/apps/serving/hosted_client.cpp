@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/serving/job_offer.h"
 #include "core/base/error.h"
 #include "core/base/fingerprint.h"
 #include "core/config/config.h"
@@ -40,9 +41,12 @@ StateShelf supplemented(StateShelf states, const FleetEnd& end, const Job& job) 
 }
 
 /// How the server reads the public files, which it sends as they are.
-DataConfig reading_of(const Job& job) {
+DataConfig reading_of(const Job& job, const ExperimentConfig& here) {
   auto config = ConfigDocument::parse(job.config, "the server's configuration").load<ExperimentConfig>();
   config.data.allow_new_labels = true;  // their labels are not used
+  for (const std::string& file : here.publics ? here.publics->unlabelled : std::vector<std::string>{}) {
+    check_public_file(file, config.data.format);
+  }
   return config.data;
 }
 
@@ -93,7 +97,7 @@ HostedClient::HostedClient(HostedClientInput input)
       config_(config_for(input_)),
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
-      public_(own_public_data(config_, reading_of(input_.job), data_)),
+      public_(own_public_data(config_, reading_of(input_.job, config_), data_)),
       states_(input_.folder / "runs" / hex_of(input_.job.run), states_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
   ClientExamples examples = own_examples(model_, data_, input_.job.client);

@@ -77,6 +77,21 @@ bool is_plain_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), fine);
 }
 
+std::vector<std::string> parse_wanted(const std::string& json, std::size_t most) {
+  constexpr std::size_t kMostEntry = 64;  // bytes of JSON, spaces included
+  if (json.size() > kMostEntry * (most + 1)) throw DataError("the list of missing files is too long");
+  const auto list = JobJson::parse(json, nullptr, false);
+  if (!list.is_array() || list.size() > most) throw DataError("the list of missing files is not one");
+  std::vector<std::string> digests;
+  for (const JobJson& entry : list) {
+    if (!entry.is_string() || !is_digest(entry.get_ref<const std::string&>())) {
+      throw DataError("a missing file is not named by its digest");
+    }
+    digests.push_back(entry.get<std::string>());
+  }
+  return digests;
+}
+
 std::string to_json(const Job& job) {
   JobJson files = JobJson::array();
   for (const JobFile& file : job.files) {

@@ -48,6 +48,9 @@ std::string to_json(const Job& job);
 /// DataError for anything that `to_json` does not write, and for names and sizes that are not acceptable.
 Job parse_job(const std::string& json);
 
+/// The digests of the files that a client lacks (kWantTopic), at most so many. DataError for anything else.
+std::vector<std::string> parse_wanted(const std::string& json, std::size_t most);
+
 /// Letters, digits, `.`, `_` and `-`, and not hidden.
 bool is_plain_name(const std::string& name);
 

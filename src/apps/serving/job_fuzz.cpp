@@ -1,4 +1,5 @@
-// Any text is refused in one sentence or is a job that survives being written and read again (tools/fuzz).
+// Any text is refused in one sentence or is a job that survives being written and read again, and any text is refused
+// or is a list of digests (tools/fuzz).
 #include <cstdint>
 #include <cstdlib>
 
@@ -15,6 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       if (file.name.find('/') != std::string::npos || file.name.front() == '.') std::abort();
     }
   } catch (const DataError&) {  // what the client's log says
+  }
+  try {
+    for (const std::string& digest : parse_wanted({reinterpret_cast<const char*>(bytes), size}, 3)) {
+      if (digest.size() != 32) std::abort();
+    }
+  } catch (const DataError&) {  // the server's log
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "application/data/readers/format.h"
 #include "core/base/error.h"
 #include "core/base/fingerprint.h"
 #include "core/config/config.h"
@@ -58,6 +59,13 @@ void add_folder(const std::string& place, const fs::path& folder, ModelFiles& re
 
 }  // namespace
 
+void check_public_file(const fs::path& path, const std::string& format) {
+  if (format == "fednlp" || (format == "auto" && guess_format(path).name == "fednlp")) {
+    throw DataError(
+        fmt::format("{} is an HDF5 file, and public files travel as text only; write it as JSON lines", path.string()));
+  }
+}
+
 std::string config_for_clients(ExperimentConfig config) {
   const ExperimentConfig defaults;
   const FederationConfig server = config.federation;
@@ -96,6 +104,7 @@ ModelFiles model_files(const ExperimentConfig& config) {
   if (!config.model.tokenizer.empty()) add_folder("tokenizer", config.model.tokenizer, result);
   for (std::size_t i = 0; config.publics && i < config.publics->unlabelled.size(); ++i) {
     const fs::path path = config.publics->unlabelled[i];
+    check_public_file(path, config.data.format);
     if (!is_plain_name(public_name(i, path))) {
       throw ConfigError(
           fmt::format("public.unlabelled: {} has an ending of other characters than letters, digits, "

@@ -21,4 +21,8 @@ struct ModelFiles {
 };
 ModelFiles model_files(const ExperimentConfig& config);
 
+/// DataError for a public file that is not text: the library that reads HDF5 is not made for files from strangers.
+/// `format` as in the configuration of data.
+void check_public_file(const std::filesystem::path& path, const std::string& format);
+
 }  // namespace chorus::inline serving

@@ -7,6 +7,7 @@
 
 #include "apps/serving/job_offer.h"
 #include "core/base/error.h"
+#include "core/files/files.h"
 #include "tests/support.h"
 
 namespace chorus::inline serving {
@@ -66,6 +67,26 @@ TEST(JobCase24, HostileJsonIsRefusedInOneSentence) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(refusal(good, "\"rounds\":10", "\"rounds\":" + deep), HasSubstr("\"rounds\" is not a number"));
   EXPECT_THAT(message_of<DataError>([&] { (void)parse_job(deep); }), HasSubstr("no JSON object"));
+}
+
+TEST(Jobs, TheListOfMissingFilesHasDigestsOnly) {
+  const std::string digest(32, 'a');
+  EXPECT_EQ(parse_wanted("[\"" + digest + "\"]", 1), std::vector<std::string>{digest});
+  EXPECT_TRUE(parse_wanted("[]", 1).empty());
+  const std::string two = "[\"" + digest + "\", \"" + digest + "\"]";
+  for (const std::string& bad : {two, std::string("{}"), std::string("[1]"), std::string("[\"../key\"]"),
+                                 std::string(1000, '['), std::string("[") + std::string(1000, ' ') + "]"}) {
+    EXPECT_THROW((void)parse_wanted(bad, 1), DataError) << bad;
+  }
+}
+
+TEST(Jobs, PublicFilesAreText) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.jsonl", "{\"text\": \"hello\"}\n");
+  write_file(folder / "b.h5", std::string("\x89HDF\r\n\x1a\n", 8) + std::string(100, '\0'));
+  EXPECT_NO_THROW(check_public_file(folder / "a.jsonl", "auto"));
+  EXPECT_THROW(check_public_file(folder / "b.h5", "auto"), DataError);
+  EXPECT_THROW(check_public_file(folder / "a.jsonl", "fednlp"), DataError);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "core/base/error.h"
 #include "core/console/log.h"
 #include "core/console/terminal.h"
 #include "core/files/files.h"
@@ -97,13 +98,11 @@ void ServedClients::hear(PeerId peer, const std::string& name, const ControlFram
     if (input_.refused) input_.refused(name, why);
     return;
   }
-  const auto list = frame.topic == kWantTopic ? nlohmann::json::parse(frame.text, nullptr, false) : nlohmann::json();
-  if (!list.is_array() || list.size() > input_.files.files.size()) {
-    Log("serve").warning("{} said what this server does not understand; it is ignored", name);
-    return;
-  }
-  for (const auto& digest : list) {
-    if (digest.is_string()) send_file(peer, digest.get<std::string>());
+  try {
+    if (frame.topic != kWantTopic) throw DataError("its topic is not known");
+    for (const std::string& digest : parse_wanted(frame.text, input_.files.files.size())) send_file(peer, digest);
+  } catch (const DataError& error) {
+    Log("serve").warning("{} said what this server does not understand ({}); it is ignored", name, error.what());
   }
 }
 
@@ -133,9 +132,11 @@ void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }
 
 Replies ServedClients::watched(std::span<const ClientId> cohort, Request request) {
   board_->asked(cohort, std::chrono::steady_clock::now());
+  const std::uint64_t session = request.session;
   const auto replies = std::make_shared<Replies>(remote_.ask(cohort, std::move(request)));
-  return Replies([this, replies] {
+  return Replies([this, replies, session] {
     std::optional<Reply> reply = replies->next();
+    if (reply && session != 0) limit_time(session, *reply);
     if (reply) board_->replied(*reply, std::chrono::steady_clock::now());
     if (reply && reply->failure.starts_with(kRefuses)) {
       remote_.rest(reply->client, input_.rest);
@@ -143,6 +144,25 @@ Replies ServedClients::watched(std::span<const ClientId> cohort, Request request
     }
     return reply;
   });
+}
+
+// A client that takes part in many messages has one deadline for all of them: otherwise it could go on for ever.
+void ServedClients::limit_time(std::uint64_t session, Reply& reply) {
+  if (input_.deadline <= 0 || !reply.ok()) return;
+  double& spent = spent_[session][reply.client];
+  spent += reply.seconds;
+  if (spent <= input_.deadline) return;
+  Reply late{.client = reply.client, .slot = reply.slot};
+  late.bytes_down = reply.bytes_down;
+  late.bytes_up = reply.bytes_up;
+  late.failure = fmt::format("its part of the round took over {:g} seconds", input_.deadline);
+  reply = std::move(late);
+  remote_.rest(reply.client, input_.rest);  // the round may be repeated without it
+}
+
+void ServedClients::end_session(std::uint64_t session) {
+  spent_.erase(session);
+  remote_.end_session(session);
 }
 
 Replies ServedClients::ask(std::span<const ClientId> cohort, Request request) {

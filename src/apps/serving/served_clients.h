@@ -47,7 +47,7 @@ struct ServedClientsInput {
   ModelFiles files;                 ///< that it names
   std::uint64_t layout = 0;         ///< fingerprint of what trains
   std::size_t least = 1;            ///< replies that a request needs; of a smaller cohort all
-  double deadline = 0;              ///< seconds for a reply; 0: no limit
+  double deadline = 0;              ///< seconds for a reply, or for all of a client in a session; 0: no limit
   double rest = 300;                ///< seconds that a client is not asked after its policy forbade something
   std::function<bool()> stop = {};  ///< true: give up; asked several times per second while replies are awaited
   /// A client refuses the job, for a log: its name and why.
@@ -78,7 +78,7 @@ class ServedClients : public Federation {
 
   const Roster& roster() const override { return remote_.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { remote_.end_session(session); }
+  void end_session(std::uint64_t session) override;
   Traffic traffic() const override { return remote_.traffic(); }
 
  private:
@@ -86,6 +86,7 @@ class ServedClients : public Federation {
   void welcome(PeerId peer, const std::string& name);
   void hear(PeerId peer, const std::string& name, const ControlFrame& frame);
   Replies watched(std::span<const ClientId> cohort, Request request);
+  void limit_time(std::uint64_t session, Reply& reply);
   void send_file(PeerId peer, const std::string& digest);
 
   ServedClientsInput input_;
@@ -93,6 +94,7 @@ class ServedClients : public Federation {
   std::set<std::pair<PeerId, std::string>> sent_;                  // no file twice over one connection
   std::shared_ptr<ClientBoard> board_ = std::make_shared<ClientBoard>();
   std::map<std::string, std::chrono::steady_clock::time_point> connected_;  // when each name did last
+  std::map<std::uint64_t, std::map<ClientId, double>> spent_;               // seconds of each client in open sessions
   RemoteFederation remote_;
 };
 

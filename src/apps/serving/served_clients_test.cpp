@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <thread>
 
 #include "core/console/quiet_console.h"
 #include "tests/support.h"
@@ -146,6 +147,33 @@ TEST_F(ServedClientsTest, AClientWhosePolicyForbidsARequestIsNotAskedForAWhile) 
   connect(4, "a");
   get_ready(4, "a");
   EXPECT_EQ(clients_->roster().trainable(), 3U) << "its owner may have changed the policy";
+}
+
+// Split learning asks for a batch after the other; each reply is in time.
+TEST_F(ServedClientsTest, AClientThatGoesOnForEverIsLeftOutAfterItsDeadline) {
+  ServedClientsInput input{transport_, names_, {}, {}};
+  input.job.run = 7;
+  input.least = 1;
+  input.deadline = 0.05;
+  clients_ = std::make_unique<ServedClients>(std::move(input));
+  for (const auto& [peer, name] : {std::pair{1, "a"}, {2, "b"}}) {
+    connect(peer, name);
+    get_ready(peer, name);
+  }
+  const std::vector<ClientId> both{0, 1};
+  Session session(*clients_);
+  std::string failure;
+  for (int batch = 0; batch < 10 && failure.empty(); ++batch) {
+    Replies replies = session.ask(both, {.procedure = "split/step", .round = 1});
+    reply(2, 1, 1);
+    EXPECT_TRUE(replies.next()->ok()) << "the other one is fast";
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    reply(1, 0, 0);
+    failure = replies.next()->failure;
+  }
+  EXPECT_EQ(failure, "its part of the round took over 0.05 seconds");
+  EXPECT_FALSE(clients_->roster().find(0)->alive) << "a repeated round goes without it";
+  EXPECT_TRUE(clients_->roster().find(1)->alive);
 }
 
 // Case 26 of the list of faults: a certificate speaks for one name.

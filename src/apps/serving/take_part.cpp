@@ -30,6 +30,9 @@ namespace fs = std::filesystem;
 constexpr double kLook = 0.2;                          // seconds between looks at `stop`
 constexpr double kShortestPause = 0.2, kLongest = 30;  // seconds between two connections that came to nothing
 
+/// One client works at a time: a few requests, and no more bytes than one frame may have.
+constexpr ClientServiceLimits kLimits{.frames = 64, .bytes = 2047ULL << 20U};
+
 /// What a frame says, for the owner's log.
 std::string description_of(const Frame& frame) {
   if (const auto* hello = std::get_if<HelloFrame>(&frame)) {
@@ -117,7 +120,7 @@ class Participant {
       hooks.asked = [this](const CohortFrame& cohort) { expect(cohort); };
       hooks.sending = [this](const Frame& sent, const FrameBytes& bytes) { record(sent, bytes); };
       hooks.stop = [this] { return stopped(); };
-      ClientService(transport, *client_, hooks).run();
+      ClientService(transport, *client_, hooks, kLimits).run();
       break;
     }
     return heard;
@@ -198,7 +201,9 @@ class Participant {
         return true;
       }
       Log("client").warning("refuses the job: {}", refusal);
-    } catch (const Error& error) {
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {  // LibTorch's and the allocator's, too: a server must not end this process
       Log("client").error("cannot take part: {}", error.what());
       refusal = "its data or its model does not fit the job; its own log says why";
     }

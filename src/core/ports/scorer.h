@@ -30,6 +30,9 @@ class Scorer {
   /// Scores of a variant of the model [P] on the server's test examples.
   virtual Scores score(const at::Tensor& model, const Variant& variant) = 0;
 
+  /// Why a client's reply to an evaluation cannot be used; empty: it can.
+  virtual std::string fault_of(const Message& /*reply*/) const { return {}; }
+
   /// Replies of clients to an evaluation (core/ports/workbench.h); empty messages are skipped. DataError for an invalid
   /// one.
   using ClientTotals = std::vector<std::pair<ClientId, Message>>;

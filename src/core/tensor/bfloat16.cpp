@@ -13,7 +13,9 @@ namespace {
 CHORUS_FAST_LOOPS
 
 // May be unaligned.
-using Bits = std::uint16_t __attribute__((aligned(1), may_alias));
+struct __attribute__((packed, may_alias)) Bits {
+  std::uint16_t bits;
+};
 
 CHORUS_BEST_INSTRUCTIONS
 void round_elements(const float* __restrict x, Bits* __restrict out, std::size_t n) {
@@ -21,13 +23,13 @@ void round_elements(const float* __restrict x, Bits* __restrict out, std::size_t
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x[i]);
     const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-    out[i] = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > kInfinity ? kNoNumber : rounded);
+    out[i].bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > kInfinity ? kNoNumber : rounded);
   }
 }
 
 CHORUS_BEST_INSTRUCTIONS
 void widen_elements(const Bits* __restrict in, float* __restrict x, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(in[i]) << 16);
+  for (std::size_t i = 0; i < n; ++i) x[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(in[i].bits) << 16);
 }
 
 CHORUS_END_OF_FAST_LOOPS

@@ -7,6 +7,12 @@
 #include "core/base/fingerprint.h"
 
 namespace chorus::inline tensor {
+namespace {
+
+// Of one parameter, so that their sums do not overflow.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
+
+}  // namespace
 
 ParamId Layout::add(std::string name, std::vector<std::int64_t> shape, Init init) {
   return append({.name = std::move(name), .shape = std::move(shape), .init = init, .layer = current_layer_});
@@ -30,7 +36,9 @@ ParamId Layout::append(ParamSpec spec) {
   spec.count = 1;
   for (const std::int64_t size : spec.shape) {
     check(size > 0, fmt::format("parameter {} has an empty dimension", spec.name));
-    check(spec.count <= std::numeric_limits<std::int64_t>::max() / size, "a parameter's size overflows");
+    if (spec.count > kMostElements / size) {
+      throw DataError(fmt::format("the parameter {} of shape {} is too large", spec.name, fmt::join(spec.shape, "x")));
+    }
     spec.count *= size;
   }
   const int index = static_cast<int>(specs_.size());

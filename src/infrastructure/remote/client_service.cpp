@@ -34,9 +34,10 @@ void ClientService::serve() {
   if (!send(Frame(hello))) return;
   while (!broken_) {
     if (!later_.empty()) {
-      Frame frame = std::move(later_.front());
+      auto [frame, bytes] = std::move(later_.front());
       later_.pop_front();
-      handle(std::move(frame));
+      held_ -= bytes;
+      handle(std::move(frame), bytes);
       continue;
     }
     auto bytes = transport_.receive(hooks_.stop ? std::optional<double>(kStopSeconds) : std::nullopt);
@@ -44,60 +45,75 @@ void ClientService::serve() {
       if (!transport_.connected() || (hooks_.stop && hooks_.stop())) return;
       continue;
     }
+    const std::size_t size = bytes->size();
     auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
       return;
     }
-    handle(std::move(frame).value());
+    handle(std::move(frame).value(), size);
   }
 }
 
-// True: it could be handled while clients work.
-bool ClientService::handle(Frame frame) {
-  if (const auto* accept = std::get_if<AcceptFrame>(&frame)) {
-    const auto found = pending_.find({accept->number, accept->slot});
-    if (found == pending_.end()) return true;
-    if (found->second) found->second();
-    pending_.erase(found);
+bool ClientService::has_room(std::size_t bytes) {
+  if (open_.size() + later_.size() < limits_.frames && bytes <= limits_.bytes - std::min(held_, limits_.bytes)) {
     return true;
   }
-  if (const auto* cancel = std::get_if<CancelFrame>(&frame)) {
-    cancelled_ = std::max(cancelled_, cancel->number);
-    return true;
-  }
-  if (std::holds_alternative<SyncFrame>(frame)) {
-    if (!send(frame)) broken_ = true;
-    return true;
-  }
-  if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
-    clients_.end_session(end->session);
-    sessions_.erase(end->session);
-    return true;
-  }
-  if (const auto* control = std::get_if<ControlFrame>(&frame)) {
-    if (hooks_.control) hooks_.control(*control);
-    return true;
-  }
-  if (auto* request = std::get_if<RequestFrame>(&frame)) {
-    const std::uint64_t round = request->request.round;
-    std::erase_if(requests_, [&](const auto& entry) { return entry.second.round != round; });
-    std::erase_if(pending_, [&](const auto& entry) { return !requests_.contains(entry.first.first); });
-    if (request->request.session != 0) sessions_.insert(request->request.session);
-    requests_[request->number] = std::move(request->request);
-    return true;
-  }
-  if (const auto* cohort = std::get_if<CohortFrame>(&frame)) {
-    answer(*cohort);
-    return true;
-  }
-  Log("client").error("the server sent what only a client may send");
+  const std::string why = fmt::format("more requests than it can hold: at most {} of {:.3g} bytes together",
+                                      limits_.frames, static_cast<double>(limits_.bytes));
+  Log("client").error("the server sends {}; the connection ends", why);
+  (void)send(Frame(ControlFrame{"refuse", "it was sent " + why, ""}));
   broken_ = true;
   return false;
 }
 
+// What was asked in other rounds is over.
+void ClientService::begin_round(std::uint64_t round) {
+  for (auto entry = open_.begin(); entry != open_.end();) {
+    if (entry->second.request.round == round) {
+      ++entry;
+      continue;
+    }
+    held_ -= entry->second.bytes;
+    entry = open_.erase(entry);
+  }
+  std::erase_if(pending_, [&](const auto& entry) { return entry.second.round != round; });
+}
+
+void ClientService::handle(Frame frame, std::size_t bytes) {
+  if (const auto* accept = std::get_if<AcceptFrame>(&frame)) {
+    const auto found = pending_.find({accept->number, accept->slot});
+    if (found == pending_.end()) return;
+    if (found->second.keep) found->second.keep();
+    pending_.erase(found);
+  } else if (const auto* cancel = std::get_if<CancelFrame>(&frame)) {
+    cancelled_ = std::max(cancelled_, cancel->number);
+  } else if (std::holds_alternative<SyncFrame>(frame)) {
+    if (!send(frame)) broken_ = true;
+  } else if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
+    clients_.end_session(end->session);
+    sessions_.erase(end->session);
+  } else if (const auto* control = std::get_if<ControlFrame>(&frame)) {
+    if (hooks_.control) hooks_.control(*control);
+  } else if (auto* request = std::get_if<RequestFrame>(&frame)) {
+    begin_round(request->request.round);
+    if (!has_room(bytes)) return;
+    if (request->request.session != 0) sessions_.insert(request->request.session);
+    const auto [held, fresh] = open_.try_emplace(request->number);
+    if (!fresh) held_ -= held->second.bytes;
+    held->second = {std::move(request->request), bytes};
+    held_ += bytes;
+  } else if (const auto* cohort = std::get_if<CohortFrame>(&frame)) {
+    answer(*cohort);
+  } else {
+    Log("client").error("the server sent what only a client may send");
+    broken_ = true;
+  }
+}
+
 void ClientService::handle_control() {
   while (auto bytes = transport_.receive(0.0)) {
+    const std::size_t size = bytes->size();
     auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
       Log("client").error("the server cannot be understood: {}", frame.failure().message);
@@ -108,17 +124,19 @@ void ClientService::handle_control() {
                      std::holds_alternative<CancelFrame>(frame.value()) ||
                      std::holds_alternative<SyncFrame>(frame.value());
     if (now) {
-      handle(std::move(frame).value());
-    } else {
-      later_.push_back(std::move(frame).value());
+      handle(std::move(frame).value(), size);
+    } else if (has_room(size)) {
+      later_.emplace_back(std::move(frame).value(), size);
+      held_ += size;
     }
+    if (broken_) return;
   }
 }
 
-bool ClientService::send(std::uint64_t number, Reply reply) {
+bool ClientService::send(std::uint64_t number, std::uint64_t round, Reply reply) {
   std::function<void()> on_accept = std::move(reply.on_accept);
   const bool keeps = on_accept != nullptr;
-  if (keeps) pending_[{number, reply.slot}] = std::move(on_accept);
+  if (keeps) pending_[{number, reply.slot}] = {round, std::move(on_accept)};
   return send(Frame(ReplyFrame{number, std::move(reply), keeps}));
 }
 
@@ -132,12 +150,16 @@ void ClientService::answer(const CohortFrame& cohort) {
   std::vector<ClientId> ids;
   std::vector<bool> replied(cohort.members.size(), false);
   std::string why = "its client process failed";
+  std::uint64_t round = 0;
   try {
-    const auto request = requests_.find(cohort.number);
-    if (request == requests_.end()) throw DataError("a cohort came without its request");
+    const auto request = open_.find(cohort.number);
+    if (request == open_.end()) throw DataError("a cohort came without its request");
     if (hooks_.asked) hooks_.asked(cohort);
     // A request is answered once; its model makes room for the next one.
-    Request of_part = std::exchange(request->second, Request{.procedure = {}, .round = request->second.round});
+    Request of_part = std::move(request->second.request);
+    held_ -= request->second.bytes;
+    open_.erase(request);
+    round = of_part.round;
     bool own = false;
     for (const CohortFrame::Member& member : cohort.members) {
       if (clients_.roster().find(member.client) == nullptr) throw DataError("a client is asked that is not here");
@@ -151,7 +173,7 @@ void ClientService::answer(const CohortFrame& cohort) {
       const std::size_t place = reply.slot;
       replied.at(place) = true;
       reply.slot = cohort.members[place].slot;
-      if (!send(cohort.number, std::move(reply))) {
+      if (!send(cohort.number, round, std::move(reply))) {
         broken_ = true;
         return;
       }
@@ -166,7 +188,7 @@ void ClientService::answer(const CohortFrame& cohort) {
     failed.client = cohort.members[i].client;
     failed.slot = cohort.members[i].slot;
     failed.failure = why;
-    if (!send(cohort.number, std::move(failed))) return;
+    if (!send(cohort.number, round, std::move(failed))) return;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -25,39 +26,61 @@ struct ClientServiceHooks {
   std::function<bool()> stop = {};  ///< true: leave
 };
 
+/// What a server may let a client process hold: frames that wait until clients have finished, and requests whose cohort
+/// has not come yet.
+struct ClientServiceLimits {
+  std::size_t frames = 65536;
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+};
+
 /// The clients' half: hosts the clients of one process and does what a server asks of them.
 ///
 ///     ClientService(transport, clients).run();        // until the server is gone
 ///
 /// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
-/// A failure of any kind becomes a failed reply; the service goes on. Sessions end with it: a server that was restarted
-/// counts them from 1 again.
+/// A server that sends more than the limits allow is left, and told so in one sentence. A failure of any kind becomes a
+/// failed reply; the service goes on. Sessions end with it: a server that was restarted counts them from 1 again.
 class ClientService {
  public:
   /// Both are borrowed.
-  ClientService(ClientTransport& transport, Federation& clients, ClientServiceHooks hooks = {})
-      : transport_(transport), clients_(clients), hooks_(std::move(hooks)) {}
+  ClientService(ClientTransport& transport, Federation& clients, ClientServiceHooks hooks = {},
+                ClientServiceLimits limits = {})
+      : transport_(transport), clients_(clients), hooks_(std::move(hooks)), limits_(limits) {}
 
   /// Returns when the server is gone, or sends what is no frame.
   void run();
 
  private:
+  struct Held {
+    Request request;
+    std::size_t bytes = 0;
+  };
+  struct Pending {
+    std::uint64_t round = 0;
+    std::function<void()> keep;
+  };
+
   void serve();
-  bool handle(Frame frame);
+  void handle(Frame frame, std::size_t bytes);
+  /// Whether a frame of so many bytes can be held; if not, this service ends.
+  bool has_room(std::size_t bytes);
+  void begin_round(std::uint64_t round);
   void answer(const CohortFrame& cohort);
   /// Handles what may arrive while clients work; the rest waits.
   void handle_control();
-  bool send(std::uint64_t number, Reply reply);
+  bool send(std::uint64_t number, std::uint64_t round, Reply reply);
   bool send(const Frame& frame);
 
   ClientTransport& transport_;
   Federation& clients_;
   ClientServiceHooks hooks_;
-  std::map<std::uint64_t, Request> requests_;                                       // by number; of the newest round
-  std::map<std::pair<std::uint64_t, std::size_t>, std::function<void()>> pending_;  // by number and slot
-  std::set<std::uint64_t> sessions_;                                                // that have begun
-  std::deque<Frame> later_;
-  std::uint64_t cancelled_ = 0;  // the newest number that was
+  ClientServiceLimits limits_;
+  std::map<std::uint64_t, Held> open_;                                // by number; of the newest round
+  std::map<std::pair<std::uint64_t, std::size_t>, Pending> pending_;  // by number and slot
+  std::set<std::uint64_t> sessions_;                                  // that have begun
+  std::deque<std::pair<Frame, std::size_t>> later_;                   // with their bytes
+  std::size_t held_ = 0;                                              // bytes of open requests and later frames
+  std::uint64_t cancelled_ = 0;                                       // the newest number that was
   bool broken_ = false;
 };
 

@@ -54,7 +54,7 @@ class ClientServiceTest : public testing::Test {
  protected:
   void start() {
     end_ = transport_.connect();
-    thread_ = std::thread([this] { ClientService(*end_, clients_, hooks_).run(); });
+    thread_ = std::thread([this] { ClientService(*end_, clients_, hooks_, limits_).run(); });
     const auto joined = server_->receive(5.0);
     ASSERT_TRUE(joined && joined->kind == TransportEvent::Kind::kJoined);
     peer_ = joined->peer;
@@ -98,6 +98,7 @@ class ClientServiceTest : public testing::Test {
 
   EchoClients clients_;
   ClientServiceHooks hooks_;
+  ClientServiceLimits limits_;
   InprocTransport transport_;
   std::unique_ptr<ServerTransport> server_ = transport_.listen();
   std::unique_ptr<ClientTransport> end_;
@@ -105,6 +106,56 @@ class ClientServiceTest : public testing::Test {
   PeerId peer_ = 0;
   HelloFrame hello_;
 };
+
+TEST_F(ClientServiceTest, LeavesAServerThatSendsMoreRequestsThanItCanHold) {
+  limits_.frames = 3;
+  start();
+  for (std::uint64_t number = 1; number <= 3; ++number) say(RequestFrame{number, {.procedure = "train", .round = 1}});
+  say(CohortFrame{2, {{3, 0}}});  // which makes room for another
+  EXPECT_EQ(next<ReplyFrame>().number, 2U);
+  say(RequestFrame{4, {.procedure = "train", .round = 1}});
+  sync();
+  say(RequestFrame{5, {.procedure = "train", .round = 1}});
+  const auto refusal = next<ControlFrame>();
+  EXPECT_EQ(refusal.topic, "refuse");
+  EXPECT_THAT(refusal.text, HasSubstr("more requests than it can hold: at most 3"));
+  expect_end();
+}
+
+TEST_F(ClientServiceTest, RequestsOfOtherRoundsMakeRoom) {
+  limits_.frames = 1;
+  start();
+  for (std::uint64_t round = 1; round <= 5; ++round) say(RequestFrame{round, {.procedure = "train", .round = round}});
+  sync();
+  say(CohortFrame{5, {{3, 0}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 5U);
+}
+
+TEST_F(ClientServiceTest, LeavesAServerThatFillsItsMemory) {
+  limits_.bytes = 10000;
+  start();
+  Request large{.procedure = "train", .round = 1};
+  large.body.tensors["model"] = torch::zeros({1000}, at::kFloat);
+  say(RequestFrame{1, large});
+  say(RequestFrame{1, large});  // the same again
+  say(RequestFrame{2, large});
+  sync();
+  say(RequestFrame{3, large});
+  EXPECT_THAT(next<ControlFrame>().text, HasSubstr("1e+04 bytes"));
+  expect_end();
+}
+
+TEST_F(ClientServiceTest, LeavesAServerThatSendsTooMuchWhileItsClientsWork) {
+  limits_.frames = 4;
+  clients_.during = [this](ClientId id) {
+    if (id != 3) return;
+    for (int i = 0; i < 6; ++i) say(ControlFrame{"noise", "", ""});
+  };
+  start();
+  ask(1, {{3, 0}, {8, 1}});
+  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
+  expect_end();
+}
 
 TEST_F(ClientServiceTest, AnnouncesItsClients) {
   start();
