@@ -216,7 +216,8 @@ int run(int argc, char** argv) {
     if (!is_out_of_memory(error)) return report_bug(error.what());
     report(
         "there is not enough memory on this machine or its GPU; train fewer clients at a time "
-        "(federation.cohort_batch), use smaller batches (trainer.batch_size) or shorter texts (task.max_length), or end other programs");
+        "(federation.cohort_batch), use smaller batches (trainer.batch_size) or shorter texts (task.max_length), or "
+        "end other programs");
     return static_cast<int>(ExitCode::kWorld);
   } catch (...) {
     return report_bug("an exception of unknown type");
