@@ -234,7 +234,7 @@ std::vector<double> World::sizes() const {
 }
 
 std::unique_ptr<Workbench> World::open(std::span<const ClientId> ids, const Variant& variant) {
-  return std::make_unique<Bench>(*this, ids, LeadingElements(parameters).places(variant).numel());
+  return std::make_unique<Bench>(*this, ids, LeadingElements(parameters).places(parts ? variant : Variant{}).numel());
 }
 
 at::Tensor LeadingElements::places(const Variant& variant) const {

@@ -30,6 +30,7 @@ struct World {
   std::int64_t parameters = 4;
   double learning_rate = 0.1;
   std::size_t room = 1000;  // more clients at once do not fit into memory
+  bool parts = false;       // a variant is so many leading elements as it is wide
 
   std::map<ClientId, ClientState> states = {};  // between rounds
   std::mutex mutex = {};

@@ -142,7 +142,8 @@ struct Trial {
 
   void quadratic() {
     quadratic::World world{.clients = {{.examples = 3}, {.target = 1, .steps = 2, .examples = 5}, {.target = 2}, {}},
-                           .parameters = kParameters};
+                           .parameters = kParameters,
+                           .parts = true};
     const std::string options = algorithm == "heterofl" ? "{widths: [0.5, 1]}"
                                 : algorithm == "adafl"  ? "{depth: 1, width: 100, width_step: 100, interval: 0.4}"
                                                         : "{}";

@@ -65,7 +65,8 @@ at::Tensor forged(const at::Tensor& given, Dice& dice) {
                             : tensor.scalar_type() == at::kHalf ? 6e4
                                                                 : 3e38;
         if (std::isfinite(value)) value = std::clamp(value, -most, most);
-        const bool fits = tensor.is_floating_point() || (std::isfinite(value) && std::abs(value) < 100);
+        const double least = tensor.scalar_type() == at::kByte ? 0 : -100;
+        const bool fits = tensor.is_floating_point() || (value >= least && value < 100);
         tensor.reshape({-1})[index] = fits ? value : 7.0;
       }
       return tensor;

@@ -166,6 +166,8 @@ class WholeJsonReader : public ScoreReader {
       const auto line = std::min<std::size_t>(
           lines.number(), 1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')));
       throw DataError(fmt::format("{}:{}: not valid JSON", lines.path(), line));
+    } catch (const json::out_of_range&) {
+      throw DataError(fmt::format("{}: has a number that is too large", lines.path()));
     }
   }
 

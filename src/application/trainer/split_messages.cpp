@@ -103,7 +103,7 @@ TaskBatch read_split_batch(const Message& message, const Model& model, int layer
   for (const at::Tensor* each : {&result.scores, &result.starts, &result.ends}) {
     if (each->defined() && each->size(1) != sequences) throw DataError("there should be one label per sequence");
   }
-  if (message.has_tensor("target_lengths")) {
+  if (model.head() == Head::kSeq2Seq || message.has_tensor("target_lengths")) {
     batch.target_packing = packing_of(message, "target_lengths", model.max_length(), device);
     batch.target_ids = row(whole_numbers(message, "target_ids", model.vocabulary(), false));
     if (!batch.target_ids.defined() || batch.target_ids.size(1) != batch.target_packing->tokens() ||

@@ -39,6 +39,8 @@ json parse_strictly(std::string_view text, const std::string& where) {
     return json::parse(text, watch);
   } catch (const json::parse_error& e) {
     throw DataError(fmt::format("{}: the header is not valid JSON at byte {}; is the file complete?", where, e.byte));
+  } catch (const json::out_of_range&) {
+    throw DataError(fmt::format("{}: the header has a number that is too large", where));
   }
 }
 

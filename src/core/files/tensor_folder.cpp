@@ -32,6 +32,8 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
     document = json::parse(read_file(path, kMaxIndex));
   } catch (const json::parse_error& e) {
     throw DataError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", path.string(), e.byte));
+  } catch (const json::out_of_range&) {
+    throw DataError(fmt::format("{}: has a number that is too large", path.string()));
   }
   if (!document.is_object() || !document.contains("weight_map") || !document["weight_map"].is_object())
     throw DataError(fmt::format("{}: \"weight_map\", which maps tensors to files, is missing", path.string()));

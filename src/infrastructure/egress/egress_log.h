@@ -14,12 +14,12 @@ namespace chorus::inline egress {
 
 /// Something that left this machine.
 struct Egress {
-  std::string what;         ///< for people: "reply to train: update [12345] float32, examples, loss"
-  std::string server;       ///< to whom
-  std::string run;          ///< of which run, hexadecimal
+  std::string what = {};    ///< for people: "reply to train: update [12345] float32, examples, loss"
+  std::string server = {};  ///< to whom
+  std::string run = {};     ///< of which run, hexadecimal
   std::uint64_t round = 0;  ///< 0: before the first
   std::uint64_t bytes = 0;
-  std::string digest;                               ///< SHA-256 of the bytes, hexadecimal
+  std::string digest = {};                          ///< SHA-256 of the bytes, hexadecimal
   std::time_t time = 0;                             ///< by this machine's clock
   std::map<std::string, std::string> ledgers = {};  ///< marks of the run's privacy ledgers, by file
   std::string hash = {};                            ///< of the line; set when it is read

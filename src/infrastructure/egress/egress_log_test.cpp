@@ -86,23 +86,15 @@ TEST(Sha256, OfAbc) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-Egress of_run(const char* what, const char* run, std::map<std::string, std::string> ledgers = {}) {
-  Egress egress;
-  egress.what = what;
-  egress.run = run;
-  egress.ledgers = std::move(ledgers);
-  return egress;
-}
-
 TEST(EgressLedgers, TheLastMarksOfARunAreKnownAgain) {
   const TemporaryFolder folder;
   const auto path = folder / "egress.jsonl";
   {
     EgressLog log(path);
-    log.append(of_run("reply", "1", {{"examples.ledger", "a:1"}, {"labels.ledger", "b:1"}}));
-    log.append(of_run("reply", "1", {{"examples.ledger", "a:2"}}));
-    log.append(of_run("refusal", "1"));
-    log.append(of_run("reply", "2", {{"examples.ledger", "c:9"}}));
+    log.append({.what = "reply", .run = "1", .ledgers = {{"examples.ledger", "a:1"}, {"labels.ledger", "b:1"}}});
+    log.append({.what = "reply", .run = "1", .ledgers = {{"examples.ledger", "a:2"}}});
+    log.append({.what = "refusal", .run = "1"});
+    log.append({.what = "reply", .run = "2", .ledgers = {{"examples.ledger", "c:9"}}});
   }
   const EgressLog log(path);
   EXPECT_EQ(log.ledgers_of("1"),

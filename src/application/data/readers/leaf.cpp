@@ -39,6 +39,9 @@ class LeafReader final : public RecordReader {
     if (!in_users_) {
       throw DataError(fmt::format("{}: \"user_data\" is missing, so this is not LEAF's JSON", path.string()));
     }
+    if (!users.is_array() || !counts.is_array()) {
+      throw DataError(fmt::format("{}: \"users\" and \"num_samples\" should be lists", path.string()));
+    }
     for (std::size_t i = 0; i < users.size() && i < counts.size(); ++i) {
       if (users[i].is_string() && counts[i].is_number_unsigned()) {
         expected_[users[i].get<std::string>()] = counts[i].get<std::size_t>();

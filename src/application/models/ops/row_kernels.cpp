@@ -78,7 +78,8 @@ inline float exponential(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
-  const float whole = (x * 1.44269504f + kRound) - kRound;
+  const float rounded = x * 1.44269504f + kRound;
+  const float whole = rounded - kRound;
   const float r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -87,7 +88,9 @@ inline float exponential(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(whole) + 127) << 23);
+  // The last bits of `rounded` are the integer; those of a NaN are any, and p is NaN.
+  const std::uint32_t integer = __builtin_bit_cast(std::uint32_t, rounded) - __builtin_bit_cast(std::uint32_t, kRound);
+  return p * __builtin_bit_cast(float, (integer + 127) << 23);
 }
 
 // x becomes softmax(scale * x).
