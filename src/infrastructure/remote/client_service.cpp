@@ -179,6 +179,8 @@ void ClientService::answer(const CohortFrame& cohort) {
       }
     }
     return;
+  } catch (const WorldError&) {  // a full disk, for example: this process ends, and nothing is told in its name
+    throw;
   } catch (const std::exception& error) {
     why = error.what();
   }

@@ -54,7 +54,13 @@ class ClientServiceTest : public testing::Test {
  protected:
   void start() {
     end_ = transport_.connect();
-    thread_ = std::thread([this] { ClientService(*end_, clients_, hooks_, limits_).run(); });
+    thread_ = std::thread([this] {
+      try {
+        ClientService(*end_, clients_, hooks_, limits_).run();
+      } catch (const WorldError& error) {
+        failure_ = error.what();
+      }
+    });
     const auto joined = server_->receive(5.0);
     ASSERT_TRUE(joined && joined->kind == TransportEvent::Kind::kJoined);
     peer_ = joined->peer;
@@ -103,6 +109,7 @@ class ClientServiceTest : public testing::Test {
   std::unique_ptr<ServerTransport> server_ = transport_.listen();
   std::unique_ptr<ClientTransport> end_;
   std::thread thread_;
+  std::string failure_;  // of the service's own machine
   PeerId peer_ = 0;
   HelloFrame hello_;
 };
@@ -120,6 +127,14 @@ TEST_F(ClientServiceTest, LeavesAServerThatSendsMoreRequestsThanItCanHold) {
   EXPECT_EQ(refusal.topic, "refuse");
   EXPECT_THAT(refusal.text, HasSubstr("more requests than it can hold: at most 3"));
   expect_end();
+}
+
+TEST_F(ClientServiceTest, EndsWhenItsOwnDiskIsFull) {
+  clients_.during = [](ClientId) { throw WorldError("state: cannot be written: No space left on device"); };
+  start();
+  ask(1, {{3, 0}});
+  expect_end();
+  EXPECT_THAT(failure_, HasSubstr("No space left on device"));
 }
 
 TEST_F(ClientServiceTest, RequestsOfOtherRoundsMakeRoom) {
