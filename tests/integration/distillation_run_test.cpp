@@ -109,6 +109,13 @@ TEST_F(DistillationRun, MistakesAreExplained) {
               HasSubstr("single.jsonl"));
   EXPECT_THAT(refused({"clients.models=[{name: mine, share: 0.5, " + network(kGpt2) + "}]"}),
               AllOf(HasSubstr("clients.models: mine"), HasSubstr("have no sequence_classification head")));
+  EXPECT_THAT(refused({"clients.models=[{name: mine, share: 0.5, model: {fresh: {model_type: t5, d_model: 16, d_kv: 8, "
+                       "d_ff: 32, num_layers: 1, num_heads: 2}, tokenizer: " CHORUS_SOURCE_DIR
+                       "/tests/golden/tokenizers/t5}}]"}),
+              HasSubstr("clients.models: mine: t5 models have no sequence_classification head"));
+  EXPECT_THAT(refused({"public={unlabelled: [nowhere.jsonl]}"}, 3), HasSubstr("nowhere.jsonl: no such file"));
+  EXPECT_THAT(refused({"public={unlabelled: [" + single + "], query: [nowhere.jsonl]}"}, 3),
+              HasSubstr("nowhere.jsonl: no such file"));
   EXPECT_THAT(refused({"public.query_share=0"}), HasSubstr("needs labelled examples at the server"));
   EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
               HasSubstr("task.block_length: a row mixes several public texts"));

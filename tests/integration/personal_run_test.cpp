@@ -102,6 +102,10 @@ TEST_F(PersonalRun, ReportsMistakes) {
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));
   EXPECT_FALSE(fs::exists(folder_ / "a"));
+  for (const std::string name : {"fedper", "lg_fedavg", "fedbn", "local_parts", "fedrep"}) {
+    EXPECT_EQ(run("a", {"algorithm={name: " + name + ", shared: [layer9, head]}"}), 2) << name << output_;
+    EXPECT_THAT(output_, HasSubstr("algorithm.shared: \"layer9\" matches nothing that trains")) << name;
+  }
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [0], shared: [1]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("algorithm.private and algorithm.shared are both given"));
   EXPECT_EQ(run("a", {"algorithm=local_parts"}), 2);

@@ -105,6 +105,10 @@ TEST_F(SplitRun, ResumesBitIdenticallyWithFiltersAndNoise) {
 TEST_F(SplitRun, ReportsMistakesBeforeTheRun) {
   EXPECT_EQ(run("a", {"algorithm.layers=9"}), 2);
   EXPECT_THAT(output_, HasSubstr("algorithm.layers is 9, but the network has 2 layers; set it to 0 to 2"));
+  EXPECT_EQ(run("a", {"algorithm={name: splitnn, layers: 3}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("algorithm.layers is 3, but the network has 2 layers; set it to 0 to 2"));
+  EXPECT_EQ(run("a", {"algorithm={name: splitfed, version: 2, layers: 2, labels: client}"}), 2);
+  EXPECT_THAT(output_, HasSubstr("set it to 0 to 1 (with labels: client the server needs a layer)"));
   EXPECT_EQ(run("a", {"trainer.clip=1"}), 2);
   EXPECT_THAT(output_, HasSubstr("trainer.clip"));
   EXPECT_EQ(run("a", {"model.fresh={model_type: bilstm, hidden_size: 8}"}), 2);
@@ -113,6 +117,9 @@ TEST_F(SplitRun, ReportsMistakesBeforeTheRun) {
   const Chorus plan({"plan", (folder_ / "tiny.yaml").string(), "--device-memory", "0.0001"}, folder_ / "plan.log");
   EXPECT_EQ(plan.wait(), 0) << plan.output();
   EXPECT_THAT(plan.output(), HasSubstr("cannot even hold the embeddings"));
+  const Chorus negative({"plan", (folder_ / "tiny.yaml").string(), "--device-memory", "-1"}, folder_ / "plan.log");
+  EXPECT_EQ(negative.wait(), 2) << negative.output();
+  EXPECT_THAT(negative.output(), HasSubstr("--device-memory: Value -1 not in range 0.000001 to 1000000"));
 }
 
 }  // namespace

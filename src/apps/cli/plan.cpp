@@ -40,7 +40,7 @@ void add_plan(CLI::App& app) {
   command
       ->add_option("--device-memory", arguments->device_gigabytes,
                    "Gigabytes of a client's device: suggests how many layers it can train in split learning")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.000001, 1000000.0));
   command->add_flag("--json", arguments->json, "For programs");
   command->callback([arguments] {
     const auto document = ConfigDocument::read(arguments->config, arguments->overrides);

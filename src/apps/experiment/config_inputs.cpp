@@ -85,7 +85,10 @@ class Inputs {
     TaskInput input;
     if (!network.from.empty()) input.model = read_generation_config(network.from);
     input.tokenizer = load_tokenizer(network.tokenizer.empty() ? network.from : network.tokenizer);
-    if (network.from.empty()) input.model = fresh_config(network, input.tokenizer->vocabulary_size());
+    if (network.from.empty()) {
+      input.model = fresh_config(network, input.tokenizer->vocabulary_size());
+      require_known_keys(*input.model);
+    }
     metric(input);
   }
 

@@ -23,7 +23,8 @@ std::shared_ptr<const Dataset> read_more(const std::vector<std::string>& files, 
   reading.formulation = name_of(data.formulation());
   reading.client_files = false;
   // Generated training data says nothing about the format of files.
-  if (reading.format == "synthetic" && std::filesystem::exists(files.at(0))) reading.format = DataConfig().format;
+  const bool generated = files.at(0).find('=') != std::string::npos && !std::filesystem::exists(files.at(0));
+  if (reading.format == "synthetic" && !generated) reading.format = DataConfig().format;
   const StringTable& names = data.formulation() == Formulation::kSequenceTagging ? data.tags() : data.labels();
   reading.labels.clear();
   for (std::size_t i = 0; i < names.size(); ++i) reading.labels.emplace_back(names.at(static_cast<std::int32_t>(i)));

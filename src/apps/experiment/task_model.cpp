@@ -80,9 +80,7 @@ ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary) {
   nlohmann::json fields;
   for (const auto& [key, value] : network.fresh) fields[key] = json_value(value);
   if (!fields.contains("vocab_size")) fields["vocab_size"] = vocabulary;
-  ModelConfig config = ModelConfig::parse(fields.dump(), "model.fresh");
-  require_known_keys(config);
-  return config;
+  return ModelConfig::parse(fields.dump(), "model.fresh");
 }
 
 TaskModel::TaskModel(const ExperimentConfig& config, const TaskFacts& facts)
@@ -132,7 +130,8 @@ void TaskModel::make_network() {
   } else {
     ModelConfig network = fresh_config(config_.model, tokenizer_->vocabulary_size());
     if (task_->outputs() > 0) network.set_labels(task_->head_labels());
-    model = make_model(network, task_->head());
+    model = make_model(network, task_->head());  // says first if there is no such head, whatever else is missing
+    require_known_keys(network);
     prepare(*model);
     const auto elements = static_cast<double>(model->layout().size());
     if (device.is_cpu() && elements * sizeof(float) > available_memory()) {
