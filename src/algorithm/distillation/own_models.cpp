@@ -130,7 +130,8 @@ class Learn : public Procedure {
       throw DataError(fmt::format("the teacher answers with {} numbers, this network with {}", teacher.size(1), size));
     }
     Done done(bench.clients().size());
-    done.add(teach(*learner, {teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")}));
+    const Lessons lessons{teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")};
+    if (epochs > 0) done.add(teach(*learner, lessons));
     at::Tensor values = learner->values();
     if (body.number("train", 0) != 0) {
       const TrainResult trained = bench.train(values);

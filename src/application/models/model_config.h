@@ -29,7 +29,7 @@ class ModelConfig {
   std::optional<Head> head() const;
 
   static constexpr std::int64_t kLargest = 1 << 24;  ///< of any size, so that products of two can be computed
-  static constexpr std::int64_t kMostLayers = 1024, kMostLabels = 1 << 20;
+  static constexpr std::int64_t kMostLayers = 512, kMostLabels = 1 << 20;
 
   /// A size: at least 1 and at most 2^24 unless stated otherwise. Without a fallback, the key is required.
   std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback = {}, std::int64_t minimum = 1,

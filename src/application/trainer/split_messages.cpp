@@ -124,7 +124,8 @@ TaskBatch read_split_batch(const Message& message, const Model& model, int layer
 
 void check_split_labels(const Output& output, const TaskBatch& batch, const Model& model) {
   if (output.loss.defined()) return;
-  if (!batch.labels.defined() && !batch.starts.defined()) {
+  const bool spans = model.head() == Head::kQuestionAnswering;
+  if (spans ? !batch.starts.defined() || !batch.ends.defined() : !batch.labels.defined() && !batch.scores.defined()) {
     throw DataError("a client sent no labels; both sides need the same algorithm.labels");
   }
   if (!batch.labels.defined()) return;

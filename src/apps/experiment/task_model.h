@@ -13,8 +13,8 @@
 
 namespace chorus::inline experiment {
 
-/// The network described by `model.fresh`, with a vocabulary of this size unless it names one. Its keys are not checked;
-/// see require_known_keys.
+/// The network described by `model.fresh`, with a vocabulary of this size unless it names one. Its keys are not
+/// checked; see require_known_keys.
 ModelConfig fresh_config(const NetworkConfig& network, std::size_t vocabulary);
 
 /// What both halves of a federation share: the task with its tokenizer, and the network. It depends on the
