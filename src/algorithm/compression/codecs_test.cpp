@@ -8,12 +8,14 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <numeric>
 
 #include "algorithm/compression/bit_packing.h"
 #include "algorithm/compression/ecq.h"
 #include "algorithm/compression/half.h"
 #include "algorithm/compression/number_loops.h"
+#include "algorithm/compression/owning_tensor.h"
 #include "algorithm/compression/power_sgd.h"
 #include "algorithm/compression/qsgd.h"
 #include "algorithm/compression/sign.h"
@@ -51,6 +53,21 @@ double relative_error(std::span<const float> values, std::span<const float> back
     error += (values[i] - back[i]) * (values[i] - back[i]);
   }
   return std::sqrt(error / norm);
+}
+
+TEST(OwningTensor, FreesItsVectorAlsoWithoutElements) {
+  struct Watched : std::vector<float> {
+    std::shared_ptr<int> alive = std::make_shared<int>();
+  };
+  for (const std::int64_t size : {0, 3}) {
+    Watched values;
+    values.resize(static_cast<std::size_t>(size));
+    const std::weak_ptr<int> watch = values.alive;
+    at::Tensor tensor = tensor_of(std::move(values), {size}, at::kFloat);
+    EXPECT_EQ(tensor.numel(), size);
+    tensor.reset();
+    EXPECT_TRUE(watch.expired()) << size;
+  }
 }
 
 TEST(BitPacking, CodesOfEveryWidthAndCountRoundTrip) {

@@ -100,6 +100,9 @@ void SecureMean::prepare(const AggregationSetting& setting) {
   if (setting.layout != nullptr) {
     tables_ = word_tables(*setting.layout);
     whole_ = setting.layout->trainable_size();
+    if (settings_.common.rare_rows > 0 && tables_.empty()) {
+      Log("secure").warning("rare_rows changes nothing: no word table is trained, so no row of one travels");
+    }
   }
   if (plan.protocol == SumProtocol::kLightSecAgg) {
     Log("secure").info("light_secagg ({}{}): of {} clients {} may collude and {} may vanish", name_of(parameters.trust),
