@@ -44,6 +44,7 @@ struct Participant {
   ClientId client = 0;
   double times = 1;   // how often it was drawn
   double weight = 0;  // w_k, before normalization
+  double loss = 0;    // of its training
   at::Tensor logits = {};
 };
 
@@ -121,13 +122,14 @@ class Interaction {
     first.body.numbers["steps"] = config_.renews() ? 1 : static_cast<double>(steps_);
     ask(std::move(first), order_.answers(order_.batch(0)), [&](Reply& reply, Participant& client) {
       client.weight = weight_of(reply, input_.weighting) * client.times;
-      const double loss = reply.body.number("loss");
-      if (!std::isfinite(loss)) throw DataError("its loss is not a number");
-      losses_[reply.client] = {client.weight, loss};
+      client.loss = reply.body.number("loss");
+      if (!std::isfinite(client.loss)) throw DataError("its loss is not a number");
     });
-    for (const auto& [client, entry] : losses_) {
-      weights_ += entry.first;
-      result_.loss += entry.first * entry.second;
+    std::map<ClientId, const Participant*> in_order;
+    for (const Participant& client : clients_) in_order[client.client] = &client;
+    for (const auto& [id, client] : in_order) {
+      weights_ += client->weight;
+      result_.loss += client->weight * client->loss;
     }
     used_ = clients_.size();
   }
@@ -217,8 +219,11 @@ class Interaction {
   /// Sends the feedback for the last batch, and asks for batch `next` if there is one.
   void exchange(Request request, std::optional<std::uint64_t> next) {
     if (next) request.body.numbers["batch"] = static_cast<double>(*next);
-    // While the clients work, the server measures its loss before the next step.
-    const auto meanwhile = [&] { old_loss_ = next ? query_loss_at(*next) : 0; };
+    // While the clients work, the server measures its loss before the next step, whose batch it reads.
+    const auto meanwhile = [&] {
+      old_loss_ = next ? query_loss_at(*next) : 0;
+      if (next) server_->read_ahead(order_.batch(*next));
+    };
     const auto read = [&](Reply& reply, Participant&) {
       if (!next) reply.accept();
     };
@@ -252,11 +257,12 @@ class Interaction {
         failure = error.what();
       }
     }
+    if (rows > 0) leave_out_infinite(failures);
     std::vector<Participant> staying;
     for (std::size_t slot = 0; slot < ids.size(); ++slot) {
-      result_.steps += steps[slot];
-      result_.seconds += seconds[slot];
       if (failures[slot].empty()) {
+        result_.steps += steps[slot];
+        result_.seconds += seconds[slot];
         result_.examples += examples[slot];
         staying.push_back(std::move(clients_[slot]));
       } else {
@@ -268,9 +274,23 @@ class Interaction {
   }
 
   at::Tensor logits_of(const Reply& reply, std::int64_t rows) const {
-    const at::Tensor& flat = reply.body.vector("predictions", rows * size_);
-    if (!at::isfinite(flat).all().item<bool>()) throw DataError("its predictions have values that are not finite");
-    return flat.view({rows, size_}).to(input_.model.device());
+    return reply.body.vector("predictions", rows * size_).view({rows, size_}).to(input_.model.device());
+  }
+
+  // All clients at once, since a GPU is waited for.
+  void leave_out_infinite(std::vector<std::string>& failures) const {
+    std::vector<at::Tensor> each;
+    std::vector<std::size_t> slots;
+    for (std::size_t slot = 0; slot < failures.size(); ++slot) {
+      if (!failures[slot].empty()) continue;
+      each.push_back(clients_[slot].logits);
+      slots.push_back(slot);
+    }
+    if (each.empty()) return;
+    const at::Tensor finite = at::isfinite(at::stack(each)).flatten(1).all(1).cpu();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (!finite.data_ptr<bool>()[i]) failures[slots[i]] = "its predictions have values that are not finite";
+    }
   }
 
   const FedIdConfig& config_;
@@ -281,7 +301,6 @@ class Interaction {
   std::int64_t size_ = 0;
   std::unique_ptr<Learner> server_;
   std::vector<Participant> clients_;
-  std::map<ClientId, std::pair<double, double>> losses_;
   std::size_t used_ = 0;
   double weights_ = 0, feedback_ = 0, query_loss_ = 0;
   double old_loss_ = 0;  // on the query batch of the next step

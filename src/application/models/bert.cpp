@@ -213,7 +213,9 @@ Output BertFamily::answer(const Params& params, const Batch& batch, Dropout& dro
   at::Tensor x = bottom(params, batch, below, dropout);
   const at::Tensor mixed = attend(layers_.back(), params, x, *batch.packing, dropout);
   const at::Tensor& first = batch.packing->first_token();
+  dropout.pick(first);
   x = after_attention(layers_.back(), params, Packing::pick(mixed, first), Packing::pick(x, first), dropout);
+  dropout.pick({});
   return {classify(params, x, dropout), {}};
 }
 

@@ -61,9 +61,14 @@ class Model {
   virtual ~Model() = default;
 
   virtual Output forward(const Params& params, const Batch& batch, Dropout& dropout) const = 0;
-  /// The logits of `forward`, up to rounding and to which elements dropout picks. A model may skip work that does not
-  /// affect them; Output::hidden is then undefined.
+  /// The logits of `forward`, up to rounding. A model may skip work that does not affect them; Output::hidden is then
+  /// undefined.
   virtual Output answer(const Params& params, const Batch& batch, Dropout& dropout) const;
+  /// `answer` on a GPU. On a CPU a matmul's rounding depends on its number of rows, and `forward` keeps the bits of
+  /// other ways to the same logits, such as a network that is split between machines.
+  Output steady_answer(const Params& params, const Batch& batch, Dropout& dropout) const {
+    return params.device().is_cuda() ? answer(params, batch, dropout) : forward(params, batch, dropout);
+  }
 
   /// The output of the embeddings and the first `count` layers: [C, T, H]. Continues from Batch::bottom if that is
   /// defined. InternalError if the model cannot be cut there (see `cuts`).

@@ -79,6 +79,12 @@ TEST(ModelFamilies, BuildTheHeadsTheyDeclareAndNoOthers) {
       const Output answer = model->answer(params, batch, off);
       EXPECT_EQ(answer.logits.defined(), output.logits.defined());
       EXPECT_TRUE(!answer.logits.defined() || answer.logits.allclose(output.logits, 1e-5, 1e-6));
+      if (answer.logits.defined()) {
+        Dropout one({7}), other({7});
+        const at::Tensor masked = model->forward(params, batch, one).logits;
+        EXPECT_FALSE(masked.allclose(output.logits, 1e-5, 1e-6)) << "dropout has an effect";
+        EXPECT_TRUE(model->answer(params, batch, other).logits.allclose(masked, 1e-5, 1e-6)) << "the same masks";
+      }
       if (head == Head::kNone) {
         EXPECT_FALSE(output.logits.defined());
         continue;

@@ -167,10 +167,8 @@ class Evaluator {
     const auto clients = static_cast<std::int64_t>(batch.rows.size());
     const Params params = clients == params_.clients() ? params_ : params_.first(clients);
     if (options_.cache != nullptr) options_.cache->fill(model_, params, batch.batch);
-    // On a CPU, a matmul's rounding depends on its number of rows; `forward` keeps scores bit-identical.
     Dropout off;
-    Output output =
-        params.device().is_cuda() ? model_.answer(params, batch.batch, off) : model_.forward(params, batch.batch, off);
+    Output output = model_.steady_answer(params, batch.batch, off);
     const at::Tensor counted = batch.counted.to(at::kDouble);
     const at::Tensor sum = (task_.loss(output, batch).to(at::kDouble) * counted).masked_fill(counted.eq(0), 0);
     sums_[number] = torch::stack({sum, counted});

@@ -34,13 +34,13 @@ Reading BatchReader::read(std::int64_t clients, std::int64_t number) const {
   return read_again(clients, number, number, "dropout");
 }
 
-Reading BatchReader::read_again(std::int64_t clients, std::int64_t batch, std::int64_t number,
-                                const char* purpose) const {
+Reading BatchReader::read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose,
+                                const TaskBatch* known) const {
   std::vector<ClientRows> cohort;
   for (std::size_t c = 0; c < static_cast<std::size_t>(clients); ++c) {
     cohort.push_back({input_.clients[c].data.data.get(), batches_[c].at(batch), input_.clients[c].id});
   }
-  return read_rows(cohort, number, purpose);
+  return known != nullptr ? read_rows(cohort, *known, number, purpose) : read_rows(cohort, number, purpose);
 }
 
 Reading BatchReader::read_rows(std::span<const ClientRows> cohort, std::int64_t number, const char* purpose) const {

@@ -51,8 +51,9 @@ class BatchReader {
   /// The same with a batch of these rows that was read before.
   Reading read_rows(std::span<const ClientRows> cohort, TaskBatch batch, std::int64_t number,
                     const char* purpose) const;
-  /// Batch `batch` of the first `clients`, likewise.
-  Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose) const;
+  /// Batch `batch` of the first `clients`, likewise; `known`: that batch, if it was read before.
+  Reading read_again(std::int64_t clients, std::int64_t batch, std::int64_t number, const char* purpose,
+                     const TaskBatch* known = nullptr) const;
 
  private:
   Reading read(std::int64_t clients, std::int64_t number) const;

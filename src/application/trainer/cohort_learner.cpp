@@ -91,7 +91,12 @@ at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> ro
 ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {
   const auto count = static_cast<std::int64_t>(clients().size());
   check(training_->input().plan.batches.size() == clients().size(), "a probe needs data");
-  return training_->probe(training_->reader().read_again(count, number, probes_++, "probe-dropout"), wish);
+  const bool known = probed_batch_ && probed_number_ == number && !training_->input().trainer.task.rows_change();
+  Reading reading =
+      training_->reader().read_again(count, number, probes_++, "probe-dropout", known ? &*probed_batch_ : nullptr);
+  probed_batch_ = reading.batch;
+  probed_number_ = number;
+  return training_->probe(std::move(reading), wish);
 }
 
 at::Tensor CohortLearner::curvature(std::int64_t number, const at::Tensor& direction) {
@@ -116,6 +121,16 @@ void CohortLearner::set_values(const at::Tensor& values) {
 void CohortLearner::retain(std::span<const std::size_t> remaining) {
   training_->retain(remaining);
   read_batch_.reset();
+  probed_batch_.reset();
+}
+
+void CohortLearner::read_ahead(std::span<const std::uint32_t> rows) {
+  check(public_set_ != nullptr, "there is no public set");
+  if (!public_rows_change()) read_public(rows, fits_, "public-dropout");
+}
+
+bool CohortLearner::public_rows_change() const {
+  return !public_set_->words && training_->input().trainer.task.rows_change();
 }
 
 Reading CohortLearner::read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose) {
@@ -123,8 +138,7 @@ Reading CohortLearner::read_public(std::span<const std::uint32_t> rows, std::int
   const std::vector<ClientRows> cohort = public_cohort(*public_set_, rows, clients(), chosen);
   const BatchReader& reader = training_->reader();
   const TrainerInput& trainer = training_->input().trainer;
-  const bool changes = !public_set_->words && trainer.task.rows_change();
-  if (changes || !read_batch_ || !std::ranges::equal(rows, read_rows_)) {
+  if (public_rows_change() || !read_batch_ || !std::ranges::equal(rows, read_rows_)) {
     if (public_set_->words) {
       read_batch_ = public_set_->words->collate(cohort, rows, trainer.base.device());
       if (trainer.model.head()->fuses_loss) read_batch_->batch.answers = read_batch_->labels;

@@ -25,6 +25,7 @@ class CohortLearner final : public Learner {
                   const std::function<void()>& meanwhile) override;
   at::Tensor predict(std::span<const std::uint32_t> rows) override;
   at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override;
+  void read_ahead(std::span<const std::uint32_t> rows) override;
   ProbeResult probe(std::int64_t number, const ProbeWish& wish) override;
   at::Tensor curvature(std::int64_t number, const at::Tensor& direction) override;
   void renew(std::int64_t steps) override { training_->renew(steps); }
@@ -37,6 +38,8 @@ class CohortLearner final : public Learner {
   /// Rows of the public set for all clients; `number` and `purpose` are keys of random draws. A batch that was just
   /// read is used again: interactive methods predict and then learn the same rows.
   Reading read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose);
+  /// Whether a batch of the public set is other words each time it is read.
+  bool public_rows_change() const;
 
   std::unique_ptr<LocalTraining> training_;
   std::shared_ptr<const PublicTexts> public_set_;
@@ -44,6 +47,8 @@ class CohortLearner final : public Learner {
   std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
   std::vector<std::uint32_t> read_rows_;                  // of the last batch of the public set
   std::optional<TaskBatch> read_batch_;
+  std::int64_t probed_number_ = -1;  // of the last batch that was probed
+  std::optional<TaskBatch> probed_batch_;
 };
 
 }  // namespace chorus::inline trainer

@@ -62,7 +62,7 @@ at::Tensor LocalTraining::run_pass(Reading reading, const Pass& pass) {
     if (in.begins) params.writes().begin(pass.used, pass.taker);
     Dropout dropout = in.dropout;
     if (input_.wish.teacher.values.defined()) in.batch.batch.answers = at::Tensor();  // it needs logits
-    const Output output = input_.trainer.model.forward(params, in.batch.batch, dropout);
+    const Output output = input_.trainer.model.steady_answer(params, in.batch.batch, dropout);
     at::Tensor loss = input_.trainer.task.loss(output, in.batch);
     if (input_.wish.teacher.values.defined()) loss = loss + teacher_loss(output, in.batch);
     if (more && !store_->records()) reader_.begin(next_clients, next, BatchReader::When::kBeside, pass.streams);

@@ -75,6 +75,9 @@ class Learner : public Kept {
   /// The same with dropout, as the published code of FedID predicts.
   virtual at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) = 0;
 
+  /// Reads these rows for the next call of `fit`, for a moment in which a GPU has other work.
+  virtual void read_ahead(std::span<const std::uint32_t>) {}
+
   /// The loss of batch `number` of each client's own data (the batches that `train` reads, whatever it has read so
   /// far), without a step. Every client needs data.
   virtual ProbeResult probe(std::int64_t number, const ProbeWish& wish) = 0;

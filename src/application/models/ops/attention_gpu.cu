@@ -93,15 +93,19 @@ template <u32 N>
 __device__ inline void scores(float (*s)[4], const u32 (*a)[4], const u16 (*tile)[STRIDE]) {
   u32 lane = threadIdx.x % 32;
 #pragma unroll
-  for (u32 n = 0; n < N / 8; n += 2) {
+  for (u32 n = 0; n < N / 8; ++n)
 #pragma unroll
-    for (u32 e = 0; e < 4; ++e) s[n][e] = s[n + 1][e] = 0;
+    for (u32 e = 0; e < 4; ++e) s[n][e] = 0;
 #pragma unroll
-    for (u32 i = 0; i < D / 16; ++i) {
-      u32 b[4];
-      load_pair(b, &tile[(n + lane / 16) * 8 + lane % 8][i * 16 + lane / 8 % 2 * 8]);
-      mma(s[n], a[i], b[0], b[1]);
-      mma(s[n + 1], a[i], b[2], b[3]);
+  for (u32 i = 0; i < D / 16; ++i) {
+    u32 b[N / 16][4];
+#pragma unroll
+    for (u32 n = 0; n < N / 16; ++n)
+      load_pair(b[n], &tile[(2 * n + lane / 16) * 8 + lane % 8][i * 16 + lane / 8 % 2 * 8]);
+#pragma unroll
+    for (u32 n = 0; n < N / 16; ++n) {
+      mma(s[2 * n], a[i], b[n][0], b[n][1]);
+      mma(s[2 * n + 1], a[i], b[n][2], b[n][3]);
     }
   }
 }
@@ -113,12 +117,13 @@ __device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const u1
   for (u32 i = 0; i < N / 16; ++i) {
     u32 a[4] = {pair(s[2 * i][0], s[2 * i][1]), pair(s[2 * i][2], s[2 * i][3]), pair(s[2 * i + 1][0], s[2 * i + 1][1]),
                 pair(s[2 * i + 1][2], s[2 * i + 1][3])};
+    u32 b[D / 16][4];
 #pragma unroll
-    for (u32 n = 0; n < D / 8; n += 2) {
-      u32 b[4];
-      load_transposed_pair(b, &tile[i * 16 + lane % 16][(n + lane / 16) * 8]);
-      mma(sum[n], a, b[0], b[1]);
-      mma(sum[n + 1], a, b[2], b[3]);
+    for (u32 n = 0; n < D / 16; ++n) load_transposed_pair(b[n], &tile[i * 16 + lane % 16][(2 * n + lane / 16) * 8]);
+#pragma unroll
+    for (u32 n = 0; n < D / 16; ++n) {
+      mma(sum[2 * n], a, b[n][0], b[n][1]);
+      mma(sum[2 * n + 1], a, b[n][2], b[n][3]);
     }
   }
 }
@@ -215,52 +220,65 @@ extern "C" __global__ void __launch_bounds__(128, D <= 32 ? 6 : 4) attention_for
   store_rows(out, width, sum, first, at.q_count, 1.0f / softmax.total[0], 1.0f / softmax.total[1]);
 }
 
-// The contribution of 64 keys to the queries' gradient: ds [keys][queries] transposed, times the keys. A warp takes 16
-// of 32 queries and half of the columns, always the same ones, so no other warp touches its sums.
-__device__ inline void query_gradient(const u16 (*ds)[QUERIES + 8], const u16 (*keys)[STRIDE], float* sums, bf16* dq,
-                                      u64 sum_stride, u64 dq_stride, u32 column, u32 q_count, bool first, bool last,
-                                      float scale) {
-  u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
-  u32 query = warp % 2 * 16, begin = warp / 2 * (D / 2);
-  float part[D / 16][4];
+// The part of the queries' gradient that a warp computes: 16 of 32 queries and half of the columns, always the same
+// ones, so no other warp touches its sums.
+struct QueryPart {
+  u32 query, begin;
+  __device__ inline QueryPart() : query(threadIdx.x / 32 % 2 * 16), begin(threadIdx.x / 64 * (D / 2)) {}
+  // What the keys before have contributed.
+  __device__ inline void fetch(float (*part)[4], const float* sums, u64 stride, u32 column, u32 q_count,
+                               bool none) const {
+    u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
-  for (u32 half = 0; half < 2; ++half) {
-    u32 row = column + query + g + 8 * half;
-    const float2* sum = (const float2*)(sums + (u64)row * sum_stride + begin) + t;
+    for (u32 half = 0; half < 2; ++half) {
+      u32 row = column + query + g + 8 * half;
+      const float2* sum = (const float2*)(sums + (u64)row * stride + begin) + t;
 #pragma unroll
-    for (u32 n = 0; n < D / 16; ++n) {
-      float2 before = first || row >= q_count ? make_float2(0, 0) : sum[4 * n];
-      part[n][2 * half] = before.x;
-      part[n][2 * half + 1] = before.y;
-    }
-  }
-#pragma unroll
-  for (u32 i = 0; i < ROWS / 16; ++i) {
-    u32 a[4];
-    load_transposed_pair(a, &ds[i * 16 + lane / 16 * 8 + lane % 8][query + lane / 8 % 2 * 8]);
-#pragma unroll
-    for (u32 n = 0; n < D / 16; ++n) {
-      u32 b0, b1, from = (u32)__cvta_generic_to_shared(&keys[i * 16 + lane % 16][begin + n * 8]);
-      asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b0), "=r"(b1) : "r"(from));
-      mma(part[n], a, b0, b1);
-    }
-  }
-#pragma unroll
-  for (u32 half = 0; half < 2; ++half) {
-    u32 row = column + query + g + 8 * half;
-    if (row >= q_count) continue;
-    float2* sum = (float2*)(sums + (u64)row * sum_stride + begin) + t;
-    u32* to = (u32*)(dq + (u64)row * dq_stride + begin) + t;
-#pragma unroll
-    for (u32 n = 0; n < D / 16; ++n) {
-      if (last) {
-        to[4 * n] = pair(part[n][2 * half] * scale, part[n][2 * half + 1] * scale);
-      } else {
-        sum[4 * n] = make_float2(part[n][2 * half], part[n][2 * half + 1]);
+      for (u32 n = 0; n < D / 16; ++n) {
+        float2 before = none || row >= q_count ? make_float2(0, 0) : sum[4 * n];
+        part[n][2 * half] = before.x;
+        part[n][2 * half + 1] = before.y;
       }
     }
   }
-}
+  // Adds ds [keys][queries] transposed, times the keys.
+  __device__ inline void add(float (*part)[4], const u16 (*ds)[QUERIES + 8], const u16 (*keys)[STRIDE]) const {
+    u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (u32 i = 0; i < ROWS / 16; ++i) {
+      u32 a[4], b[D / 16][2];
+      load_transposed_pair(a, &ds[i * 16 + lane / 16 * 8 + lane % 8][query + lane / 8 % 2 * 8]);
+#pragma unroll
+      for (u32 n = 0; n < D / 16; ++n) {
+        u32 from = (u32)__cvta_generic_to_shared(&keys[i * 16 + lane % 16][begin + n * 8]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                     : "=r"(b[n][0]), "=r"(b[n][1])
+                     : "r"(from));
+      }
+#pragma unroll
+      for (u32 n = 0; n < D / 16; ++n) mma(part[n], a, b[n][0], b[n][1]);
+    }
+  }
+  __device__ inline void put(const float (*part)[4], float* sums, bf16* dq, u64 sum_stride, u64 dq_stride, u32 column,
+                             u32 q_count, bool last, float scale) const {
+    u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      u32 row = column + query + g + 8 * half;
+      if (row >= q_count) continue;
+      float2* sum = (float2*)(sums + (u64)row * sum_stride + begin) + t;
+      u32* to = (u32*)(dq + (u64)row * dq_stride + begin) + t;
+#pragma unroll
+      for (u32 n = 0; n < D / 16; ++n) {
+        if (last) {
+          to[4 * n] = pair(part[n][2 * half] * scale, part[n][2 * half + 1] * scale);
+        } else {
+          sum[4 * n] = make_float2(part[n][2 * half], part[n][2 * half + 1]);
+        }
+      }
+    }
+  }
+};
 
 // A block takes a whole sequence and head: 64 keys at a time, for which it loops over the queries in tiles of 32. It
 // keeps the dot products of each query's output and gradient, and partial gradients of queries, in its own global
@@ -299,6 +317,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
     product = quad_sum(product);
     if (t == 0 && row < at.q_count) products[row * heads] = product;
   }
+  QueryPart query_part;
   for (u32 begin = 0; begin < at.k_count; begin += ROWS) {
     u32 first = begin + warp * 16, start = causal ? begin : 0, now = 0;
     __syncthreads();
@@ -307,6 +326,9 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
     copy_rows<QUERIES>(query_tile[0], q, args.q_stride, start, at.q_count);
     copy_rows<QUERIES>(dout_tile[0], dout, width, start, at.q_count);
     end_of_copies();
+    float2 query_numbers = make_float2(3e38f, 0);  // a query past the end has no weights
+    if (threadIdx.x < QUERIES && start + threadIdx.x < at.q_count)
+      query_numbers = make_float2(logs[(start + threadIdx.x) * heads], products[(start + threadIdx.x) * heads]);
     float key_sum[D / 8][4] = {}, value_sum[D / 8][4] = {};
     for (u32 column = start; column < at.q_count; column += QUERIES, now ^= 1) {
       // At the barrier after ds, all warps are done with the other tiles.
@@ -315,9 +337,10 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
         copy_rows<QUERIES>(dout_tile[now ^ 1], dout, width, column + QUERIES, at.q_count);
       }
       end_of_copies();
-      if (threadIdx.x < QUERIES) {  // a query past the end has no weights
-        u32 query = column + threadIdx.x;
-        of_query[threadIdx.x] =
+      if (threadIdx.x < QUERIES) {
+        of_query[threadIdx.x] = query_numbers;
+        u32 query = column + QUERIES + threadIdx.x;
+        query_numbers =
             query < at.q_count ? make_float2(logs[query * heads], products[query * heads]) : make_float2(3e38f, 0);
       }
       u32 mask = threshold > 0 ? key_bits(at, column + threadIdx.x % 32, first, threshold) : 0xFFFF;
@@ -337,9 +360,12 @@ extern "C" __global__ void __launch_bounds__(128, 3) attention_gradient(Attentio
           *(u32*)&ds_tile[warp * 16 + g + 8 * half][n * 8 + 2 * t] = pair(s[n][2 * half], s[n][2 * half + 1]);
       accumulate<QUERIES>(value_sum, d, dout_tile[now]);
       accumulate<QUERIES>(key_sum, s, query_tile[now]);
+      float part[D / 16][4];
+      query_part.fetch(part, sums, width, column, at.q_count, begin == 0);
       __syncthreads();
       bool last = begin + ROWS >= at.k_count || (causal && begin + ROWS > column);
-      query_gradient(ds_tile, key_tile, sums, dq, width, args.dq_stride, column, at.q_count, begin == 0, last, scale);
+      query_part.add(part, ds_tile, key_tile);
+      query_part.put(part, sums, dq, width, args.dq_stride, column, at.q_count, last, scale);
     }
     store_rows(dk, args.dk_stride, key_sum, first, at.k_count, scale, scale);
     store_rows(dv, args.dk_stride, value_sum, first, at.k_count, 1, 1);

@@ -33,7 +33,7 @@ at::Tensor mask_hidden_cpu(const at::Tensor& x, const Dropout::Site& site) {
   const std::int64_t grain = std::max<std::int64_t>(1, 32768 / width);
   at::parallel_for(0, x.size(0) * rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const MaskRow mask = site.row(static_cast<std::size_t>(r / rows), Dropout::Site::hidden_start(r % rows, width));
+      const MaskRow mask = site.hidden_row(static_cast<std::size_t>(r / rows), r % rows, width);
       mask_row(mask, width, in + r * width, out + r * width);
     }
   });
@@ -82,16 +82,20 @@ void Dropout::Site::save(torch::autograd::AutogradContext& context) const {
   context.saved_data["mask scale"] = static_cast<double>(scale);
   context.saved_data["mask call"] = static_cast<std::int64_t>(call);
   if (seeds.defined()) context.saved_data["mask seeds"] = seeds;
+  if (rows.defined()) context.saved_data["mask rows"] = rows;
 }
 
 Dropout::Site Dropout::Site::saved(torch::autograd::AutogradContext& context) {
   const std::vector<std::int64_t> kept = context.saved_data["mask keys"].toIntVector();
-  return {
-      .keys = std::vector<std::uint64_t>(kept.begin(), kept.end()),
-      .threshold = static_cast<std::uint64_t>(context.saved_data["mask threshold"].toInt()),
-      .scale = static_cast<float>(context.saved_data["mask scale"].toDouble()),
-      .call = static_cast<std::uint64_t>(context.saved_data["mask call"].toInt()),
-      .seeds = context.saved_data.count("mask seeds") > 0 ? context.saved_data["mask seeds"].toTensor() : at::Tensor()};
+  const auto tensor = [&](const char* name) {
+    return context.saved_data.count(name) > 0 ? context.saved_data[name].toTensor() : at::Tensor();
+  };
+  return {.keys = std::vector<std::uint64_t>(kept.begin(), kept.end()),
+          .threshold = static_cast<std::uint64_t>(context.saved_data["mask threshold"].toInt()),
+          .scale = static_cast<float>(context.saved_data["mask scale"].toDouble()),
+          .call = static_cast<std::uint64_t>(context.saved_data["mask call"].toInt()),
+          .seeds = tensor("mask seeds"),
+          .rows = tensor("mask rows")};
 }
 
 at::Tensor keep_mask(const at::Tensor& row_keys, const at::Tensor& row_starts, std::int64_t width,
@@ -123,6 +127,7 @@ Dropout::Site Dropout::site(double probability, at::Device device) {
   if (!active() || probability == 0) return {};
   Site site;
   site.call = calls_++;
+  site.rows = rows_;
   for (const std::uint64_t seed : seeds_) site.keys.push_back(mix(seed, site.call));
   if (!device.is_cpu()) {
     send(device);
@@ -149,7 +154,8 @@ at::Tensor Dropout::hidden(const at::Tensor& x, double probability) {
   if (mask_backend(x) != Backend::kReference) return MaskHidden::apply(x, site);
   const auto options = x.options().dtype(at::kLong);
   const at::Tensor row_clients = torch::arange(clients, options).repeat_interleave(rows);
-  return apply(x, site, row_clients, (torch::arange(rows, options) * stride).repeat({clients}));
+  const at::Tensor tokens = rows_.defined() ? rows_.flatten() : torch::arange(rows, options).repeat({clients});
+  return apply(x, site, row_clients, tokens * stride);
 }
 
 at::Tensor Dropout::weights(const at::Tensor& x, double probability, const Packing& packing) {

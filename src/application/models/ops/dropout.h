@@ -49,14 +49,18 @@ class Dropout {
     // GPU kernels compute the keys: mix(seed of the client, number of the call).
     std::uint64_t call = 0;
     at::Tensor seeds = {};  ///< [C] int64, on the GPU
+    at::Tensor rows = {};   ///< of `pick`
 
     MaskRow row(std::size_t client, std::uint64_t start) const {
       return keys.empty() ? MaskRow{} : MaskRow{keys[client], start, threshold, scale};
     }
-    /// Where the masks of row r of a client start (`hidden`), and those of query q, head h, sequence s (`weights`).
-    static std::uint64_t hidden_start(std::int64_t r, std::int64_t width) {
-      return static_cast<std::uint64_t>(r * ((width + 3) / 4 * 4));
+    /// The mask of row r of a client (`hidden`), on a CPU.
+    MaskRow hidden_row(std::size_t client, std::int64_t r, std::int64_t width) const {
+      const std::int64_t token =
+          rows.defined() ? rows.data_ptr<std::int64_t>()[static_cast<std::int64_t>(client) * rows.size(1) + r] : r;
+      return row(client, static_cast<std::uint64_t>(token * ((width + 3) / 4 * 4)));
     }
+    /// Where the masks of query q, head h, sequence s start (`weights`).
     static std::uint64_t weights_start(std::int64_t s, std::int64_t heads, std::int64_t h, std::int64_t q) {
       return static_cast<std::uint64_t>(((s * heads + h) * kLongest + q) * kLongest);
     }
@@ -66,6 +70,10 @@ class Dropout {
   };
   /// The next site, for kernels on `device`. A call of `hidden` or `weights` is a site, too.
   Site site(double probability, at::Device device);
+
+  /// From here on `hidden` and its kernels see picked rows: row b of client c is its token rows[c, b], int64 [C, B] on
+  /// the device of the masks, and has that token's mask. Undefined: all tokens again.
+  void pick(const at::Tensor& rows) { rows_ = rows.defined() ? rows.contiguous() : rows; }
 
   /// x [C, rows, width]: row r of a client is its token (or sequence) r.
   at::Tensor hidden(const at::Tensor& x, double probability);
@@ -81,6 +89,7 @@ class Dropout {
   std::vector<std::uint64_t> seeds_;
   bool seeds_on_host_ = true;  // false: only the GPU has the seeds
   at::Tensor device_seeds_;    // on the GPU, once sent
+  at::Tensor rows_;
   std::uint64_t calls_ = 0;
 };
 

@@ -10,6 +10,7 @@ struct MaskArgs {
   u64 call;
   u32 threshold;
   float scale;
+  const i64* rows;  ///< [C, rows]: the row of its client whose mask each row gets; null: its own
 };
 
 /// y = x * mask for x [C, rows, width]; `total` groups of four neighbouring elements.

@@ -15,7 +15,7 @@ extern "C" __global__ void mask_hidden(MaskHiddenArgs a) {
   u32 groups = (a.width + 3) / 4;
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += gridDim.x * blockDim.x) {
     u32 row = i / groups, g = i % groups;
-    u64 bits = mask_hash(mask_key(a.mask, row / a.rows), (u64)(row % a.rows) * groups + g);
+    u64 bits = mask_hash(mask_key(a.mask, row / a.rows), mask_row(a.mask, row, a.rows) * groups + g);
     mask_group(a.x, a.y, row, g, a.width, bits, a.mask);
   }
 }

@@ -26,7 +26,8 @@ MaskArgs mask_args(const Dropout::Site& site) {
   return {.seeds = site.threshold == 0 ? nullptr : site.seeds.data_ptr<std::int64_t>(),
           .call = site.call,
           .threshold = static_cast<u32>(site.threshold),
-          .scale = site.scale};
+          .scale = site.scale,
+          .rows = site.rows.defined() ? site.rows.data_ptr<std::int64_t>() : nullptr};
 }
 
 AlignedRow::AlignedRow(const at::Tensor& tensor)

@@ -40,8 +40,7 @@ NormCpu residual_norm_cpu(const NormInputCpu& input) {
                             result.normal.data_ptr<float>() + at,
                             result.y.data_ptr<float>() + at,
                             input.sum.defined() ? input.sum.data_ptr<float>() + at : nullptr};
-          const MaskRow mask =
-              input.site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r % rows, width));
+          const MaskRow mask = input.site.hidden_row(static_cast<std::size_t>(c), r % rows, width);
           result.inverse.data_ptr<float>()[r] = residual_norm_row(row, mask, width, input.epsilon, scratch.data());
         }
       });
@@ -76,7 +75,7 @@ NormGradientCpu residual_norm_gradient_cpu(const at::Tensor& gradient, const at:
                               df.data_ptr<float>() + at,
                               weight_sum,
                               bias_sum};
-        const MaskRow mask = site.row(static_cast<std::size_t>(c), Dropout::Site::hidden_start(r, width));
+        const MaskRow mask = site.hidden_row(static_cast<std::size_t>(c), r, width);
         residual_norm_gradient_row(row, mask, width, scratch.data());
       }
     }

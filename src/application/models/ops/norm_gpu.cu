@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_norm(ResidualNormArgs
   u32 row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= a.total) return;
   u32 client = row / a.rows, width = a.width, groups = width / 4, threshold = a.mask.threshold;
-  u64 key = mask_key(a.mask, client), first = (u64)(row % a.rows) * groups, at = (u64)row * width;
+  u64 key = mask_key(a.mask, client), first = mask_row(a.mask, row, a.rows) * groups, at = (u64)row * width;
   float s[G][4], sum = 0;
 #pragma unroll
   for (u32 i = 0; i < G; ++i) {
@@ -73,24 +73,62 @@ __device__ inline float sum_of_each(float* v) {
   v[0] += __shfl_xor_sync(0xffffffffu, v[0], 2);
   return v[0] + __shfl_xor_sync(0xffffffffu, v[0], 1);
 }
+// Four neighbouring elements as they are in memory.
+template <typename E>
+struct Four {
+  float4 raw;
+  __device__ inline void fetch(const E* p) { raw = *(const float4*)p; }
+  __device__ inline void get(float* v) const { load4((const E*)&raw, 0, v); }
+  __device__ inline void clear() { raw = make_float4(0, 0, 0, 0); }
+};
+template <>
+struct Four<bf16> {
+  uint2 raw;
+  __device__ inline void fetch(const bf16* p) { raw = *(const uint2*)p; }
+  __device__ inline void get(float* v) const { load4((const bf16*)&raw, 0, v); }
+  __device__ inline void clear() { raw = make_uint2(0, 0); }
+};
+// What a thread reads of TOGETHER rows, while the rows before them are in use.
+struct NextRows {
+  Four<Y> dy[TOGETHER], normal[TOGETHER];
+  float inverse[TOGETHER];
+  __device__ inline void fetch(const ResidualNormGradientArgs& a, u64 first, u32 count, u32 k, bool mine) {
+#pragma unroll
+    for (u32 i = 0; i < TOGETHER; ++i) {
+      if (mine && i < count) {
+        u64 at = (first + i) * a.width + k;
+        dy[i].fetch((const Y*)a.dy + at);
+        normal[i].fetch((const Y*)a.normal + at);
+        inverse[i] = a.inverse[first + i];
+      } else {
+        dy[i].clear();
+        normal[i].clear();
+        inverse[i] = 0;
+      }
+    }
+  }
+};
 extern "C" __global__ void __launch_bounds__(32 * G) residual_norm_gradient(ResidualNormGradientArgs a) {
   __shared__ __align__(16) float parts[2][G][2 * TOGETHER];
   u32 client = blockIdx.y, k = 4 * threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, turn = 0;
   u32 rows = a.rows, width = a.width, threshold = a.mask.threshold, begin = blockIdx.x * a.block_rows;
   u32 end = begin + a.block_rows < rows ? begin + a.block_rows : rows;
   bool mine = k < width;
-  u64 key = mask_key(a.mask, client);
+  u64 key = mask_key(a.mask, client), own = (u64)client * rows;
   float w[4] = {}, dweight[4] = {}, dbias[4] = {}, df_bias[4] = {};
   if (mine) load4(a.weight.data, client * a.weight.stride + k, w);
+  NextRows next;
+  next.fetch(a, own + begin, begin < end ? end - begin : 0, k, mine);
   for (u32 first = begin; first < end; first += TOGETHER, turn ^= 1) {
-    float d[TOGETHER][4] = {}, n[TOGETHER][4] = {}, part[2 * TOGETHER];
+    float d[TOGETHER][4], n[TOGETHER][4], inverse[TOGETHER], part[2 * TOGETHER];
 #pragma unroll
     for (u32 i = 0; i < TOGETHER; ++i) {
-      u64 at = ((u64)client * rows + first + i) * width + k;
-      if (!mine || first + i >= end) continue;
-      load4((const Y*)a.dy, at, d[i]);
-      load4((const Y*)a.normal, at, n[i]);
+      next.dy[i].get(d[i]);
+      next.normal[i].get(n[i]);
+      inverse[i] = next.inverse[i];
     }
+    u32 following = first + TOGETHER;
+    next.fetch(a, own + following, following < end ? end - following : 0, k, mine);
 #pragma unroll
     for (u32 i = 0; i < TOGETHER; ++i) {
       part[2 * i] = part[2 * i + 1] = 0;
@@ -117,11 +155,10 @@ extern "C" __global__ void __launch_bounds__(32 * G) residual_norm_gradient(Resi
       }
       mean /= width;
       slope /= width;
-      u64 row = (u64)client * rows + first + i, at = row * width + k;
-      float factor = a.inverse[row];
-      for (u32 j = 0; j < 4; ++j) d[i][j] = factor * (d[i][j] - mean - n[i][j] * slope);
+      u64 row = own + first + i, at = row * width + k;
+      for (u32 j = 0; j < 4; ++j) d[i][j] = inverse[i] * (d[i][j] - mean - n[i][j] * slope);
       if (a.dx != 0) store4((X*)a.dx, at, d[i]);
-      u64 bits = threshold > 0 ? mask_hash(key, (u64)(first + i) * (width / 4) + threadIdx.x) : 0;
+      u64 bits = threshold > 0 ? mask_hash(key, mask_row(a.mask, row, rows) * (width / 4) + threadIdx.x) : 0;
       for (u32 j = 0; j < 4; ++j) {
         if (threshold > 0) d[i][j] *= kept(bits, j, a.mask);
         df_bias[j] += d[i][j];

@@ -17,11 +17,12 @@ struct FoldSumsArgs {
   u32 clients, blocks, width;
 };
 
-/// gradient += x [C, rows, width] summed over rows.
+/// sums [C, blocks, width]: x [C, rows, width] summed over blocks of block_rows rows. `chunks` neighbouring thread
+/// blocks share a row.
 struct ColumnSumsArgs {
   const void* x;
-  GradientRow gradient;
-  u32 rows, width;
+  float* sums;
+  u32 rows, width, chunks, block_rows;
 };
 
 }  // namespace chorus::inline ops

@@ -5,42 +5,52 @@
 
 typedef ELEMENT T;
 
-extern "C" __global__ void fold_sums(FoldSumsArgs a) {
-  u32 k = blockIdx.x * blockDim.x + threadIdx.x, which = blockIdx.y / a.clients, client = blockIdx.y % a.clients;
+#define FOLD_WARPS 8
+// A block takes 32 columns of one gradient, a warp every 8th block of rows.
+extern "C" __global__ void __launch_bounds__(32 * FOLD_WARPS) fold_sums(FoldSumsArgs a) {
+  __shared__ float shared[FOLD_WARPS][32];
+  u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = blockIdx.x * 32 + lane;
+  u32 which = blockIdx.y / a.clients, client = blockIdx.y % a.clients;
   GradientRow to = which == 0 ? a.gradients[0] : which == 1 ? a.gradients[1] : a.gradients[2];
-  if (k >= a.width || to.data == 0) return;
-  float sum = 0;  // added in order; unrolled for the sake of many loads at a time
-#pragma unroll 16
-  for (u32 b = 0; b < a.blocks; ++b) sum += a.sums[((u64)blockIdx.y * a.blocks + b) * a.width + k];
+  if (to.data == 0) return;
+  float sum = 0;
+  if (k < a.width) {
+#pragma unroll 8
+    for (u32 b = warp; b < a.blocks; b += FOLD_WARPS) sum += a.sums[((u64)blockIdx.y * a.blocks + b) * a.width + k];
+  }
+  shared[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0 || k >= a.width) return;
+  sum = 0;
+  for (u32 w = 0; w < FOLD_WARPS; ++w) sum += shared[w][lane];
   to.data[client * to.stride + k] += sum;
 }
 
-// A block takes 64 columns, a warp every 16th row.
-extern "C" __global__ void __launch_bounds__(512) column_sums(ColumnSumsArgs a) {
-  __shared__ float shared[16][64];
-  u32 client = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 64 + 2 * lane;
-  u32 rows = a.rows, width = a.width;
-  float low = 0, high = 0;
-  const T* from = (const T*)a.x + (u64)client * rows * width;
-  if (width % 2 == 0 && column < width) {
+// A block takes 128 columns and block_rows rows of a client, a warp every 8th row; a lane takes four columns.
+extern "C" __global__ void __launch_bounds__(256) column_sums(ColumnSumsArgs a) {
+  __shared__ float shared[8][128];
+  u32 client = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, block = blockIdx.x / a.chunks;
+  u32 width = a.width, first = blockIdx.x % a.chunks * 128, column = first + 4 * lane, begin = block * a.block_rows;
+  u32 end = begin + a.block_rows < a.rows ? begin + a.block_rows : a.rows;
+  float sum[4] = {};
+  const T* from = (const T*)a.x + (u64)client * a.rows * width;
+  if (width % 4 == 0 && column < width) {
 #pragma unroll 8
-    for (u32 r = warp; r < rows; r += 16) {
-      float v[2];
-      load2(from, (u64)r * width + column, v);
-      low += v[0];
-      high += v[1];
+    for (u32 r = begin + warp; r < end; r += 8) {
+      float v[4];
+      load4(from, (u64)r * width + column, v);
+      for (u32 j = 0; j < 4; ++j) sum[j] += v[j];
     }
   } else {
-    for (u32 r = warp; r < rows; r += 16) {
-      if (column < width) low += load(from, (u64)r * width + column);
-      if (column + 1 < width) high += load(from, (u64)r * width + column + 1);
-    }
+    for (u32 r = begin + warp; r < end; r += 8)
+      for (u32 j = 0; j < 4; ++j)
+        if (column + j < width) sum[j] += load(from, (u64)r * width + column + j);
   }
-  shared[warp][2 * lane] = low;
-  shared[warp][2 * lane + 1] = high;
+  for (u32 j = 0; j < 4; ++j) shared[warp][4 * lane + j] = sum[j];
   __syncthreads();
-  if (threadIdx.x >= 64 || blockIdx.x * 64 + threadIdx.x >= width) return;
-  float sum = 0;
-  for (u32 w = 0; w < 16; ++w) sum += shared[w][threadIdx.x];
-  a.gradient.data[client * a.gradient.stride + blockIdx.x * 64 + threadIdx.x] += sum;
+  u32 k = first + threadIdx.x;
+  if (threadIdx.x >= 128 || k >= width) return;
+  float total = 0;
+  for (u32 w = 0; w < 8; ++w) total += shared[w][threadIdx.x];
+  a.sums[((u64)client * (gridDim.x / a.chunks) + block) * width + k] = total;
 }
