@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "core/base/error.h"
@@ -137,15 +138,15 @@ std::optional<Key> SumServer::join_seed(ClientId client, RevealedShare::Kind kin
   return joiner_.join(shares, session_.parameters.threshold);
 }
 
-Result<std::vector<SumServer::MaskJob>> SumServer::masks_left() {
-  std::vector<MaskJob> jobs;
+Result<SumServer::MasksLeft> SumServer::masks_left() {
+  MasksLeft left;
   for (const ClientId client : survivors_) {
     const std::optional<Key> seed = join_seed(client, RevealedShare::Kind::kOwnMask);
     if (!seed) return aborted("too few neighbours of a survivor replied");
     if (commitment_to(*seed, context_, client) != keys_[place_of(client)].commitment) {
       return aborted("the shares of a survivor's mask do not belong together");
     }
-    jobs.push_back({own_mask_key(*seed, id_, client), true});
+    left.jobs.push_back({.key = own_mask_key(*seed, id_, client), .subtract = true});
   }
   for (const ClientId client : sharing_) {
     if (std::binary_search(survivors_.begin(), survivors_.end(), client)) continue;
@@ -156,17 +157,26 @@ Result<std::vector<SumServer::MaskJob>> SumServer::masks_left() {
     if (masked.empty()) continue;
     const std::optional<Key> seed = join_seed(client, RevealedShare::Kind::kMaskingKey);
     if (!seed) return aborted("too few neighbours of a vanished client replied");
-    const Key secret = masking_secret(*seed);
+    const Key& secret = left.masking.emplace_back(masking_secret(*seed));
     if (public_key_of(secret) != keys_[place_of(client)].masking) {
       return aborted("the shares of a vanished client's key do not belong together");
     }
     for (const ClientId other : masked) {
-      const std::optional<Key> shared = agree(secret, keys_[place_of(other)].masking);
-      check(shared.has_value(), "public keys are checked when they arrive");
-      jobs.push_back({pair_mask_key(*shared, id_, client, other), other < client});
+      left.jobs.push_back(
+          {.key = {}, .masking = &secret, .client = client, .other = other, .subtract = other < client});
     }
   }
-  return jobs;
+  return left;
+}
+
+bool SumServer::add_mask(const MaskJob& job, RingVector& into) const {
+  if (job.masking == nullptr) {
+    into.add_mask(job.key, job.subtract);
+    return true;
+  }
+  const std::optional<Key> shared = agree(*job.masking, keys_[place_of(job.other)].masking);
+  if (shared) into.add_mask(pair_mask_key(*shared, id_, job.client, job.other), job.subtract);
+  return shared.has_value();
 }
 
 void SumServer::remove(const std::vector<MaskJob>& jobs) {
@@ -174,19 +184,23 @@ void SumServer::remove(const std::vector<MaskJob>& jobs) {
   std::vector<RingVector> parts;
   for (std::size_t i = 1; i < threads; ++i) parts.emplace_back(sum_.bits(), sum_.size());
   std::vector<std::thread> helpers;
+  std::atomic<bool> derived = true;
   const auto work = [&](std::size_t share, RingVector& into) {
-    for (std::size_t i = share; i < jobs.size(); i += threads) into.add_mask(jobs[i].key, jobs[i].subtract);
+    for (std::size_t i = share; i < jobs.size(); i += threads) {
+      if (!add_mask(jobs[i], into)) derived = false;
+    }
   };
   for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work, i, std::ref(parts[i - 1]));
   work(0, sum_);
   for (std::thread& helper : helpers) helper.join();
+  check(derived, "public keys are checked when they arrive");
   for (const RingVector& part : parts) sum_.add(part);
 }
 
 Result<SumHost::Outgoing> SumServer::finish() {
-  auto jobs = masks_left();
-  if (!jobs) return jobs.failure();
-  remove(jobs.value());
+  auto left = masks_left();
+  if (!left) return left.failure();
+  remove(left.value().jobs);
   revealed_.clear();
   phase_ = Phase::kDone;
   return Outgoing{};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,13 +46,21 @@ class SumServer : public PhasedServer {
   std::vector<ClientId> neighbours_of(ClientId client) const;
   std::uint32_t place_of(ClientId client) const;
 
-  /// A mask to remove from the sum.
+  /// A mask to remove from the sum: a survivor's own, or that of a pair.
   struct MaskJob {
-    Key key;
+    Key key;                         ///< of an own mask
+    const Key* masking = nullptr;    ///< of the vanished client of a pair, from which the mask's key is derived
+    ClientId client = 0, other = 0;  ///< the pair
     bool subtract = false;
   };
+  struct MasksLeft {
+    std::deque<Key> masking;
+    std::vector<MaskJob> jobs;
+  };
   std::optional<Key> join_seed(ClientId client, RevealedShare::Kind kind);
-  Result<std::vector<MaskJob>> masks_left();
+  Result<MasksLeft> masks_left();
+  /// False if no key can be derived for a pair.
+  bool add_mask(const MaskJob& job, RingVector& into) const;
   void remove(const std::vector<MaskJob>& jobs);
 
   unsigned threads_;
