@@ -242,6 +242,49 @@ TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
   }
 }
 
+TEST_P(DistillationContract, PublicTextsTeachLanguageModelsAsMuchAsConfigured) {
+  const auto after = [](const std::string& name, const std::string& share, bool teach, bool changed) {
+    Lesson3 run(name, three_learners(),
+                "{batch_size: 3, epochs: 2" + (share.empty() ? "" : ", text_loss: " + share) + "}");
+    run.world.texts_teach = teach;
+    if (changed) {
+      run.change = [](Reply& reply) {
+        if (!reply.body.has_tensor("predictions")) return;
+        reply.body.tensors["predictions"] = reply.body.tensor("predictions").roll(1);
+      };
+    }
+    run.step();
+    run.change = {};
+    run.step();
+    return everything(run);
+  };
+  for (const std::string& name : distilling()) {
+    const at::Tensor half = after(name, "", true, false);
+    EXPECT_TRUE(torch::equal(half, after(name, "0.5", true, false))) << name << ": the default";
+    for (const char* share : {"0", "1"}) EXPECT_FALSE(torch::equal(half, after(name, share, true, false))) << name;
+    // Without labels, or without any weight for them, nothing changes.
+    EXPECT_TRUE(torch::equal(after(name, "0", true, false), after(name, "", false, false))) << name;
+    EXPECT_THROW(after(name, "0.5", false, false), ConfigError) << name;
+    if (name == "feddf") continue;  // it sends weights
+    EXPECT_FALSE(torch::equal(half, after(name, "", true, true))) << name;
+    EXPECT_TRUE(torch::equal(after(name, "1", true, false), after(name, "1", true, true)))
+        << name << ": nobody learns from predictions";
+  }
+}
+
+TEST(Distillation, AClientRefusesAnImpossibleShareOfTheTexts) {
+  Message body;
+  EXPECT_EQ(text_loss_in(body), 0) << "a server that does not ask for it";
+  for (const double share : {0.0, 0.25, 1.0}) {
+    body.numbers["text_loss"] = share;
+    EXPECT_EQ(text_loss_in(body), share);
+  }
+  for (const double share : {-0.1, 1.1, std::nan("")}) {
+    body.numbers["text_loss"] = share;
+    EXPECT_THROW(text_loss_in(body), DataError) << share;
+  }
+}
+
 TEST(Distillation, HardLabelsIgnoreTheTemperature) {
   const std::vector<linear::Client> same{{.examples = 6, .steps = 2}};
   Lesson3 cold("ds_fl", same, "{temperature: 0.01}"), warm("ds_fl", same, "{temperature: 5}");

@@ -37,8 +37,13 @@ class LinearLearner final : public Learner {
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets,
                   const std::function<void()>& meanwhile) override {
     const at::Tensor x = public_x(rows);
+    check(targets.own == 0 || world_.texts_teach, "only language models learn from public texts");
     for (std::size_t c = 0; c < own_.size(); ++c) {
-      step_of(c, [&](const at::Tensor& w) { return loss(torch::matmul(x, w.t()), targets, c); });
+      step_of(c, [&](const at::Tensor& w) {
+        const at::Tensor z = torch::matmul(x, w.t()), taught = loss(z, targets, c);
+        if (targets.own == 0) return taught;
+        return targets.own * torch::nn::functional::cross_entropy(z, public_y(rows)) + (1 - targets.own) * taught;
+      });
     }
     if (meanwhile) meanwhile();
     return result(1);
@@ -94,6 +99,10 @@ class LinearLearner final : public Learner {
   at::Tensor public_x(std::span<const std::uint32_t> rows) const {
     std::vector<std::int64_t> index(rows.begin(), rows.end());
     return world_.x(World::kPublic, world_.public_rows).index_select(0, torch::tensor(index, at::kLong));
+  }
+  at::Tensor public_y(std::span<const std::uint32_t> rows) const {
+    std::vector<std::int64_t> index(rows.begin(), rows.end());
+    return world_.y(World::kPublic, world_.public_rows).index_select(0, torch::tensor(index, at::kLong));
   }
   Loss own_loss(std::size_t c) const {
     return [this, c](const at::Tensor& w) {
@@ -204,6 +213,7 @@ class LinearBench final : public Workbench {
     return std::make_unique<LinearLearner>(world_, std::move(own), start);
   }
   std::size_t public_rows() const override { return static_cast<std::size_t>(world_.public_rows); }
+  bool public_texts_teach() const override { return world_.texts_teach; }
   at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> wanted) override {
     return learner(values, {})->predict(wanted);
   }

@@ -25,6 +25,7 @@ struct World {
   std::vector<Client> clients;
   std::int64_t features = 3, classes = 3, public_rows = 8, queries = 5;
   double learning_rate = 1;
+  bool texts_teach = false;  ///< the public set has labels that everybody may learn, as the texts of language models
   std::map<ClientId, ClientState> states = {};  // between rounds
   std::mutex mutex = {};
 

@@ -80,9 +80,9 @@ RoundResult Calibrated::round(const RoundInput& input) {
     ensemble.result.numbers["query_loss"] = trained.loss[0];
   }
   const at::Tensor taught = server_logits(input, input.model);
-  ask_to_learn(input,
-               learn_request(input, {taught, order, config_.teaching.epochs, Lesson::kSoft, 1, config_.teaching.rate}),
-               ensemble.result);
+  Lessons lessons = lessons_of(input, config_.teaching, taught, order);
+  lessons.lesson = Lesson::kSoft;
+  ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }
 

@@ -22,9 +22,9 @@ RoundResult Cronus::round(const RoundInput& input) {
   note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   const at::Tensor answers = as_logits(ensemble.mean);
-  ask_to_learn(input,
-               learn_request(input, {answers, order, config_.teaching.epochs, Lesson::kSoft, 1, config_.teaching.rate}),
-               ensemble.result);
+  Lessons lessons = lessons_of(input, config_.teaching, answers, order);
+  lessons.lesson = Lesson::kSoft;
+  ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }
 

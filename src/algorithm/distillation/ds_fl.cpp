@@ -23,9 +23,9 @@ RoundResult DsFl::round(const RoundInput& input) {
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   // A regression score has no entropy.
   const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;
-  Lessons lessons{answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate_of_server()};
+  Lessons lessons = lessons_of(input, config_.teaching, answers, order);
+  lessons.lesson = config_.lesson;
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
-  lessons.rate = config_.teaching.rate;
   ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }

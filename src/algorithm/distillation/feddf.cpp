@@ -35,9 +35,10 @@ RoundResult FedDf::round(const RoundInput& input) {
   }
   input.model.add_(collected.means[0]);
   const at::Tensor answers = mean / weights;
-  collected.result.numbers["server_loss"] = teach_server(
-      input,
-      {answers, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature, config_.teaching.rate_of_server()});
+  Lessons lessons = lessons_of(input, config_.teaching, answers, order);
+  lessons.lesson = Lesson::kSoft;
+  lessons.temperature = config_.temperature;
+  collected.result.numbers["server_loss"] = teach_server(input, lessons);
   return std::move(collected.result);
 }
 

@@ -19,9 +19,10 @@ RoundResult FedEd::round(const RoundInput& input) {
   const double predictions = static_cast<double>(order.answers() * answer_size(input));
   note_traffic(input, {predictions, static_cast<double>(input.model.numel())}, ensemble.result);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] =
-      teach_server(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kSoft, config_.temperature,
-                           config_.teaching.rate_of_server()});
+  Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
+  lessons.lesson = Lesson::kSoft;
+  lessons.temperature = config_.temperature;
+  ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
   return std::move(ensemble.result);
 }
 

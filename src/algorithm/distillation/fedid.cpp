@@ -60,6 +60,7 @@ class Interaction {
     LearnerWish wish;
     wish.steps = config.renews() ? 1 : static_cast<std::int64_t>(steps_);
     wish.rate = config.teaching.rate_of_server();
+    text_loss_ = text_loss_of(input, config.teaching);
     server_ = input.server->learner(input.model, wish);
     size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
     if (size_ == 1 && config.how_feedback() != Feedback::kNone) {
@@ -150,6 +151,7 @@ class Interaction {
     const at::Tensor votes = (votes_of(logits, config_.lesson()) * weights).sum(0);
     Targets targets;
     (size_ == 1 ? targets.scores : targets.votes) = votes;
+    targets.own = text_loss_;
     if (config_.renews()) server_->renew(1);
     const Feedback how = config_.how_feedback();
     const ProbeWish probe{.dropout = config_.dropout()};
@@ -162,6 +164,7 @@ class Interaction {
     Request request = this->request(kFedIdStep, std::nullopt);
     request.body.numbers["hard"] = config_.lesson() == Lesson::kHard ? 1 : 0;
     request.body.numbers["renew"] = config_.renews() ? 1 : 0;
+    if (text_loss_ > 0) request.body.numbers["text_loss"] = text_loss_;
     if (config_.distillation) {
       const bool soft = config_.lesson() == Lesson::kSoft && size_ > 1;
       request.body.tensors["ensemble"] = soft ? votes.clamp_min(1e-12).log() : (logits * weights).sum(0);
@@ -210,7 +213,7 @@ class Interaction {
       server_->set_values(before - probe.gradients * length);
       const at::Tensor behind = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
       server_->set_values(after);
-      result = (ahead - behind) * (rate / (2 * length * static_cast<double>(answers)));
+      result = (ahead - behind) * ((1 - text_loss_) * rate / (2 * length * static_cast<double>(answers)));
     }
     feedback_ += result.norm().item<double>();
     return result;
@@ -299,6 +302,7 @@ class Interaction {
   Session session_;
   std::uint64_t steps_ = 0, asks_ = 0, taught_ = 0;
   std::int64_t size_ = 0;
+  double text_loss_ = 0;
   std::unique_ptr<Learner> server_;
   std::vector<Participant> clients_;
   std::size_t used_ = 0;

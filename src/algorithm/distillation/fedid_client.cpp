@@ -85,7 +85,8 @@ class FedIdStep : public Procedure {
     }
     if (request.body.number("renew") != 0) work->learner->renew(1);
     const std::vector<std::uint32_t> rows = work->rows;
-    const Targets targets = fedid_targets(request.body, work->logits, feedback);
+    Targets targets = fedid_targets(request.body, work->logits, feedback);
+    targets.own = text_loss_in(request.body);
     const bool more = request.body.numbers.contains("batch");
     std::vector<Answer> answers(bench.clients().size());
     const LearnResult learned = work->learner->fit(rows, targets, [&] {

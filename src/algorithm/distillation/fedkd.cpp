@@ -9,8 +9,9 @@ RoundResult FedKd::round(const RoundInput& input) {
   Ensemble ensemble = gather(input, predict_request(input, order, true));
   note_predictions(input, order, ensemble.result, false);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  ensemble.result.numbers["server_loss"] = teach_server(
-      input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate_of_server()});
+  Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
+  lessons.lesson = Lesson::kLogits;
+  ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
   return std::move(ensemble.result);
 }
 

@@ -20,8 +20,9 @@ RoundResult FedMd::round(const RoundInput& input) {
   Ensemble ensemble = gather(input, std::move(request));
   note_predictions(input, order, ensemble.result, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
-  Request learn =
-      learn_request(input, {ensemble.mean, order, config_.teaching.epochs, Lesson::kLogits, 1, config_.teaching.rate});
+  Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
+  lessons.lesson = Lesson::kLogits;
+  Request learn = learn_request(input, lessons);
   learn.body.numbers["train"] = 1;
   ask_to_learn(input, std::move(learn), ensemble.result);
   return std::move(ensemble.result);

@@ -23,11 +23,13 @@ double teach_votes(const RoundInput& input, const at::Tensor& votes, const Publi
   wish.steps = steps;
   wish.rate = teaching.rate_of_server();
   const auto learner = input.server->learner(input.model, wish);
+  const double own = text_loss_of(input, teaching);
   double loss = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::vector<std::uint32_t> rows = order.batch(static_cast<std::uint64_t>(step));
     Targets targets;
     (votes.size(1) == 1 ? targets.scores : targets.votes) = order.answers_for(rows, votes);
+    targets.own = own;
     const LearnResult result = learner->fit(rows, targets);
     if (!result.failures[0].empty()) throw DataError("the server's distillation failed: " + result.failures[0]);
     loss += result.loss[0];
@@ -45,9 +47,9 @@ RoundResult Mhat::round(const RoundInput& input) {
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching);
   const at::Tensor answers = server_logits(input, input.model);
-  ask_to_learn(
-      input, learn_request(input, {answers, order, config_.teaching.epochs, config_.lesson, 1, config_.teaching.rate}),
-      ensemble.result);
+  Lessons lessons = lessons_of(input, config_.teaching, answers, order);
+  lessons.lesson = config_.lesson;
+  ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }
 

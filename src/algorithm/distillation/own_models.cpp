@@ -130,7 +130,8 @@ class Learn : public Procedure {
       throw DataError(fmt::format("the teacher answers with {} numbers, this network with {}", teacher.size(1), size));
     }
     Done done(bench.clients().size());
-    const Lessons lessons{teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")};
+    Lessons lessons{teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")};
+    lessons.text_loss = text_loss_in(body);
     if (epochs > 0) done.add(teach(*learner, lessons));
     at::Tensor values = learner->values();
     if (body.number("train", 0) != 0) {
@@ -153,6 +154,12 @@ const ProcedureRegistration<Learn> kLearn{"distill/learn", "learn from a teacher
 const ProcedureRegistration<OwnEvaluate> kOwnEvaluate{"distill/evaluate", "score the client's own model"};
 
 }  // namespace
+
+double text_loss_in(const Message& body) {
+  const double share = body.number("text_loss", 0);
+  if (!(share >= 0 && share <= 1)) throw DataError(fmt::format("the request's number \"text_loss\" is {}", share));
+  return share;
+}
 
 std::string name_of(Sent sent) {
   return sent == Sent::kLogits ? "logits" : sent == Sent::kProbabilities ? "probabilities" : "votes";
@@ -192,6 +199,7 @@ Request learn_request(const RoundInput& input, const Lessons& lessons) {
   request.body.numbers["epochs"] = static_cast<double>(lessons.epochs);
   request.body.numbers["temperature"] = lessons.temperature;
   request.body.numbers["rate"] = lessons.rate;
+  if (lessons.text_loss > 0) request.body.numbers["text_loss"] = lessons.text_loss;
   request.body.texts["lesson"] = name_of(lessons.lesson);
   return request;
 }

@@ -21,7 +21,8 @@ namespace chorus::inline distillation {
 ///                 transfer: first this many epochs over the labels of the public set (FedMD)
 ///       texts     answers: what it sends of the logits (Sent); missing: the logits
 ///   distill/learn     learns from "answers", logits [N K] of a teacher, and keeps the model
-///       numbers   public_*, epochs, temperature, rate; train: 1: then trains on its own data (FedMD's revisit)
+///       numbers   public_*, epochs, temperature, rate, text_loss; train: 1: then trains on its own data (FedMD's
+///                 revisit)
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
@@ -60,6 +61,9 @@ class OwnModelAlgorithm : public Algorithm {
   Request ask_own_models(const at::Tensor& model, std::uint64_t round,
                          std::span<const ClientId> clients) const override;
 };
+
+/// The number "text_loss" of a request. DataError outside [0, 1].
+double text_loss_in(const Message& body);
 
 /// A request for distill/predict.
 Request predict_request(const RoundInput& input, const PublicOrder& order, bool train);

@@ -24,6 +24,21 @@ void TeachingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("batch_size", batch_size, "rows of the public set per step").at_least(1);
   visitor.field("rate", rate, "factor of trainer.learning_rate while learning from predictions").above(0);
   visitor.field("server_rate", server_rate, "the same for the server's model; without it: rate").above(0);
+  visitor
+      .field("text_loss", text_loss,
+             "language models: share of their own loss on the public texts in the loss, the rest is for predictions; "
+             "without it: 0.5")
+      .at_least(0)
+      .at_most(1);
+}
+
+double text_loss_of(const RoundInput& input, const TeachingConfig& config) {
+  if (input.server->public_texts_teach()) return config.text_loss.value_or(kTextLoss);
+  if (config.text_loss.value_or(0) == 0) return 0;
+  throw ConfigError(fmt::format(
+      "algorithm.text_loss is {}, but only language models can learn from public texts alone; remove it for "
+      "this task",
+      *config.text_loss));
 }
 
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config) {
@@ -50,13 +65,23 @@ Targets targets_of(const at::Tensor& logits, Lesson lesson, double temperature) 
   return targets;
 }
 
+Lessons lessons_of(const RoundInput& input, const TeachingConfig& config, const at::Tensor& answers,
+                   const PublicOrder& order) {
+  Lessons lessons{answers, order, config.epochs};
+  lessons.rate = config.rate;
+  lessons.server_rate = config.rate_of_server();
+  lessons.text_loss = text_loss_of(input, config);
+  return lessons;
+}
+
 LearnResult teach(Learner& learner, const Lessons& lessons) {
   const std::uint64_t steps = static_cast<std::uint64_t>(lessons.epochs) * lessons.order.batches();
   LearnResult sum;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const std::vector<std::uint32_t> rows = lessons.order.batch(step);
-    const LearnResult one = learner.fit(
-        rows, targets_of(lessons.order.answers_for(rows, lessons.answers), lessons.lesson, lessons.temperature));
+    Targets targets = targets_of(lessons.order.answers_for(rows, lessons.answers), lessons.lesson, lessons.temperature);
+    targets.own = lessons.text_loss;
+    const LearnResult one = learner.fit(rows, targets);
     if (step == 0) {
       sum = one;
       continue;
@@ -76,7 +101,7 @@ LearnResult teach(Learner& learner, const Lessons& lessons) {
 double teach_server(const RoundInput& input, const Lessons& lessons) {
   LearnerWish wish;
   wish.steps = lessons.epochs * static_cast<std::int64_t>(lessons.order.batches());
-  wish.rate = lessons.rate;
+  wish.rate = lessons.server_rate;
   const auto learner = input.server->learner(input.model, wish);
   const LearnResult result = teach(*learner, lessons);
   if (!result.failures[0].empty()) throw DataError("the server's distillation failed: " + result.failures[0]);

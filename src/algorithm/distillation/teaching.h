@@ -33,10 +33,18 @@ struct TeachingConfig {
   std::int64_t batch_size = 32;            ///< rows of the public set per step
   double rate = 1;                         ///< factor of the trainer's learning rate while learning from predictions
   std::optional<double> server_rate = {};  ///< the same for the server's model; default: rate
+  /// Share of the language-modelling loss on the public texts in the loss; the rest is for the predictions. 1: networks
+  /// learn the texts and nothing from each other. Default: kTextLoss for language models.
+  std::optional<double> text_loss = {};
 
   double rate_of_server() const { return server_rate.value_or(rate); }
   void describe(ConfigVisitor& visitor);
 };
+inline constexpr double kTextLoss = 0.5;
+
+/// TeachingConfig::text_loss for the run's task; 0 for tasks whose public texts are not their own labels. ConfigError
+/// if such a task has the setting.
+double text_loss_of(const RoundInput& input, const TeachingConfig& config);
 
 /// The order of this round's public batches.
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config);
@@ -47,14 +55,22 @@ Targets targets_of(const at::Tensor& logits, Lesson lesson, double temperature =
 
 /// `epochs` epochs of the lesson over the public set: `answers` [N, K] or [C, N, K] are the teacher's logits for all
 /// rows. The learner's schedule must span that many steps.
+///
+///     loss of a step = text_loss * (language-modelling loss of the texts) + (1 - text_loss) * (loss of the lesson)
+///
+/// as in FedMKT (Fan et al. 2024), so that a network which learns how words begin does not forget how they continue.
 struct Lessons {
   const at::Tensor& answers;
   const PublicOrder& order;
   std::int64_t epochs = 1;
   Lesson lesson = Lesson::kHard;
   double temperature = 1;
-  double rate = 1;
+  double rate = 1, server_rate = 1;
+  double text_loss = 0;
 };
+/// With the epochs, rates and share of `config`.
+Lessons lessons_of(const RoundInput& input, const TeachingConfig& config, const at::Tensor& answers,
+                   const PublicOrder& order);
 LearnResult teach(Learner& learner, const Lessons& lessons);
 
 /// Trains the server's model in place: from input.model, with a new optimizer. Returns the mean loss.

@@ -93,6 +93,7 @@ class PoolBench final : public Workbench {
   }
   std::size_t public_rows() const override { return public_set_ ? public_set_->rows.size() : 0; }
   std::span<const std::int64_t> public_offsets() const override { return public_offsets_; }
+  bool public_texts_teach() const override { return public_set_ != nullptr && public_set_->words != nullptr; }
   at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) override {
     check(public_set_ != nullptr, "there is no public set");
     const auto clients = static_cast<std::int64_t>(ids_.size());

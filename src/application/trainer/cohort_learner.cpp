@@ -49,8 +49,10 @@ LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Target
   const TrainerInput& trainer = training_->input().trainer;
   check(public_set_ != nullptr, "there is no public set");
   check_targets(trainer, *public_set_, targets);
-  Reading reading = read_public(rows, fits_++, "public-dropout");
-  if (given(targets)) reading.batch.batch.answers = at::Tensor();
+  // The task's own loss needs all tokens of a text.
+  const auto ask = given(targets) && targets.own == 0 ? SharedWords::Ask::kBeginnings : SharedWords::Ask::kTokens;
+  Reading reading = read_public({rows, ask}, {fits_++, "public-dropout"});
+  if (given(targets) && targets.own < 1) reading.batch.batch.answers = at::Tensor();
   const auto loss = [&](const Output& output, const PassInput& input) {
     return target_loss(trainer, *public_set_, output, input.batch, input.targets);
   };
@@ -80,7 +82,7 @@ at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> ro
   check(public_set_ != nullptr, "there is no public set");
   if (!training_->input().config.dropout) return predict(rows);
   const TrainerInput& trainer = training_->input().trainer;
-  Reading reading = read_public(rows, predictions_++, "prediction-dropout");
+  Reading reading = read_public({rows}, {predictions_++, "prediction-dropout"});
   reading.batch.batch.answers = at::Tensor();
   const auto read = [&](const Output& output, const TaskBatch& batch) {
     return answers_of(trainer, *public_set_, batch, output.logits);
@@ -126,28 +128,30 @@ void CohortLearner::retain(std::span<const std::size_t> remaining) {
 
 void CohortLearner::read_ahead(std::span<const std::uint32_t> rows) {
   check(public_set_ != nullptr, "there is no public set");
-  if (!public_rows_change()) read_public(rows, fits_, "public-dropout");
+  // What a language model is asked about its rows is known with the targets only.
+  if (!public_rows_change() && !public_set_->words) read_public({rows}, {fits_, "public-dropout"});
 }
 
 bool CohortLearner::public_rows_change() const {
   return !public_set_->words && training_->input().trainer.task.rows_change();
 }
 
-Reading CohortLearner::read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose) {
+Reading CohortLearner::read_public(const PublicBatch& what, const Draws& draws) {
   std::vector<std::uint32_t> chosen;
-  const std::vector<ClientRows> cohort = public_cohort(*public_set_, rows, clients(), chosen);
+  const std::vector<ClientRows> cohort = public_cohort(*public_set_, what.rows, clients(), chosen);
   const BatchReader& reader = training_->reader();
   const TrainerInput& trainer = training_->input().trainer;
-  if (public_rows_change() || !read_batch_ || !std::ranges::equal(rows, read_rows_)) {
+  if (public_rows_change() || !read_batch_ || what.ask != read_ask_ || !std::ranges::equal(what.rows, read_rows_)) {
     if (public_set_->words) {
-      read_batch_ = public_set_->words->collate(cohort, rows, trainer.base.device());
+      read_batch_ = public_set_->words->collate(cohort, what.rows, trainer.base.device(), what.ask);
       if (trainer.model.head()->fuses_loss) read_batch_->batch.answers = read_batch_->labels;
     } else {
-      read_batch_ = reader.read_rows(cohort, number, purpose).batch;
+      read_batch_ = reader.read_rows(cohort, draws.number, draws.purpose).batch;
     }
-    read_rows_.assign(rows.begin(), rows.end());
+    read_rows_.assign(what.rows.begin(), what.rows.end());
+    read_ask_ = what.ask;
   }
-  return reader.read_rows(cohort, *read_batch_, number, purpose);
+  return reader.read_rows(cohort, *read_batch_, draws.number, draws.purpose);
 }
 
 }  // namespace chorus::inline trainer

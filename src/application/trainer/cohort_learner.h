@@ -35,9 +35,19 @@ class CohortLearner final : public Learner {
 
  private:
   std::span<const TrainClient> clients() const { return training_->input().clients; }
-  /// Rows of the public set for all clients; `number` and `purpose` are keys of random draws. A batch that was just
-  /// read is used again: interactive methods predict and then learn the same rows.
-  Reading read_public(std::span<const std::uint32_t> rows, std::int64_t number, const char* purpose);
+  /// Rows of the public set, and what of their words; `ask` is for language models alone.
+  struct PublicBatch {
+    std::span<const std::uint32_t> rows;
+    SharedWords::Ask ask = SharedWords::Ask::kBeginnings;
+  };
+  /// The keys of random draws.
+  struct Draws {
+    std::int64_t number = 0;
+    const char* purpose = "";
+  };
+  /// These rows for all clients. A batch that was just read is used again: interactive methods predict and then learn
+  /// the same rows.
+  Reading read_public(const PublicBatch& what, const Draws& draws);
   /// Whether a batch of the public set is other words each time it is read.
   bool public_rows_change() const;
 
@@ -46,6 +56,7 @@ class CohortLearner final : public Learner {
   bool early_;
   std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
   std::vector<std::uint32_t> read_rows_;                  // of the last batch of the public set
+  SharedWords::Ask read_ask_ = SharedWords::Ask::kBeginnings;
   std::optional<TaskBatch> read_batch_;
   std::int64_t probed_number_ = -1;  // of the last batch that was probed
   std::optional<TaskBatch> probed_batch_;

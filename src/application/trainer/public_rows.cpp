@@ -109,7 +109,7 @@ at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const
                       const at::Tensor& logits) {
   check_head(trainer, set, "predictions");
   const Model& model = trainer.model;
-  if (set.words) return set.words->predictions(logits);
+  if (set.words) return set.words->predictions(SharedWords::beginnings(batch, logits));
   if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
   if (model.head()->per_sequence) return logits;
   if (model.head() != Head::kTokenClassification) {  // on a GPU, tokens are padded to a round number
@@ -188,6 +188,14 @@ void check_targets(const TrainerInput& trainer, const PublicTexts& set, const Ta
                     "probabilities of classes",
                     trainer.task.name()));
   }
+  if (!(targets.own >= 0 && targets.own <= 1)) {
+    throw ConfigError(
+        fmt::format("the share of the public texts in the loss is {}; it must be in [0, 1]", targets.own));
+  }
+  if (targets.own > 0 && !set.words) {
+    throw ConfigError(fmt::format("the task {} cannot learn from public texts without labels; only language models can",
+                                  trainer.task.name()));
+  }
   if (!(targets.temperature > 0)) {
     throw ConfigError(fmt::format("the temperature of soft targets is {}; it must be positive", targets.temperature));
   }
@@ -195,7 +203,7 @@ void check_targets(const TrainerInput& trainer, const PublicTexts& set, const Ta
 
 at::Tensor target_loss(const TrainerInput& trainer, const PublicTexts& set, const Output& output,
                        const TaskBatch& batch, const Targets& targets) {
-  if (!given(targets)) return trainer.task.loss(output, batch);
+  if (!given(targets) || targets.own == 1) return trainer.task.loss(output, batch);
   const at::Tensor logits = answers_of(trainer, set, batch, output.logits);
   const auto beside = [&](const at::Tensor& numbers) {
     const at::Tensor rows = each_client(numbers.to(at::kFloat), 3, logits);
@@ -216,6 +224,7 @@ at::Tensor target_loss(const TrainerInput& trainer, const PublicTexts& set, cons
   if (targets.votes.defined()) add(-(beside(targets.votes) * torch::log_softmax(wide, -1)).sum(-1).mean(1));
   if (targets.rewards.defined()) add(-(beside(targets.rewards) * torch::softmax(wide, -1)).sum(-1).mean(1));
   if (targets.scores.defined()) add((wide - beside(targets.scores)).square().mean({1, 2}));
+  if (targets.own > 0) loss = targets.own * trainer.task.loss(output, batch) + (1 - targets.own) * loss;
   return loss;
 }
 

@@ -55,8 +55,8 @@ bool on_device(const TrainerInput& trainer, const PublicTexts& set);
 bool given(const Targets& targets);
 /// ConfigError if outputs of the model's head cannot be compared with such targets.
 void check_targets(const TrainerInput& trainer, const PublicTexts& set, const Targets& targets);
-/// The loss [C] of a model's output against the targets; without targets, against the batch's own labels. With targets,
-/// the batch must be read without Batch::answers.
+/// The loss [C] of a model's output against the targets (learner.h); without targets, against the batch's own labels.
+/// With targets, the batch must be read without Batch::answers unless Targets::own is 1.
 at::Tensor target_loss(const TrainerInput& trainer, const PublicTexts& set, const Output& output,
                        const TaskBatch& batch, const Targets& targets);
 

@@ -172,24 +172,34 @@ std::vector<std::int64_t> SharedWords::counts() const {
 }
 
 TaskBatch SharedWords::collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows,
-                               at::Device device) const {
+                               at::Device device, Ask ask) const {
   TaskBatch batch = pack_rows(cohort, device, masked_ ? Read::kAll : Read::kButLast);
   at::Tensor ids = batch.batch.host_ids.clone();
-  std::vector<std::int64_t> columns, labels;
+  const bool all = ask == Ask::kTokens;
+  // Columns and labels of the tokens asked for, and which of these begin words.
+  std::vector<std::int64_t> columns, labels, begins;
   std::int64_t column = 0;
   const std::int64_t tokens = batch.batch.packing->tokens();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::span<const std::int32_t> row = cohort[0].data->ids(cohort[0].rows[i]);
+    const std::int64_t before = masked_ ? 0 : 1;  // a causal model reads the token before the word
+    const auto want = [&](std::uint32_t token) {
+      columns.push_back(column + token - before);
+      labels.push_back(row[token]);
+    };
+    std::uint32_t next = masked_ ? 0 : 1;  // behind the tokens that were asked for
     for (const Place& place : places_.at(rows[i])) {
-      columns.push_back(column + place.first - (masked_ ? 0 : 1));
-      labels.push_back(row[place.first]);
-      if (!masked_) continue;
-      ids.narrow(1, column + place.first, place.end - place.first).fill_(mask_);
+      if (!all || masked_) next = all ? std::max(next, place.first) : place.first;
+      const std::uint32_t end = all && masked_ ? place.end : place.first + 1;
+      while (next < end) want(next++);
+      begins.push_back(static_cast<std::int64_t>(columns.size()) - (next - place.first));
+      if (masked_) ids.narrow(1, column + place.first, place.end - place.first).fill_(mask_);
     }
+    while (all && !masked_ && next < row.size()) want(next++);
     column += static_cast<std::int64_t>(row.size()) - (masked_ || row.size() == 1 ? 0 : 1);
   }
   check(column <= tokens, "a batch has the tokens of its rows");
-  if (columns.empty()) throw DataError("public: texts without a word to predict; leave out those of a single word");
+  if (begins.empty()) throw DataError("public: texts without a word to predict; leave out those of a single word");
   const auto clients = static_cast<std::int64_t>(cohort.size());
   const auto of_clients = [&](const std::vector<std::int64_t>& numbers) {
     return sent_to(device, torch::tensor(numbers, at::kLong).unsqueeze(0).repeat({clients, 1}));
@@ -199,7 +209,12 @@ TaskBatch SharedWords::collate(std::span<const ClientRows> cohort, std::span<con
   batch.batch.wanted = of_clients(columns);
   batch.labels = of_clients(labels);
   batch.counted = torch::full({clients}, static_cast<std::int64_t>(columns.size()), batch.labels.options());
+  if (all) batch.fields = {of_clients(begins)};
   return batch;
+}
+
+at::Tensor SharedWords::beginnings(const TaskBatch& batch, const at::Tensor& logits) {
+  return batch.fields.empty() ? logits : Packing::pick(logits, batch.fields[0]);
 }
 
 at::Tensor SharedWords::predictions(const at::Tensor& logits) const {

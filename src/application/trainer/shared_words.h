@@ -50,9 +50,15 @@ class SharedWords {
   /// Number of predictions per row.
   std::vector<std::int64_t> counts() const;
 
-  /// The batch whose logits are those of the words' first tokens, [C, n, V], all clients reading the same rows of the
-  /// public set. Its labels are the first tokens.
-  TaskBatch collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows, at::Device device) const;
+  /// What a network answers for in a batch: the first tokens of the words, or all tokens that the task would ask for
+  /// (of a masked model, those of the hidden words).
+  enum class Ask { kBeginnings, kTokens };
+  /// The batch in which all clients read the same rows of the public set. Its labels are the tokens asked for. With
+  /// kTokens, TaskBatch::fields has the columns [C, n] of the first tokens in the logits.
+  TaskBatch collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows, at::Device device,
+                    Ask ask = Ask::kBeginnings) const;
+  /// The logits [C, n, V] of the words' first tokens in the logits of such a batch.
+  static at::Tensor beginnings(const TaskBatch& batch, const at::Tensor& logits);
 
   /// log q [C, n, K] from logits [C, n, V] (see above); differentiable.
   at::Tensor predictions(const at::Tensor& logits) const;

@@ -122,6 +122,34 @@ TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
   EXPECT_TRUE(words.collate(masked.cohort(rows), rows, at::kCPU).batch.ids.equal(hidden.batch.ids)) << "every time";
 }
 
+TEST(SharedWords, ABatchMayAskForAllTokensOfTheTask) {
+  const Dataset data = texts_of(kTexts);
+  const std::vector<std::uint32_t> rows{1, 0};
+  for (const bool masked : {false, true}) {
+    View view(data, masked, Pieces::kFine);
+    const SharedWords words({*view.task, data, view.set});
+    const TaskBatch some = words.collate(view.cohort(rows), rows, at::kCPU);
+    const TaskBatch all = words.collate(view.cohort(rows), rows, at::kCPU, SharedWords::Ask::kTokens);
+    EXPECT_TRUE(all.batch.ids.equal(some.batch.ids));
+    // The words' first tokens are among them.
+    ASSERT_EQ(all.fields.size(), 1U);
+    EXPECT_TRUE(all.batch.wanted.gather(1, all.fields[0]).equal(some.batch.wanted));
+    EXPECT_TRUE(all.labels.gather(1, all.fields[0]).equal(some.labels));
+    const at::Tensor numbers = torch::arange(all.labels.size(1)).view({1, -1, 1}).repeat({2, 1, 1}).to(at::kFloat);
+    EXPECT_TRUE(SharedWords::beginnings(all, numbers).squeeze(-1).equal(all.fields[0].to(at::kFloat)));
+    EXPECT_TRUE(SharedWords::beginnings(some, numbers).equal(numbers));
+    if (masked) {
+      const at::Tensor hidden = all.batch.ids.eq(*view.tokenizer->special().mask);
+      EXPECT_TRUE(torch::zeros_like(all.batch.ids).scatter(1, all.batch.wanted, 1).to(at::kBool).equal(hidden));
+    } else {
+      const TaskBatch plain = view.task->collate(view.cohort(rows));
+      EXPECT_TRUE(all.labels.equal(plain.labels));
+      EXPECT_TRUE(all.batch.wanted.equal(torch::arange(plain.labels.size(1)).repeat({2, 1})));
+    }
+    EXPECT_GT(all.labels.size(1), some.labels.size(1)) << "some words have several tokens";
+  }
+}
+
 TEST(SharedWords, PredictionsAreDistributionsOverWords) {
   const Dataset data = texts_of(kTexts);
   View view(data, false, Pieces::kCoarse);

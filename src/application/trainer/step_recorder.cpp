@@ -19,7 +19,7 @@ constexpr int kMostFailures = 2;
 // The GPU tensors that a pass reads, except packings and seeds; for a const or mutable input.
 template <typename Input>
 auto tensors_of(Input& input) {
-  auto& [labels, probabilities, temperature, votes, rewards, scores] = input.targets;
+  auto& [labels, probabilities, temperature, votes, rewards, scores, own] = input.targets;
   std::vector<decltype(&input.factors)> result{&input.factors, &labels, &probabilities, &votes, &rewards, &scores};
   visit_device_parts(
       input.batch, [&](auto& tensor) { result.push_back(&tensor); }, [](auto&) {});
@@ -37,8 +37,12 @@ auto packings_of(Input& input) {
 }  // namespace
 
 std::vector<std::int64_t> PassInput::shape() const {
-  std::vector<std::int64_t> result{begins ? 1 : 0, dropout.active() ? 1 : 0, batch.batch.bottom_layers,
-                                   static_cast<std::int64_t>(kind), std::bit_cast<std::int64_t>(targets.temperature)};
+  std::vector<std::int64_t> result{begins ? 1 : 0,
+                                   dropout.active() ? 1 : 0,
+                                   batch.batch.bottom_layers,
+                                   static_cast<std::int64_t>(kind),
+                                   std::bit_cast<std::int64_t>(targets.temperature),
+                                   std::bit_cast<std::int64_t>(targets.own)};
   for (const at::Tensor* tensor : tensors_of(*this)) {
     result.push_back(tensor->defined() ? static_cast<std::int64_t>(tensor->scalar_type()) : -1);
     if (!tensor->defined()) continue;

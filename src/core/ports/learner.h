@@ -14,7 +14,10 @@ namespace chorus::inline ports {
 
 /// Targets for some rows of the public set; without any, the rows' own labels. n is the number of predictions, as in
 /// Learner::predict; a leading dimension C gives each client its own targets. Each kind is a loss, the mean over the
-/// predictions. Losses of several kinds are added, but labels and probabilities exclude each other.
+/// predictions. Losses of several kinds are added, but labels and probabilities exclude each other. The loss of a step
+/// is
+///
+///     own * (loss of the task on the rows' own labels) + (1 - own) * (losses against the targets)
 struct Targets {
   at::Tensor labels = {};         ///< int64 [n] or [C, n]; -100: no target
   at::Tensor probabilities = {};  ///< float [n, K] or [C, n, K]; a row of zeros: no target
@@ -22,6 +25,7 @@ struct Targets {
   at::Tensor votes = {};          ///< float, likewise: - sum_c votes_c log softmax(logits)_c; any sign and sum
   at::Tensor rewards = {};        ///< float, likewise: - sum_c rewards_c softmax(logits)_c
   at::Tensor scores = {};         ///< float, likewise: (1/K) sum_c (logits_c - scores_c)^2
+  double own = 0;                 ///< 0 to 1; above 0 only where Workbench::public_texts_teach
 };
 
 /// The result of some optimizer steps; one entry per client.

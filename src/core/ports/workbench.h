@@ -130,6 +130,9 @@ class Workbench {
   /// Index of the first prediction for each row of the public set, and their total: public_rows() + 1 elements. Empty:
   /// one prediction per row.
   virtual std::span<const std::int64_t> public_offsets() const { return {}; }
+  /// Whether the public texts are their own labels, as for a language model, so that everybody may learn from them
+  /// (Targets::own).
+  virtual bool public_texts_teach() const { return false; }
   /// Like Learner::predict, for given values, [P] for all or [C, P].
   virtual at::Tensor predict(const at::Tensor& values, std::span<const std::uint32_t> rows) = 0;
 
