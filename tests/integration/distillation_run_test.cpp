@@ -57,6 +57,12 @@ class DistillationRun : public RunTest {
   }
   DistillationRun() : RunTest(kDistillation) {}
   double accuracy(const std::string& name) const { return summary(name).at("last").at("accuracy").get<double>(); }
+  /// Mean perplexity of the clients' own models on their own test texts, after a run.
+  double own_score(const std::string& name, std::vector<std::string> overrides) {
+    overrides.emplace_back("evaluation.per_client=true");
+    EXPECT_EQ(run(name, overrides), 0) << output_;
+    return summary(name).at("own_test").at(0).at("mean").get<double>();
+  }
   /// The message of a refused run.
   std::string refused(const std::vector<std::string>& overrides, int status = 2) {
     EXPECT_EQ(run("refused", overrides), status) << output_;
@@ -117,6 +123,9 @@ TEST_F(DistillationRun, MistakesAreExplained) {
   EXPECT_THAT(refused({"public={unlabelled: [" + single + "], query: [nowhere.jsonl]}"}, 3),
               HasSubstr("nowhere.jsonl: no such file"));
   EXPECT_THAT(refused({"public.query_share=0"}), HasSubstr("needs labelled examples at the server"));
+  EXPECT_THAT(refused({"algorithm={name: ds_fl, text_loss: 0.5}"}),
+              HasSubstr("only language models can learn from public texts alone"));
+  EXPECT_THAT(refused({"algorithm={name: ds_fl, text_loss: 1.5}"}), HasSubstr("algorithm.text_loss"));
   EXPECT_THAT(refused({kTexts, kUniform, gpt2(kGpt2), "task={name: causal_lm, block_length: 16}"}),
               HasSubstr("task.block_length: a row mixes several public texts"));
   EXPECT_THAT(refused({"data.train=['formulation=seq2seq,examples=60,test_examples=20,seed=5']", kUniform,
@@ -147,6 +156,11 @@ TEST_F(DistillationRun, LanguageModelsWithDifferentTokenizersLearnFromEachOther)
     const json scores = summary("causal");
     EXPECT_LT(scores.at("last").at("perplexity").get<double>(), 0.9 * first_score("causal", "perplexity")) << algorithm;
   }
+  // Predictions alone teach how words begin, and the rest is forgotten.
+  const double both = own_score("causal-both", causal("{name: ds_fl, labels: soft, temperature: 1, epochs: 2}"));
+  const double predictions =
+      own_score("causal-alone", causal("{name: ds_fl, labels: soft, temperature: 1, epochs: 2, text_loss: 0}"));
+  EXPECT_LT(both, 0.7 * predictions);
   std::vector<std::string> cut = causal("ds_fl");
   cut.emplace_back("task={name: causal_lm, max_length: 32}");
   EXPECT_THAT(refused(cut), HasSubstr("raise it until no text is cut"));

@@ -49,9 +49,8 @@ LearnResult CohortLearner::fit(std::span<const std::uint32_t> rows, const Target
   const TrainerInput& trainer = training_->input().trainer;
   check(public_set_ != nullptr, "there is no public set");
   check_targets(trainer, *public_set_, targets);
-  // The task's own loss needs all tokens of a text.
-  const auto ask = given(targets) && targets.own == 0 ? SharedWords::Ask::kBeginnings : SharedWords::Ask::kTokens;
-  Reading reading = read_public({rows, ask}, {fits_++, "public-dropout"});
+  const Use use = !given(targets) || targets.own == 1 ? Use::kLabels : targets.own > 0 ? Use::kBoth : Use::kPredictions;
+  Reading reading = read_public({rows, use}, {fits_++, "public-dropout"});
   if (given(targets) && targets.own < 1) reading.batch.batch.answers = at::Tensor();
   const auto loss = [&](const Output& output, const PassInput& input) {
     return target_loss(trainer, *public_set_, output, input.batch, input.targets);
@@ -129,11 +128,8 @@ void CohortLearner::retain(std::span<const std::size_t> remaining) {
 void CohortLearner::read_ahead(std::span<const std::uint32_t> rows) {
   check(public_set_ != nullptr, "there is no public set");
   // What a language model is asked about its rows is known with the targets only.
-  if (!public_rows_change() && !public_set_->words) read_public({rows}, {fits_, "public-dropout"});
-}
-
-bool CohortLearner::public_rows_change() const {
-  return !public_set_->words && training_->input().trainer.task.rows_change();
+  const bool changes = training_->input().trainer.task.rows_change();
+  if (!changes && !public_set_->words) read_public({rows}, {fits_, "public-dropout"});
 }
 
 Reading CohortLearner::read_public(const PublicBatch& what, const Draws& draws) {
@@ -141,15 +137,19 @@ Reading CohortLearner::read_public(const PublicBatch& what, const Draws& draws) 
   const std::vector<ClientRows> cohort = public_cohort(*public_set_, what.rows, clients(), chosen);
   const BatchReader& reader = training_->reader();
   const TrainerInput& trainer = training_->input().trainer;
-  if (public_rows_change() || !read_batch_ || what.ask != read_ask_ || !std::ranges::equal(what.rows, read_rows_)) {
-    if (public_set_->words) {
-      read_batch_ = public_set_->words->collate(cohort, what.rows, trainer.base.device(), what.ask);
+  const SharedWords* words = public_set_->words.get();
+  const Use use = words != nullptr ? what.use : Use::kLabels;
+  const bool changes = use != Use::kPredictions && trainer.task.rows_change();
+  if (changes || !read_batch_ || use != read_use_ || !std::ranges::equal(what.rows, read_rows_)) {
+    if (use == Use::kPredictions) {
+      read_batch_ = words->collate(cohort, what.rows, trainer.base.device());
       if (trainer.model.head()->fuses_loss) read_batch_->batch.answers = read_batch_->labels;
     } else {
       read_batch_ = reader.read_rows(cohort, draws.number, draws.purpose).batch;
+      if (use == Use::kBoth) words->add_to(*read_batch_, what.rows);
     }
     read_rows_.assign(what.rows.begin(), what.rows.end());
-    read_ask_ = what.ask;
+    read_use_ = use;
   }
   return reader.read_rows(cohort, *read_batch_, draws.number, draws.purpose);
 }

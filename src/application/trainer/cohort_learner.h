@@ -35,10 +35,11 @@ class CohortLearner final : public Learner {
 
  private:
   std::span<const TrainClient> clients() const { return training_->input().clients; }
-  /// Rows of the public set, and what of their words; `ask` is for language models alone.
+  /// What a batch of the public set is for; a difference for language models alone.
+  enum class Use { kPredictions, kLabels, kBoth };
   struct PublicBatch {
     std::span<const std::uint32_t> rows;
-    SharedWords::Ask ask = SharedWords::Ask::kBeginnings;
+    Use use = Use::kPredictions;
   };
   /// The keys of random draws.
   struct Draws {
@@ -48,15 +49,13 @@ class CohortLearner final : public Learner {
   /// These rows for all clients. A batch that was just read is used again: interactive methods predict and then learn
   /// the same rows.
   Reading read_public(const PublicBatch& what, const Draws& draws);
-  /// Whether a batch of the public set is other words each time it is read.
-  bool public_rows_change() const;
 
   std::unique_ptr<LocalTraining> training_;
   std::shared_ptr<const PublicTexts> public_set_;
   bool early_;
   std::int64_t fits_ = 0, predictions_ = 0, probes_ = 0;  // keys of their random draws
   std::vector<std::uint32_t> read_rows_;                  // of the last batch of the public set
-  SharedWords::Ask read_ask_ = SharedWords::Ask::kBeginnings;
+  Use read_use_ = Use::kPredictions;                      // of that batch
   std::optional<TaskBatch> read_batch_;
   std::int64_t probed_number_ = -1;  // of the last batch that was probed
   std::optional<TaskBatch> probed_batch_;

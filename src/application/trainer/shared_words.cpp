@@ -49,6 +49,11 @@ Tokens tokens_of(const Tokenizer& tokenizer, std::string_view text, std::span<co
   return best;
 }
 
+// The same numbers for each client, [C, n].
+at::Tensor for_clients(const std::vector<std::int64_t>& numbers, std::int64_t clients) {
+  return torch::tensor(numbers, at::kLong).unsqueeze(0).repeat({clients, 1});
+}
+
 // The words a masked model has to predict: a pure function of the row's number.
 std::vector<std::size_t> hidden_words(std::size_t words, std::uint64_t row) {
   std::vector<std::size_t> chosen;
@@ -171,46 +176,61 @@ std::vector<std::int64_t> SharedWords::counts() const {
   return counts;
 }
 
-TaskBatch SharedWords::collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows,
-                               at::Device device, Ask ask) const {
-  TaskBatch batch = pack_rows(cohort, device, masked_ ? Read::kAll : Read::kButLast);
-  at::Tensor ids = batch.batch.host_ids.clone();
-  const bool all = ask == Ask::kTokens;
-  // Columns and labels of the tokens asked for, and which of these begin words.
-  std::vector<std::int64_t> columns, labels, begins;
+std::vector<std::int64_t> SharedWords::columns_in(const TaskBatch& batch, std::span<const std::uint32_t> rows) const {
+  std::vector<std::int64_t> columns;
   std::int64_t column = 0;
-  const std::int64_t tokens = batch.batch.packing->tokens();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::span<const std::int32_t> row = cohort[0].data->ids(cohort[0].rows[i]);
-    const std::int64_t before = masked_ ? 0 : 1;  // a causal model reads the token before the word
-    const auto want = [&](std::uint32_t token) {
-      columns.push_back(column + token - before);
-      labels.push_back(row[token]);
-    };
-    std::uint32_t next = masked_ ? 0 : 1;  // behind the tokens that were asked for
-    for (const Place& place : places_.at(rows[i])) {
-      if (!all || masked_) next = all ? std::max(next, place.first) : place.first;
-      const std::uint32_t end = all && masked_ ? place.end : place.first + 1;
-      while (next < end) want(next++);
-      begins.push_back(static_cast<std::int64_t>(columns.size()) - (next - place.first));
-      if (masked_) ids.narrow(1, column + place.first, place.end - place.first).fill_(mask_);
-    }
-    while (all && !masked_ && next < row.size()) want(next++);
-    column += static_cast<std::int64_t>(row.size()) - (masked_ || row.size() == 1 ? 0 : 1);
+    for (const Place& place : places_.at(rows[i])) columns.push_back(column + place.first - (masked_ ? 0 : 1));
+    column += batch.batch.packing->lengths().at(0).at(i);
   }
-  check(column <= tokens, "a batch has the tokens of its rows");
-  if (begins.empty()) throw DataError("public: texts without a word to predict; leave out those of a single word");
-  const auto clients = static_cast<std::int64_t>(cohort.size());
-  const auto of_clients = [&](const std::vector<std::int64_t>& numbers) {
-    return sent_to(device, torch::tensor(numbers, at::kLong).unsqueeze(0).repeat({clients, 1}));
-  };
+  if (columns.empty()) throw DataError("public: texts without a word to predict; leave out those of a single word");
+  return columns;
+}
+
+void SharedWords::hide_in(TaskBatch& batch, std::span<const std::uint32_t> rows) const {
+  if (!masked_) return;
+  const at::Device device = batch.batch.ids.device();
+  at::Tensor ids = batch.batch.host_ids.clone();
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const Place& place : places_.at(rows[i])) {
+      ids.narrow(1, column + place.first, place.end - place.first).fill_(mask_);
+    }
+    column += batch.batch.packing->lengths().at(0).at(i);
+  }
   batch.batch.host_ids = ids;
   batch.batch.ids = sent_to(device, ids);
-  batch.batch.wanted = of_clients(columns);
-  batch.labels = of_clients(labels);
+}
+
+TaskBatch SharedWords::collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows,
+                               at::Device device) const {
+  TaskBatch batch = pack_rows(cohort, device, masked_ ? Read::kAll : Read::kButLast);
+  const std::vector<std::int64_t> columns = columns_in(batch, rows);
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::span<const std::int32_t> row = cohort[0].data->ids(cohort[0].rows[i]);
+    for (const Place& place : places_.at(rows[i])) labels.push_back(row[place.first]);
+  }
+  const auto clients = static_cast<std::int64_t>(cohort.size());
+  hide_in(batch, rows);
+  batch.batch.wanted = sent_to(device, for_clients(columns, clients));
+  batch.labels = sent_to(device, for_clients(labels, clients));
   batch.counted = torch::full({clients}, static_cast<std::int64_t>(columns.size()), batch.labels.options());
-  if (all) batch.fields = {of_clients(begins)};
   return batch;
+}
+
+void SharedWords::add_to(TaskBatch& batch, std::span<const std::uint32_t> rows) const {
+  const at::Device device = batch.batch.ids.device();
+  const auto clients = static_cast<std::int64_t>(batch.rows.size());
+  at::Tensor columns = sent_to(device, for_clients(columns_in(batch, rows), clients));
+  if (masked_) {
+    hide_in(batch, rows);
+    const std::int64_t asked = batch.labels.size(1), more = columns.size(1);
+    batch.batch.wanted = torch::cat({batch.batch.wanted, columns}, 1);
+    batch.labels = torch::cat({batch.labels, torch::full({clients, more}, kIgnore, batch.labels.options())}, 1);
+    columns = torch::arange(asked, asked + more, columns.options()).unsqueeze(0).repeat({clients, 1});
+  }
+  batch.fields = {columns};
 }
 
 at::Tensor SharedWords::beginnings(const TaskBatch& batch, const at::Tensor& logits) {

@@ -50,14 +50,14 @@ class SharedWords {
   /// Number of predictions per row.
   std::vector<std::int64_t> counts() const;
 
-  /// What a network answers for in a batch: the first tokens of the words, or all tokens that the task would ask for
-  /// (of a masked model, those of the hidden words).
-  enum class Ask { kBeginnings, kTokens };
-  /// The batch in which all clients read the same rows of the public set. Its labels are the tokens asked for. With
-  /// kTokens, TaskBatch::fields has the columns [C, n] of the first tokens in the logits.
-  TaskBatch collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows, at::Device device,
-                    Ask ask = Ask::kBeginnings) const;
-  /// The logits [C, n, V] of the words' first tokens in the logits of such a batch.
+  /// The batch whose logits are those of the words' first tokens, [C, n, V], all clients reading the same rows of the
+  /// public set. Its labels are the first tokens.
+  TaskBatch collate(std::span<const ClientRows> cohort, std::span<const std::uint32_t> rows, at::Device device) const;
+  /// Adds these predictions to a batch that the task has made of the same rows; its labels stay those of the task. A
+  /// masked model then sees neither these words nor the tokens that the task hides. TaskBatch::fields gets the columns
+  /// [C, n] of the words' first tokens in the logits.
+  void add_to(TaskBatch& batch, std::span<const std::uint32_t> rows) const;
+  /// The logits [C, n, V] of the words' first tokens in the logits of either batch.
   static at::Tensor beginnings(const TaskBatch& batch, const at::Tensor& logits);
 
   /// log q [C, n, K] from logits [C, n, V] (see above); differentiable.
@@ -69,6 +69,10 @@ class SharedWords {
     std::uint32_t first = 0, end = 0;
   };
 
+  /// The tokens that the words of these rows are predicted from, as columns of a batch with one row after the other.
+  std::vector<std::int64_t> columns_in(const TaskBatch& batch, std::span<const std::uint32_t> rows) const;
+  /// Hides the words from a masked model.
+  void hide_in(TaskBatch& batch, std::span<const std::uint32_t> rows) const;
   void find_classes(const std::vector<std::vector<std::string>>& begins, std::int64_t most);
 
   bool masked_;

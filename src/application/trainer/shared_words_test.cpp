@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "application/data/dataset_builder.h"
+#include "application/models/loss.h"
 #include "application/tasks/causal_lm_task.h"
 #include "application/tasks/encode_split.h"
 #include "application/tasks/masked_lm_task.h"
@@ -122,31 +123,34 @@ TEST(SharedWords, LabelsAreTheFirstTokensOfWords) {
   EXPECT_TRUE(words.collate(masked.cohort(rows), rows, at::kCPU).batch.ids.equal(hidden.batch.ids)) << "every time";
 }
 
-TEST(SharedWords, ABatchMayAskForAllTokensOfTheTask) {
+TEST(SharedWords, ABatchOfTheTaskGetsThePredictions) {
   const Dataset data = texts_of(kTexts);
   const std::vector<std::uint32_t> rows{1, 0};
   for (const bool masked : {false, true}) {
     View view(data, masked, Pieces::kFine);
     const SharedWords words({*view.task, data, view.set});
     const TaskBatch some = words.collate(view.cohort(rows), rows, at::kCPU);
-    const TaskBatch all = words.collate(view.cohort(rows), rows, at::kCPU, SharedWords::Ask::kTokens);
-    EXPECT_TRUE(all.batch.ids.equal(some.batch.ids));
-    // The words' first tokens are among them.
-    ASSERT_EQ(all.fields.size(), 1U);
-    EXPECT_TRUE(all.batch.wanted.gather(1, all.fields[0]).equal(some.batch.wanted));
-    EXPECT_TRUE(all.labels.gather(1, all.fields[0]).equal(some.labels));
-    const at::Tensor numbers = torch::arange(all.labels.size(1)).view({1, -1, 1}).repeat({2, 1, 1}).to(at::kFloat);
-    EXPECT_TRUE(SharedWords::beginnings(all, numbers).squeeze(-1).equal(all.fields[0].to(at::kFloat)));
+    const TaskBatch plain = view.task->collate(view.cohort(rows), {.seed = 3});
+    TaskBatch both = plain;
+    words.add_to(both, rows);
+    // The labels are the task's, and the words' first tokens are read besides.
+    ASSERT_EQ(both.fields.size(), 1U);
+    EXPECT_TRUE(both.labels.narrow(1, 0, plain.labels.size(1)).equal(plain.labels));
+    EXPECT_TRUE(both.counted.equal(plain.counted));
+    const std::int64_t outputs = masked ? both.batch.wanted.size(1) : both.batch.packing->tokens();
+    EXPECT_EQ(both.labels.size(1), outputs);
+    const at::Tensor numbers = torch::arange(outputs, at::kFloat).view({1, -1, 1}).repeat({2, 1, 1});
+    const at::Tensor picked = SharedWords::beginnings(both, numbers).squeeze(-1).to(at::kLong);
+    EXPECT_TRUE((masked ? both.batch.wanted.gather(1, picked) : picked).equal(some.batch.wanted));
     EXPECT_TRUE(SharedWords::beginnings(some, numbers).equal(numbers));
-    if (masked) {
-      const at::Tensor hidden = all.batch.ids.eq(*view.tokenizer->special().mask);
-      EXPECT_TRUE(torch::zeros_like(all.batch.ids).scatter(1, all.batch.wanted, 1).to(at::kBool).equal(hidden));
-    } else {
-      const TaskBatch plain = view.task->collate(view.cohort(rows));
-      EXPECT_TRUE(all.labels.equal(plain.labels));
-      EXPECT_TRUE(all.batch.wanted.equal(torch::arange(plain.labels.size(1)).repeat({2, 1})));
+    if (!masked) {
+      EXPECT_TRUE(both.batch.ids.equal(plain.batch.ids));
+      continue;
     }
-    EXPECT_GT(all.labels.size(1), some.labels.size(1)) << "some words have several tokens";
+    const std::int64_t mask = *view.tokenizer->special().mask;
+    EXPECT_TRUE(both.labels.narrow(1, plain.labels.size(1), picked.size(1)).eq(kIgnore).all().item<bool>());
+    EXPECT_TRUE(torch::where(some.batch.ids.eq(mask), some.batch.ids, plain.batch.ids).equal(both.batch.ids));
+    EXPECT_TRUE(both.batch.host_ids.equal(both.batch.ids));
   }
 }
 
