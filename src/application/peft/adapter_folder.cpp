@@ -285,8 +285,9 @@ PlainNetwork merged(const Model& model, const Params& params, const Tuning& tuni
     const at::Tensor a = params.tensor(*model.layout().find(spec.name));
     const at::Tensor b = params.tensor(*model.layout().find(module + ".lora_B.weight"));
     const at::Tensor weight = result.tensor(*plain->layout().find(module + ".weight"));
-    const at::Tensor update = torch::mm(b, a) * tuning.scale(module);
-    weight.add_(transposed ? update.t() : update);
+    // In float64 the rounded sums do not depend on the number of threads.
+    const at::Tensor update = torch::mm(b.to(at::kDouble), a.to(at::kDouble)) * tuning.scale(module);
+    weight.copy_(weight.to(at::kDouble) + (transposed ? update.t() : update));
   }
   return {std::move(plain), std::move(result)};
 }
