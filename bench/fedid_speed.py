@@ -30,7 +30,7 @@ PARTS = ["local", "server", "clients", "last"]
 
 def sizes(options):
     return ["--clients", str(options.clients), "--local-steps", str(options.steps), "--steps", str(options.steps),
-            "--length", str(options.length)]
+            "--length", str(options.length), "--lengths", options.lengths]
 
 
 def chorus_rounds(options):
@@ -64,6 +64,7 @@ def main():
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--steps", type=int, default=20, help="local batches, and public batches")
     parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--lengths", default="fixed", choices=["fixed", "rte"], help="of texts, see the peer")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--hidden", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)

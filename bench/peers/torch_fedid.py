@@ -6,7 +6,9 @@
 Each of --clients BERT-sized classifiers trains on its own data, then --steps public batches are exchanged: every client
 predicts (train mode), the server makes a step on the weighted pseudo-labels and measures its loss on a query batch before and
 after it, and every client makes a step on distillation and feedback; optimizers are new for every batch, as in the published
-code. Random tokens of a fixed length, a vocabulary of 8,192 as that of models/chorus-mini. --write FOLDER writes texts of that length instead, for the same work with Chorus:
+code. Random tokens, a vocabulary of 8,192 as that of models/chorus-mini. All texts have --length tokens, or with
+--lengths rte as many as the sentence pairs of GLUE's RTE, truncated to --length and padded to the longest of a batch.
+--write FOLDER writes texts of such lengths instead, for the same work with Chorus:
 
     python3 bench/peers/torch_fedid.py --write build/fedid_speed
     build/chorus run configs/distillation/fedid_speed.yaml device=cuda
@@ -21,8 +23,15 @@ import random
 import time
 
 
+def draw_length(options, draw):
+    """Tokens of a text, [CLS] and [SEP] included. The logarithms of RTE's lengths in BERT's word pieces have these moments."""
+    if options.lengths == "fixed":
+        return options.length
+    return max(8, min(options.length, round(draw.lognormvariate(4.107, 0.523))))
+
+
 def write_texts(options):
-    """Texts of --length tokens of models/chorus-mini, [CLS] and [SEP] included: every word is one token."""
+    """Texts of words that are one token each of models/chorus-mini."""
     vocabulary = pathlib.Path(__file__).resolve().parents[2] / "models/chorus-mini/vocab.txt"
     words = [w for w in vocabulary.read_text(encoding="utf-8").split("\n") if w.isascii() and w.isalpha() and len(w) > 2]
     # Per client its local batches; then the public batches, and a tenth of the public texts for queries.
@@ -33,7 +42,7 @@ def write_texts(options):
     for name, count in (("train", train + public), ("test", 32)):
         with open(options.write / f"{name}.jsonl", "w", encoding="utf-8") as out:
             for i in range(count):
-                text = " ".join(draw.choice(words) for _ in range(options.length - 2))
+                text = " ".join(draw.choice(words) for _ in range(draw_length(options, draw) - 2))
                 out.write(json.dumps({"text": text, "label": f"class {i % options.classes}"}) + "\n")
     print(f"{train + public} texts; public.share={public / (train + public):.6f}")
 
@@ -52,6 +61,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20, help="public batches")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--lengths", default="fixed", choices=["fixed", "rte"])
     parser.add_argument("--classes", type=int, default=2)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--hidden", type=int, default=768)
@@ -73,8 +83,15 @@ def main():
     def optimizer(model):
         return torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0, **fused)
 
+    draw = random.Random(2)
+
     def tokens():
-        return torch.randint(1000, 8000, (options.batch, options.length), device=options.device)
+        lengths = torch.tensor([draw_length(options, draw) for _ in range(options.batch)])
+        ids = torch.randint(1000, 8000, (options.batch, int(lengths.max())), device=options.device)
+        if options.lengths == "fixed":
+            return {"input_ids": ids}
+        mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long().to(options.device)
+        return {"input_ids": ids * mask, "attention_mask": mask}
 
     def labels():
         return torch.randint(options.classes, (options.batch,), device=options.device)
@@ -84,7 +101,7 @@ def main():
 
     def logits(model, x):
         with half:
-            return model(input_ids=x).logits.float()
+            return model(**x).logits.float()
 
     def step(model, optimize, loss):
         optimize.zero_grad(set_to_none=True)
