@@ -95,8 +95,9 @@ def claims_of(results):
     yield "FedID is best across domains (Table 3)", over("3", three, ["fedid"], ["fedkd", "ds_fl", "mhat"])
     yield "FedID needs its feedback (Table 4)", over("4", four, ["fedid"], ["without feedback"])
     yield "FedID needs its distillation (Table 4)", over("4", four, ["fedid"], ["without distillation"])
-    yield "more public texts help", ladder("public", ["share 0.1", "share 0.3", "share 0.5", "share 0.7"])
-    yield "more labelled texts help", ladder("query", ["query 0.01", "query 0.05", "query 0.1", "query 0.2"])
+    for table, claim in (("public", "more public texts help"), ("query", "more labelled texts help")):
+        for method in ("fedid", *others[:2], "fedkd"):
+            yield f"{claim}: {method}", ladder(table, [f"{method} {share} %" for share in (10, 20, 40, 80, 100)])
     yield "more clients with the same data are worse", ladder("clients", ["20 clients", "10 clients", "5 clients"])
     yield "ours: `calibrated` beats FedID, MHAT and DS-FL", over("1", one, ["calibrated"], others) + over(
         "2", two, ["calibrated"], others) + over("3", three, ["calibrated"], others)

@@ -18,7 +18,8 @@ seeds there were. The first seed of all cells comes first.
   table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS; a hundred labelled
             queries are set aside from the training data, which all goes to the clients otherwise
   table 4   fedid without feedback, and without distillation
-  studies   public: the public share; query: the query share; clients: 5, 10, 20 clients
+  studies   public and query: a tenth to all of the public texts, or of the labelled queries, while the clients' data stay
+            the same; the other methods' servers train on the queries, too. clients: 5, 10, 20 clients
 
 --tune chooses the learning rates of a task before its tables: every combination of --learning-rates (local training),
 --rates and --server-rates (their factors on the public set, for clients and server) runs FedID and MHAT once, with
@@ -70,6 +71,9 @@ ABLATIONS = {
     "without distillation": ["algorithm.distillation=false"],
     "as written": ["algorithm.preset=as_written"],
 }
+STUDIED = {"fedid": [], **{name: [f"algorithm={name}", "algorithm.query=true"] for name in ("mhat", "ds_fl", "fedkd")}}
+STUDIED["fedkd"].append("rounds=1")
+SHARES = (0.1, 0.2, 0.4, 0.8, 1)
 ELSEWHERE = {"SST-2": "imdb/train.jsonl.gz", "QQP": "paws/train.tsv"}
 
 
@@ -100,29 +104,52 @@ def cells(options):
             elif table == "4":
                 for method, how in ABLATIONS.items():
                     yield table, task, 1, method, [*how, *networks]
-            elif table == "public":
-                for share in (0.1, 0.3, 0.5, 0.7):
-                    yield table, task, 1, f"share {share}", [*networks, f"public.share={share}"]
-            elif table == "query":
-                for share in (0.01, 0.05, 0.1, 0.2):
-                    yield table, task, 1, f"query {share}", [*networks, f"public.query_share={share}"]
+            elif table in ("public", "query"):
+                for share in SHARES:
+                    files = public_files(options, task, **{table: share})
+                    for method, how in STUDIED.items():
+                        yield table, task, 1, f"{method} {100 * share:.0f} %", [*how, *networks, *files]
             elif table == "clients":
                 for count in (5, 10, 20):
                     yield table, task, 1, f"{count} clients", [
                         *networks, f"clients.count={count}", f"clients_per_round={count}"]
 
 
-def set_aside(options, task, name, count):
-    """Files with `count` random rows of the training data and with the others: (others, chosen)."""
-    lines = pathlib.Path(f"{options.data}/glue/{task}/{TASKS[task][1]}").read_text(encoding="utf-8-sig").splitlines(True)
+def shuffled(options, task):
+    """The head and the rows of a task's training data."""
+    text = pathlib.Path(f"{options.data}/glue/{task}/{TASKS[task][1]}").read_text(encoding="utf-8-sig")
+    lines = [line + "\n" for line in text.split("\n") if line]
     head = [] if task == "CoLA" else lines[:1]
     rows = lines[len(head):]
     random.Random(1).shuffle(rows)
+    return head, rows
+
+
+def write_rows(options, task, name, head, parts):
+    """The paths of files with these rows each, by name."""
     folder = options.out / "data" / task / name
     folder.mkdir(parents=True, exist_ok=True)
-    for file, some in (("train.tsv", rows[count:]), ("chosen.tsv", rows[:count])):
-        (folder / file).write_text("".join(head + some), encoding="utf-8")
-    return folder / "train.tsv", folder / "chosen.tsv"
+    for file, rows in parts.items():
+        (folder / file).write_text("".join(head + rows), encoding="utf-8")
+    return [folder / file for file in parts]
+
+
+def set_aside(options, task, name, count):
+    """Files with `count` random rows of the training data and with the others: (others, chosen)."""
+    head, rows = shuffled(options, task)
+    return write_rows(options, task, name, head, {"train.tsv": rows[count:], "chosen.tsv": rows[:count]})
+
+
+def public_files(options, task, public=1, query=1):
+    """Half of the training data for the clients; of the other half these shares of the public texts and of the queries."""
+    head, rows = shuffled(options, task)
+    rows = rows[:options.limit or len(rows)]
+    half, queries = len(rows) // 2, len(rows) // 20
+    train, unlabelled, labelled = write_rows(options, task, f"public{public:g}-query{query:g}", head, {
+        "train.tsv": rows[:half],
+        "public.tsv": rows[half + queries:][:round(public * (len(rows) - half - queries))],
+        "query.tsv": rows[half:half + queries][:round(query * queries)]})
+    return [f"data.train=[{train}]", f"public={{unlabelled: [{unlabelled}], query: [{labelled}]}}"]
 
 
 def tune(options, task):
