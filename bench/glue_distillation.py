@@ -17,7 +17,7 @@ seeds there were. The first seed of all cells comes first.
   table 2   the methods from fedkd on; alpha 100 and 1; clients with the networks of --networks
   table 3   the same methods, the public set from another domain: SST-2 with IMDB, QQP with PAWS; a hundred labelled
             queries are set aside from the training data, which all goes to the clients otherwise
-  table 4   fedid without feedback, and without distillation
+  table 4   fedid without feedback, and without distillation; as written with and without feedback
   studies   public and query: a tenth to all of the public texts, or of the labelled queries, while the clients' data stay
             the same; the other methods' servers train on the queries, too. clients: 5, 10, 20 clients
 
@@ -70,6 +70,7 @@ ABLATIONS = {
     "without feedback": ["algorithm.feedback=none"],
     "without distillation": ["algorithm.distillation=false"],
     "as written": ["algorithm.preset=as_written"],
+    "as written, without feedback": ["algorithm.preset=as_written", "algorithm.feedback=none"],
 }
 STUDIED = {"fedid": [], **{name: [f"algorithm={name}", "algorithm.query=true"] for name in ("mhat", "ds_fl", "fedkd")}}
 STUDIED["fedkd"].append("rounds=1")
