@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "algorithm/local_budget/local_charges.h"
+#include "apps/experiment/in_the_clear.h"
 
 namespace chorus::inline experiment {
 namespace {
@@ -63,7 +64,7 @@ bool draws_twice(Choice<Selectors> selection) {
   return field != nullptr && std::get<bool>(field->get().front().second);
 }
 
-// What would change masked updates on their way, or tell in the clear what the masks hide.
+// What would change masked updates on their way, or needs single ones of them.
 std::string unmasked(const ExperimentConfig& config) {
   const std::string& name = config.aggregation.name();
   if (!config.compression.up.empty()) {
@@ -84,20 +85,8 @@ std::string unmasked(const ExperimentConfig& config) {
         "ds_fl, mhat, fedkd, fedmd, cronus or feded, which need only their mean",
         name, config.algorithm.name());
   }
-  if (config.selection.name() == "power_of_choice") {
-    return fmt::format(
-        "selection: power_of_choice asks every candidate for its loss, which aggregation: {} is to hide; choose "
-        "another "
-        "selection",
-        name);
-  }
   if (draws_twice(config.selection)) {
     return fmt::format("selection: under aggregation: {} a client counts once; set selection.replacement: false", name);
-  }
-  if (config.evaluation.per_client) {
-    return fmt::format(
-        "evaluation.per_client: it shows the scores of single clients, which aggregation: {} is to hide; leave it out",
-        name);
   }
   if (config.attacks && config.aggregation.make()->masks()) {
     return fmt::format(
@@ -362,6 +351,7 @@ std::string incompatibility(const ExperimentConfig& config) {
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;
+    if (const std::string mistake = told_in_the_clear(config); !mistake.empty()) return mistake;
   }
   if (const std::string fault = unprotected_replies(config); !fault.empty()) return fault;
   if (const std::string fault = unprotected_labels(config); !fault.empty()) return fault;

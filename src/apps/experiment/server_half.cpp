@@ -142,7 +142,11 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   };
   const RoundLoopEnd end = run_rounds(parts, loop, state.loop);
   const bool over = end != RoundLoopEnd::kStopped && (end != RoundLoopEnd::kFinished || rounds.last == rounds.total);
-  if (over && !rounds.trial && !traits.pooled && (traits.own_models || config().evaluation.personal)) {
+  const bool scored = over && !rounds.trial && !traits.pooled && (traits.own_models || config().evaluation.personal);
+  if (scored && config().aggregation.traits().masked) {
+    Log("run").info("the clients' own models are not scored: aggregation: {} hides what single clients have",
+                    config().aggregation.name());
+  } else if (scored) {
     OwnScoresInput input{federation,    *algorithm,       traits,
                          scorer,        state.loop.model, static_cast<std::uint64_t>(state.loop.round),
                          parts.variants};
