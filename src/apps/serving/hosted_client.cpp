@@ -102,6 +102,7 @@ HostedClient::HostedClient(HostedClientInput input)
       cache_(config_.trainer.cache, input_.folder / "activations") {
   ClientExamples examples = own_examples(model_, data_, input_.job.client);
   if (public_) examples.public_set = public_->set_for(model_, nullptr);
+      promise_(promised_sum(config_.aggregation)),
   const std::string run = hex_of(input_.job.run);
   half_ = std::make_unique<ClientHalf>(ClientHalfInput{.model = model_,
                                                        .examples = std::move(examples),
@@ -127,6 +128,9 @@ std::string HostedClient::refusal(const Request& request) const {
   moment.now = std::time(nullptr);
   moment.bytes_today = input_.egress.bytes_on_day_of(moment.now);
   const auto elements = static_cast<std::uint64_t>(model_.model().layout().trainable_size());
+  if (promise_) {
+    if (std::string why = breach_of(*promise_, request); !why.empty()) return why;
+  }
   moment.bytes_next = elements * sizeof(float) + kReplyOverhead;
   return refusal_of_request(input_.policy, moment);
 }
@@ -135,10 +139,11 @@ void HostedClient::expect(std::uint64_t number, std::uint64_t kept) { lost_ = !s
 
 // A reply leaves only after the state that goes with it is on the disk: whether it was accepted is told by the next
 // request, even if this process dies before. `witnessed`: the server shall know of a reply without a new state, too, so
-// that it notices when this folder, and the privacy ledgers in it, are older than what it has.
-Replies HostedClient::prepared(Replies replies, bool witnessed) {
+// that it notices when this folder, and the privacy ledgers in it, are older than what it has. `silent`: it shall know
+// of nothing else.
+Replies HostedClient::prepared(Replies replies, bool witnessed, bool silent) {
   const auto inner = std::make_shared<Replies>(std::move(replies));
-  return Replies([this, inner, witnessed] {
+  return Replies([this, inner, witnessed, silent] {
     std::optional<Reply> reply = inner->next();
     if (reply && reply->ok() && witnessed && !reply->on_accept) {
       reply->on_accept = [shelf = states_.shelf(), client = reply->client, round = round_] {
@@ -154,11 +159,13 @@ Replies HostedClient::prepared(Replies replies, bool witnessed) {
 }
 
 Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
+    if (reply && silent) reply->body = {};
   round_ = request.round;
   const std::string why = refusal(request);
   if (why.empty()) {
     const bool witnessed = request.session == 0 && !half_->ledgers().empty();
-    return prepared(half_->clients().ask(cohort, std::move(request)), witnessed);
+    const bool silent = promise_ && !is_secure_procedure(request.procedure);
+    return prepared(half_->clients().ask(cohort, std::move(request)), witnessed, silent);
   }
   Log("client").warning("refuses {} of round {}: {}", request.procedure, request.round, why);
   std::vector<ClientId> clients(cohort.begin(), cohort.end());

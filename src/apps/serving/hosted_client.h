@@ -13,6 +13,7 @@
 #include "apps/serving/client_states.h"
 #include "apps/serving/job.h"
 #include "apps/serving/policy.h"
+#include "apps/serving/sum_promise.h"
 #include "core/ports/fleet.h"
 #include "infrastructure/egress/egress_log.h"
 
@@ -36,8 +37,9 @@ std::filesystem::path job_folder(const std::filesystem::path& identity, const Jo
 /// A run's name in folders and logs.
 std::string hex_of(std::uint64_t run);
 
-/// The one client of a process, with its owner's data, ready for one job. It does what the policy allows and nothing
-/// else: what is forbidden becomes a failed reply that says why.
+/// The one client of a process, with its owner's data, ready for one job. It does what the policy allows and what the
+/// job's configuration promises (sum_promise.h), and nothing else: what is forbidden becomes a failed reply that says
+/// why.
 ///
 ///     HostedClient client({.job = job, ...});                  // reads the data, loads the network
 ///     ClientService(transport, client).run();
@@ -50,6 +52,10 @@ class HostedClient : public Federation {
   explicit HostedClient(HostedClientInput input);
 
   const Job& job() const { return input_.job; }
+  /// Whether the job promises that the server sees sums only.
+  bool sums_only() const { return promise_.has_value(); }
+  /// Why a reply of so many bytes may not leave; empty: it may.
+  std::string withheld(std::size_t bytes) const;
   /// Of the last request.
   std::uint64_t round() const { return round_; }
   /// Marks of this client's privacy ledgers: what they have when something leaves.
@@ -64,10 +70,11 @@ class HostedClient : public Federation {
 
  private:
   std::string refusal(const Request& request) const;
-  Replies prepared(Replies replies, bool witnessed);
+  Replies prepared(Replies replies, bool witnessed, bool silent);
 
   HostedClientInput input_;
   ExperimentConfig config_;
+  std::optional<SumTerms> promise_;
   TaskModel model_;
   Dataset data_;
   std::optional<PublicData> public_;

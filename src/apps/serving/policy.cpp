@@ -6,7 +6,9 @@
 #include <cstdio>
 
 #include "apps/experiment/model_card.h"
+#include "core/base/nearest.h"
 #include "core/config/registry.h"
+#include "core/ports/procedure.h"
 
 namespace chorus::inline serving {
 namespace {
@@ -48,6 +50,11 @@ bool covers(const std::string& allowed, const std::string& file) {
   return end == top.end();
 }
 
+bool has_file(const PolicyUse& use, const std::string& file) {
+  return use.files.empty() ||
+         std::any_of(use.files.begin(), use.files.end(), [&](const std::string& top) { return covers(top, file); });
+}
+
 bool lists(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -61,31 +68,32 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
   return std::get<double>(field->get().front().second);
 }
 
-/// Whether an aggregation's sums hold against a server that lies.
-bool against_active_server(Choice<Aggregations> aggregation) {
-  ConfigVisitor visitor;
-  aggregation.describe(visitor);
-  const ConfigField* field = visitor.find("server");
-  if (field == nullptr || field->type != ConfigField::Type::kString || field->get().empty()) return false;
-  return std::get<std::string>(field->get().front().second) == "active";
-}
-
-/// Aggregations of secure sums, in which the server sees no single update.
-bool is_secure_sum(const std::string& name) {
-  return name.find("secagg") != std::string::npos || name == "private_sum";
-}
-/// Their client procedures.
-bool is_secure_procedure(const std::string& name) { return name.starts_with("secure/"); }
-
 const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
                                                    "what the owner of a client's data agrees to (chorus join)"};
+
+}  // namespace
+
+namespace {
+
+/// What is wrong with a name that must be one of `names`; empty: nothing.
+std::string unknown_name(const std::string& what, const std::string& name, const std::vector<std::string>& names) {
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return "";
+  return fmt::format("there is no {} {}{}; see chorus list {}", what, name, did_you_mean(name, names), what);
+}
 
 }  // namespace
 
 void PolicyUse::describe(ConfigVisitor& visitor) {
   visitor.field("task", task, "a task's name (chorus list task); empty: any");
   visitor.field("files", files, "files, or folders of files, that may be used for it; empty: any").path();
-  visitor.field("procedures", procedures, "what a server may ask for (chorus list procedure); empty: any");
+  visitor.field("procedures", procedures,
+                "what a server may ask for with these files (chorus list procedure); empty: any");
+  visitor.check([this]() -> std::string {
+    for (const std::string& name : procedures) {
+      if (std::string wrong = unknown_name("procedure", name, Procedures::names()); !wrong.empty()) return wrong;
+    }
+    return unknown_name("task", task, Tasks::names());
+  });
 }
 
 void Policy::describe(ConfigVisitor& visitor) {
@@ -115,57 +123,48 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
     if (!known) return fmt::format("its policy does not allow the task {}", task);
     const auto allowed = [&](const std::string& file) {
       return std::any_of(policy.allow.begin(), policy.allow.end(), [&](const PolicyUse& use) {
-        return (use.task.empty() || use.task == task) &&
-               (use.files.empty() || std::any_of(use.files.begin(), use.files.end(),
-                                                 [&](const std::string& top) { return covers(top, file); }));
+        return (use.task.empty() || use.task == task) && has_file(use, file);
       });
     };
     if (!std::all_of(files.begin(), files.end(), allowed)) {
       return fmt::format("its policy does not allow its files for the task {}", task);
     }
   }
+  const std::optional<SumTerms> promised = promised_sum(job.aggregation);
   if (policy.secure_aggregation > 0) {
-    const std::string& name = job.aggregation.name();
-    if (!is_secure_sum(name)) {
-      return fmt::format("its policy requires secure aggregation, and the run uses aggregation: {}", name);
+    if (!promised) {
+      return fmt::format("its policy requires secure aggregation, and the run uses aggregation: {}",
+                         aggregation_text(job.aggregation));
     }
-    const std::size_t together = std::max<std::size_t>(job.aggregation.make()->least_updates(), 1);
-    if (together < static_cast<std::size_t>(policy.secure_aggregation) + 1) {
-      return fmt::format("its policy requires sums with at least {} others, and the run's may have {}",
-                         policy.secure_aggregation, together - 1);
+    if (promised->least < static_cast<double>(policy.secure_aggregation) + 1) {
+      return fmt::format("its policy requires sums with at least {} others, and the run's may have {:g}",
+                         policy.secure_aggregation, promised->least - 1);
     }
   }
-  if (policy.active_server && !against_active_server(job.aggregation)) {
+  if (policy.active_server && !(promised && promised->active)) {
     return fmt::format(
         "its policy requires secure aggregation against an active server, and the run uses aggregation: {} that trusts "
         "it",
         job.aggregation.name());
   }
   if (policy.epsilon) {
-    const double promised = setting(job.aggregation, "epsilon");
-    if (promised <= 0) {
+    const double spends = setting(job.aggregation, "epsilon");
+    if (spends <= 0) {
       return fmt::format(
           "its policy requires differential privacy with an epsilon of at most {:g}, and the run "
           "promises none",
           *policy.epsilon);
     }
-    if (promised > *policy.epsilon) {
+    if (spends > *policy.epsilon) {
       return fmt::format("its policy allows an epsilon of at most {:g}, and the run spends {:g}", *policy.epsilon,
-                         promised);
+                         spends);
     }
   }
   return "";
 }
 
-StatedSum stated_sum(const Request& request) {
-  const auto& texts = request.body.texts;
-  const auto trains = texts.find("secure.procedure");
-  if (trains == texts.end()) return {};
-  return {trains->second, request.body.number("secure.least", 0), request.body.number("secure.active", 0) == 1};
-}
-
 std::string what_the_server_sees(const ExperimentConfig& job) {
-  return fmt::format("the server sees {}: {}", job.aggregation.traits().masked ? "sums of updates" : "each update",
+  return fmt::format("the server sees {}: {}", promised_sum(job.aggregation) ? "sums of updates" : "each update",
                      aggregation_text(job.aggregation));
 }
 
@@ -173,32 +172,44 @@ std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment)
   const auto allows = [&](const PolicyUse& use) {
     if (!use.task.empty() && use.task != moment.task) return false;
     if (!is_secure_procedure(moment.procedure)) return lists(use.procedures, moment.procedure);
-    return moment.sum.trains.empty() || lists(use.procedures, moment.sum.trains);
+    return !moment.sum || moment.sum->trains.empty() || lists(use.procedures, moment.sum->trains);
   };
   if (!policy.allow.empty() && std::none_of(policy.allow.begin(), policy.allow.end(), allows)) {
     return fmt::format("its policy does not allow the procedure {}", moment.procedure);
   }
-  if ((policy.secure_aggregation > 0 || policy.active_server) && !is_secure_procedure(moment.procedure)) {
+  const auto allows_with = [&](const std::string& file) {
+    return std::any_of(policy.allow.begin(), policy.allow.end(),
+                       [&](const PolicyUse& use) { return allows(use) && has_file(use, file); });
+  };
+  if (!policy.allow.empty() && !std::all_of(moment.files.begin(), moment.files.end(), allows_with)) {
+    return fmt::format("its policy does not allow the procedure {} with its files", moment.procedure);
+  }
+  if ((policy.secure_aggregation > 0 || policy.active_server) && !is_secure_procedure(moment.procedure) &&
+      !may_reply_nothing(moment.procedure)) {
     return fmt::format("its policy requires secure aggregation, and {} is not part of it", moment.procedure);
   }
-  if (!moment.sum.trains.empty()) {
+  if (moment.sum) {
     // A server states both in every sum, whatever its configuration says.
-    if (moment.sum.clients < static_cast<double>(policy.secure_aggregation) + 1) {
+    if (moment.sum->terms.least < static_cast<double>(policy.secure_aggregation) + 1) {
       return fmt::format("its policy requires sums with at least {} others, and this one may have {:g}",
-                         policy.secure_aggregation, moment.sum.clients - 1);
+                         policy.secure_aggregation, moment.sum->terms.least - 1);
     }
-    if (policy.active_server && !moment.sum.active) {
+    if (policy.active_server && !moment.sum->terms.active) {
       return "its policy requires secure aggregation against an active server, and this sum trusts the server";
     }
   }
   if (!policy.hours.empty() && !within(policy.hours, moment.now)) {
     return fmt::format("its policy allows work from {} only", policy.hours);
   }
+  return refusal_of_bytes(policy, moment.bytes_today, moment.bytes_next);
+}
+
+std::string refusal_of_bytes(const Policy& policy, std::uint64_t today, std::uint64_t next) {
   const double limit = policy.megabytes_per_day * kMegabyte;
-  if (limit > 0 && static_cast<double>(moment.bytes_today + moment.bytes_next) > limit) {
-    return fmt::format("its policy allows {:g} MB per day, and they are spent", policy.megabytes_per_day);
-  }
-  return "";
+  if (limit <= 0 || static_cast<double>(today) + static_cast<double>(next) <= limit) return "";
+  return fmt::format("its policy allows {:g} MB per day, and {:.3g} MB more would be too many after {:.3g} MB",
+                     policy.megabytes_per_day, static_cast<double>(next) / kMegabyte,
+                     static_cast<double>(today) / kMegabyte);
 }
 
 }  // namespace chorus::inline serving

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/experiment/experiment_config.h"
+#include "apps/serving/sum_promise.h"
 #include "core/config/config_visitor.h"
 #include "core/ports/message.h"
 
@@ -17,7 +18,7 @@ namespace chorus::inline serving {
 struct PolicyUse {
   std::string task = {};                     ///< a task's name; empty: any
   std::vector<std::string> files = {};       ///< files, or folders of files, that may be used for it; empty: any
-  std::vector<std::string> procedures = {};  ///< what a server may ask for; empty: any
+  std::vector<std::string> procedures = {};  ///< what a server may ask for with these files; empty: any
 
   void describe(ConfigVisitor& visitor);
 };
@@ -48,24 +49,19 @@ struct Policy {
 ///
 /// A job: the task on these files, with the protections that its configuration promises.
 std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, const std::vector<std::string>& files);
-/// What a request states about the secure sum that it begins.
-struct StatedSum {
-  std::string trains;  ///< the procedure whose result is summed; empty: it begins none
-  double clients = 0;  ///< fewest in a sum that is revealed
-  bool active = false;
-};
-StatedSum stated_sum(const Request& request);
-
 /// A request at this moment, when so many bytes have left today. `task`: of the job.
 struct PolicyMoment {
   std::string task;
   std::string procedure;
   std::time_t now = 0;
   std::uint64_t bytes_today = 0;
-  std::uint64_t bytes_next = 0;  ///< a reply of usual size
-  StatedSum sum = {};
+  std::uint64_t bytes_next = 0;         ///< a reply of usual size
+  std::vector<std::string> files = {};  ///< that the procedure reads
+  std::optional<StatedSum> sum = {};    ///< that it begins
 };
 std::string refusal_of_request(const Policy& policy, const PolicyMoment& moment);
+/// So many more bytes on a day on which so many have left.
+std::string refusal_of_bytes(const Policy& policy, std::uint64_t today, std::uint64_t next);
 
 /// For logs: "the server sees sums of updates: secagg_plus (active server)".
 std::string what_the_server_sees(const ExperimentConfig& job);

@@ -50,6 +50,9 @@ void check_servable(const ExperimentConfig& config) {
   };
   if (config.emulation) refuse("emulation: devices are emulated");
   if (config.attacks) refuse("attacks: some clients are malicious");
+  if (config.aggregation.traits().masked && !config.aggregation.make()->masks()) {
+    refuse("aggregation: mode: cost models a secure sum without masks");
+  }
   if (config.continual) refuse("continual: data is cut into segments of time");
   if (!config.clients.models.empty()) refuse("clients.models: the server chooses the clients' networks");
   if (config.publics && config.publics->unlabelled.empty()) {

@@ -1,0 +1,95 @@
+// A client of a served federation against a server that asks for something else than its job says.
+#include "apps/serving/hosted_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "apps/experiment/tiny_experiment_test.h"
+#include "apps/serving/job_offer.h"
+#include "tests/support.h"
+
+namespace chorus::inline serving {
+namespace {
+
+using testing::HasSubstr;
+
+class HostedClientTest : public testing::Test {
+ protected:
+  HostedClientTest() : egress_(folder_ / "egress.jsonl") {
+    std::ofstream data(folder_ / "own.jsonl");
+    for (int i = 0; i < 8; ++i) {
+      data << R"({"text": "the boat in the harbour", "label": ")" << (i % 2 == 0 ? "sea" : "film") << "\"}\n";
+    }
+  }
+
+  std::unique_ptr<HostedClient> client(const std::string& aggregation) {
+    const ExperimentConfig config = tiny_experiment({"aggregation=" + aggregation, "clients_per_round=5"});
+    const TaskFacts facts{.labels = {"sea", "film"}};
+    const ModelFiles files = model_files(config);
+    HostedClientInput input{
+        .job = {}, .folder = folder_.path(), .data = {}, .test = {}, .policy = policy_, .egress = egress_};
+    input.job = {.client = 3,
+                 .run = 9,
+                 .rounds = 2,
+                 .config = config_for_clients(config),
+                 .facts = to_json(facts),
+                 .files = files.files};
+    input.data = {(folder_ / "own.jsonl").string()};
+    for (const JobFile& file : files.files) {
+      const auto place = job_folder(folder_.path(), input.job) / file.place;
+      std::filesystem::create_directories(place);
+      std::filesystem::copy_file(files.paths.at(file.digest), place / file.name);
+    }
+    model_ = TaskModel(HostedClient::config_for(input), facts).params().values()[0].clone();
+    return std::make_unique<HostedClient>(std::move(input));
+  }
+
+  /// What the server is told.
+  static Reply answer(HostedClient& client, const std::string& procedure, Message body = {}) {
+    Request request{.procedure = procedure, .round = 1, .body = std::move(body), .run = 9};
+    const ClientId self = 3;
+    client.expect(1, 0);
+    std::optional<Reply> reply = client.ask({&self, 1}, std::move(request)).next();
+    return reply.value_or(Reply{});
+  }
+
+  TemporaryFolder folder_;
+  Policy policy_;
+  EgressLog egress_;
+  at::Tensor model_;  // as the run begins
+};
+
+TEST_F(HostedClientTest, HoldsTheServerToSecureSumsWithoutAPolicy) {
+  const auto secure = client("{name: secagg_plus, server: active}");
+  EXPECT_TRUE(secure->sums_only());
+  for (const char* procedure : {"train", "evaluate", "loss", "fedbuff/release"}) {
+    EXPECT_THAT(answer(*secure, procedure).failure, HasSubstr("it refuses: its job promises that the server sees sums"))
+        << procedure;
+  }
+  Message weak;
+  weak.texts["secure.procedure"] = "train";
+  weak.numbers = {{"secure.protocol", 1}, {"secure.active", 0}};
+  EXPECT_THAT(answer(*secure, "secure/begin", weak).failure,
+              HasSubstr("it refuses: its job promises secure sums with server: active"));
+}
+
+// fedbuff's clients train and keep the update.
+TEST_F(HostedClientTest, RepliesWithNothingWhereNoReplyIsNeeded) {
+  const auto secure = client("secagg");
+  Message model;
+  model.tensors["model"] = model_;
+  const Reply held = answer(*secure, "fedbuff/hold", model);
+  EXPECT_EQ(held.failure, "");
+  EXPECT_EQ(held.body.bytes(), 0U);
+
+  const auto open = client("mean");
+  EXPECT_FALSE(open->sums_only());
+  const Reply update = answer(*open, "train", model);
+  EXPECT_EQ(update.failure, "");
+  EXPECT_EQ(update.body.number("examples"), 8);
+}
+
+}  // namespace
+}  // namespace chorus::inline serving
