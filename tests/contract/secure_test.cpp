@@ -80,6 +80,8 @@ struct SecureTrial {
   int asks = 0;
   std::map<ClientId, double> bytes_up;
   std::set<std::string> seen;
+  bool states_sizes = true;
+  std::map<ClientId, std::optional<double>> introduced;  // examples, as the server knows them
 
   SecureTrial(const std::string& method, const std::string& name, const std::string& options = "{clip: 4}")
       : algorithm(Algorithms::make(method)), aggregation(aggregation_of(name, options)) {}
@@ -97,7 +99,10 @@ struct SecureTrial {
     std::unique_ptr<LinkedFederation> link;
     if (linked) {
       transport = Transports::make("inproc");
-      link = LinkedFederations::make("wire", LinkInput{*transport, local});
+      LinkInput input{*transport, local};
+      input.states_sizes = states_sizes;
+      link = LinkedFederations::make("wire", input);
+      for (const RosterEntry& entry : link->roster().members()) introduced[entry.id] = entry.examples;
     }
     Watched watched(link ? static_cast<Federation&>(*link) : local);
     watched.tamper = tamper;
@@ -191,12 +196,20 @@ TEST_P(SecureContract, BufferedUpdatesAreSummedUnseen) {
   }
 }
 
-// 1.6, mistake 16; 0.6: replies carry protocol messages and nothing else.
+// 1.6, mistake 16; 0.6: replies carry protocol messages and nothing else. Neither do introductions: with weights by
+// examples the sum is the same when no client has said how many it has.
 TEST_P(SecureContract, Mistake16NothingTravelsInTheClear) {
   for (const char* protocol : kProtocols) {
-    SecureTrial secure("fedavg", protocol);
+    SecureTrial stated("fedavg", protocol), secure("fedavg", protocol);
+    secure.states_sizes = false;
+    stated.step();
     secure.step();
     EXPECT_EQ(secure.seen, (std::set<std::string>{"secure.message", "batches=0.000000"})) << protocol;
+    EXPECT_TRUE(torch::equal(secure.model, stated.model)) << protocol;
+    if (!SecureTrial::linked) continue;
+    EXPECT_EQ(stated.introduced.at(3), 26);
+    ASSERT_EQ(secure.introduced.size(), 8U);
+    for (const auto& [client, examples] : secure.introduced) EXPECT_FALSE(examples.has_value()) << client;
   }
 }
 

@@ -39,6 +39,7 @@ TEST_F(ServingTest, SecureSumsAgainstAnActiveServerGiveTheBitsOfOneRun) {
   EXPECT_THAT(output_, HasSubstr("secure.message ("));
   EXPECT_THAT(output_, Not(HasSubstr("update (")));
   EXPECT_THAT(output_, Not(HasSubstr("loss=")));
+  EXPECT_THAT(output_, HasSubstr("number of training examples: not stated"));
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "identity_a" / "runs")) {
     if (!entry.is_regular_file()) continue;
     EXPECT_THAT(read(entry.path()), Not(HasSubstr("secure.identity"))) << entry.path();
@@ -68,6 +69,7 @@ TEST_F(ServingTest, SecureSumsGoOnWithoutAClientThatDiesAndOwnersRefuseWeakerOne
            std::any_of(now["clients"].begin(), now["clients"].end(),
                        [](const json& client) { return client["name"] == "d" && client["connected"] == false; });
   })) << server->output();
+  for (const json& client : status()["clients"]) EXPECT_TRUE(client["examples"].is_null()) << client;
   EXPECT_THAT(status()["refusals"]["e"].get<std::string>(), HasSubstr("against an active server"));
   ASSERT_TRUE(reaches("served", round + 3)) << server->output();
   EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);

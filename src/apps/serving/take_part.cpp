@@ -37,7 +37,9 @@ constexpr ClientServiceLimits kLimits{.frames = 64, .bytes = 2047ULL << 20U};
 std::string description_of(const Frame& frame) {
   if (const auto* hello = std::get_if<HelloFrame>(&frame)) {
     std::string examples;
-    for (const RosterEntry& entry : hello->clients) examples += fmt::format(" {:g}", entry.examples.value_or(0));
+    for (const RosterEntry& entry : hello->clients) {
+      examples += entry.examples ? fmt::format(" {:g}", *entry.examples) : " not stated";
+    }
     return "introduction: number of training examples:" + examples;
   }
   if (const auto* reply = std::get_if<ReplyFrame>(&frame)) {
@@ -126,6 +128,7 @@ class Participant {
     return heard;
   }
 
+      hooks.states_sizes = !client_->sums_only();
   /// Nothing: the connection has ended, or somebody stopped this.
   std::optional<ControlFrame> next_control(ClientTransport& transport) {
     while (!stopped()) {

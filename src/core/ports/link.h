@@ -19,6 +19,7 @@ struct LinkInput {
   std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
   std::size_t others = 0;           ///< clients that other processes host; the server waits for them, too
   std::size_t sharing = 1;          ///< processes that each host all of `clients`, and divide every cohort
+  bool states_sizes = true;         ///< clients say how many examples they have
   bool serves = true;  ///< false: the server is in another process; the object lives until that server is gone
 };
 

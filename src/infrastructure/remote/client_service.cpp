@@ -30,7 +30,10 @@ void ClientService::run() {
 
 void ClientService::serve() {
   HelloFrame hello;
-  for (const RosterEntry& entry : clients_.roster().members()) hello.clients.push_back(entry);
+  for (RosterEntry entry : clients_.roster().members()) {
+    if (!hooks_.states_sizes && entry.examples > 0.0) entry.examples.reset();
+    hello.clients.push_back(std::move(entry));
+  }
   if (!send(Frame(hello))) return;
   while (!broken_) {
     if (!later_.empty()) {
@@ -56,7 +59,8 @@ void ClientService::serve() {
 }
 
 bool ClientService::has_room(std::size_t bytes) {
-  if (open_.size() + later_.size() < limits_.frames && bytes <= limits_.bytes - std::min(held_, limits_.bytes)) {
+  const std::size_t held = open_.size() + later_.size() + pending_.size() + sessions_.size();
+  if (held < limits_.frames && bytes <= limits_.bytes - std::min(held_, limits_.bytes)) {
     return true;
   }
   const std::string why = fmt::format("more requests than it can hold: at most {} of {:.3g} bytes together",
@@ -135,13 +139,25 @@ void ClientService::handle_control() {
 
 bool ClientService::send(std::uint64_t number, std::uint64_t round, Reply reply) {
   std::function<void()> on_accept = std::move(reply.on_accept);
-  const bool keeps = on_accept != nullptr;
-  if (keeps) pending_[{number, reply.slot}] = {round, std::move(on_accept)};
-  return send(Frame(ReplyFrame{number, std::move(reply), keeps}));
+  const bool keeps = on_accept != nullptr, ok = reply.ok();
+  const ClientId client = reply.client;
+  const std::size_t slot = reply.slot;
+  const Frame frame(ReplyFrame{number, std::move(reply), keeps});
+  FrameBytes bytes = encode_parts(frame);
+  if (std::string why = ok && hooks_.withheld ? hooks_.withheld(bytes.size()) : ""; !why.empty()) {
+    Reply refusal;
+    refusal.client = client;
+    refusal.slot = slot;
+    refusal.failure = std::move(why);
+    return send(Frame(ReplyFrame{number, std::move(refusal), false}));
+  }
+  if (keeps) pending_[{number, slot}] = {round, std::move(on_accept)};
+  return send(frame, std::move(bytes));
 }
 
-bool ClientService::send(const Frame& frame) {
-  FrameBytes bytes = encode_parts(frame);
+bool ClientService::send(const Frame& frame) { return send(frame, encode_parts(frame)); }
+
+bool ClientService::send(const Frame& frame, FrameBytes bytes) {
   if (hooks_.sending) hooks_.sending(frame, bytes);
   return transport_.send(std::move(bytes));
 }

@@ -15,19 +15,23 @@
 
 namespace chorus::inline remote {
 
-/// Who else looks at what a client process sends and gets.
+/// Who else looks at what a client process sends and gets, and what it says of itself.
 struct ClientServiceHooks {
   /// The server sent what is not about requests.
   std::function<void(const ControlFrame&)> control = {};
   /// Before clients of this process are asked; an exception fails them.
   std::function<void(const CohortFrame&)> asked = {};
+  /// Why a reply of so many bytes may not leave, as one sentence for the server, which gets that instead; empty: it may.
+  std::function<std::string(std::size_t bytes)> withheld = {};
   /// Before a frame leaves; an exception keeps it here and ends the service.
   std::function<void(const Frame&, const FrameBytes& bytes)> sending = {};
   std::function<bool()> stop = {};  ///< true: leave
+  /// Whether the introduction states numbers of examples; if not, only clients without examples are named as such.
+  bool states_sizes = true;
 };
 
-/// What a server may let a client process hold: frames that wait until clients have finished, and requests whose cohort
-/// has not come yet.
+/// What a server may let a client process hold: frames that wait until clients have finished, requests whose cohort has
+/// not come yet, states of replies that were neither accepted nor forgotten, and sessions that have not ended.
 struct ClientServiceLimits {
   std::size_t frames = 65536;
   std::size_t bytes = std::numeric_limits<std::size_t>::max();
@@ -70,6 +74,7 @@ class ClientService {
   void handle_control();
   bool send(std::uint64_t number, std::uint64_t round, Reply reply);
   bool send(const Frame& frame);
+  bool send(const Frame& frame, FrameBytes bytes);
 
   ClientTransport& transport_;
   Federation& clients_;

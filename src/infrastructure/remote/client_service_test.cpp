@@ -47,7 +47,8 @@ class EchoClients : public Federation {
   int asks = 0;
 
  private:
-  Roster roster_ = Roster(std::vector<RosterEntry>{{.id = 3, .examples = 7}, {.id = 8}, {.id = 9, .examples = 2}});
+  Roster roster_ = Roster(std::vector<RosterEntry>{
+      {.id = 3, .examples = 7}, {.id = 8}, {.id = 9, .examples = 2}, {.id = 10, .examples = 0}});
 };
 
 class ClientServiceTest : public testing::Test {
@@ -120,6 +121,7 @@ TEST_F(ClientServiceTest, LeavesAServerThatSendsMoreRequestsThanItCanHold) {
   for (std::uint64_t number = 1; number <= 3; ++number) say(RequestFrame{number, {.procedure = "train", .round = 1}});
   say(CohortFrame{2, {{3, 0}}});  // which makes room for another
   EXPECT_EQ(next<ReplyFrame>().number, 2U);
+  say(AcceptFrame{2, 0});
   say(RequestFrame{4, {.procedure = "train", .round = 1}});
   sync();
   say(RequestFrame{5, {.procedure = "train", .round = 1}});
@@ -129,12 +131,51 @@ TEST_F(ClientServiceTest, LeavesAServerThatSendsMoreRequestsThanItCanHold) {
   expect_end();
 }
 
+TEST_F(ClientServiceTest, SendsTheReasonInsteadOfAReplyThatIsWithheld) {
+  std::size_t bytes = 0;
+  hooks_.withheld = [&](std::size_t size) {
+    bytes = size;
+    return std::string("too many bytes");
+  };
+  start();
+  ask(1, {{3, 0}});
+  const auto reply = next<ReplyFrame>();
+  EXPECT_EQ(reply.reply.failure, "too many bytes");
+  EXPECT_TRUE(reply.reply.body.numbers.empty());
+  say(AcceptFrame{1, 0});
+  sync();
+  EXPECT_TRUE(clients_.accepted.empty());
+  EXPECT_GT(bytes, 0U);
+}
+
 TEST_F(ClientServiceTest, EndsWhenItsOwnDiskIsFull) {
   clients_.during = [](ClientId) { throw WorldError("state: cannot be written: No space left on device"); };
   start();
   ask(1, {{3, 0}});
   expect_end();
   EXPECT_THAT(failure_, HasSubstr("No space left on device"));
+}
+
+TEST_F(ClientServiceTest, LeavesAServerThatAcceptsNoReplies) {
+  limits_.frames = 3;
+  start();
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    ask(number, {{3, 0}});
+    EXPECT_EQ(next<ReplyFrame>().number, number);
+  }
+  say(RequestFrame{4, {.procedure = "train", .round = 1}});  // each reply keeps a state until it is accepted
+  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
+  expect_end();
+}
+
+TEST_F(ClientServiceTest, LeavesAServerThatEndsNoSessions) {
+  limits_.frames = 3;
+  start();
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    say(RequestFrame{round, {.procedure = "train", .round = round, .session = round}});
+  }
+  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
+  expect_end();
 }
 
 TEST_F(ClientServiceTest, RequestsOfOtherRoundsMakeRoom) {
@@ -174,10 +215,18 @@ TEST_F(ClientServiceTest, LeavesAServerThatSendsTooMuchWhileItsClientsWork) {
 
 TEST_F(ClientServiceTest, AnnouncesItsClients) {
   start();
-  ASSERT_EQ(hello_.clients.size(), 3U);
+  ASSERT_EQ(hello_.clients.size(), 4U);
   EXPECT_EQ(hello_.clients[0].id, 3U);
   EXPECT_EQ(hello_.clients[0].examples, 7);
   EXPECT_FALSE(hello_.clients[1].examples.has_value());
+}
+
+TEST_F(ClientServiceTest, KeepsNumbersOfExamplesToItself) {
+  hooks_.states_sizes = false;
+  start();
+  ASSERT_EQ(hello_.clients.size(), 4U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(hello_.clients[i].examples.has_value());
+  EXPECT_EQ(hello_.clients[3].examples, 0) << "it cannot train, which the server must know";
 }
 
 TEST_F(ClientServiceTest, RepliesCarryTheSlotsOfTheWholeCohort) {

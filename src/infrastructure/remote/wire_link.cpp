@@ -14,7 +14,11 @@ class WireLink : public LinkedFederation {
   explicit WireLink(const LinkInput& input)
       : server_(input.serves ? input.transport.listen() : nullptr),
         client_(input.transport.connect()),
-        service_([this, &clients = input.clients] { ClientService(*client_, clients).run(); }) {
+        service_([this, &clients = input.clients, sizes = input.states_sizes] {
+          ClientServiceHooks hooks;
+          hooks.states_sizes = sizes;
+          ClientService(*client_, clients, hooks).run();
+        }) {
     if (!input.serves) return;
     RemoteFederationInput remote{*server_, input.run, input.layout, input.stop};
     remote.sharing = input.sharing;
