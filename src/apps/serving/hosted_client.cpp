@@ -95,6 +95,7 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
 HostedClient::HostedClient(HostedClientInput input)
     : input_(std::move(input)),
       config_(config_for(input_)),
+      promise_(promised_sum(config_.aggregation)),
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
       public_(own_public_data(config_, reading_of(input_.job, config_), data_)),
@@ -102,7 +103,6 @@ HostedClient::HostedClient(HostedClientInput input)
       cache_(config_.trainer.cache, input_.folder / "activations") {
   ClientExamples examples = own_examples(model_, data_, input_.job.client);
   if (public_) examples.public_set = public_->set_for(model_, nullptr);
-      promise_(promised_sum(config_.aggregation)),
   const std::string run = hex_of(input_.job.run);
   half_ = std::make_unique<ClientHalf>(ClientHalfInput{.model = model_,
                                                        .examples = std::move(examples),
@@ -121,6 +121,9 @@ std::string HostedClient::refusal(const Request& request) const {
            "folder, or "
            "take it out of this run";
   }
+  if (promise_) {
+    if (std::string why = breach_of(*promise_, request); !why.empty()) return why;
+  }
   PolicyMoment moment;
   moment.task = config_.task.name();
   moment.procedure = request.procedure;
@@ -128,9 +131,6 @@ std::string HostedClient::refusal(const Request& request) const {
   moment.now = std::time(nullptr);
   moment.bytes_today = input_.egress.bytes_on_day_of(moment.now);
   const auto elements = static_cast<std::uint64_t>(model_.model().layout().trainable_size());
-  if (promise_) {
-    if (std::string why = breach_of(*promise_, request); !why.empty()) return why;
-  }
   moment.bytes_next = elements * sizeof(float) + kReplyOverhead;
   return refusal_of_request(input_.policy, moment);
 }
@@ -145,6 +145,7 @@ Replies HostedClient::prepared(Replies replies, bool witnessed, bool silent) {
   const auto inner = std::make_shared<Replies>(std::move(replies));
   return Replies([this, inner, witnessed, silent] {
     std::optional<Reply> reply = inner->next();
+    if (reply && silent) reply->body = {};
     if (reply && reply->ok() && witnessed && !reply->on_accept) {
       reply->on_accept = [shelf = states_.shelf(), client = reply->client, round = round_] {
         shelf.store(client, round, shelf.load(client));
@@ -159,7 +160,6 @@ Replies HostedClient::prepared(Replies replies, bool witnessed, bool silent) {
 }
 
 Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
-    if (reply && silent) reply->body = {};
   round_ = request.round;
   const std::string why = refusal(request);
   if (why.empty()) {

@@ -122,13 +122,13 @@ class Participant {
       hooks.asked = [this](const CohortFrame& cohort) { expect(cohort); };
       hooks.sending = [this](const Frame& sent, const FrameBytes& bytes) { record(sent, bytes); };
       hooks.stop = [this] { return stopped(); };
+      hooks.states_sizes = !client_->sums_only();
       ClientService(transport, *client_, hooks, kLimits).run();
       break;
     }
     return heard;
   }
 
-      hooks.states_sizes = !client_->sums_only();
   /// Nothing: the connection has ended, or somebody stopped this.
   std::optional<ControlFrame> next_control(ClientTransport& transport) {
     while (!stopped()) {
