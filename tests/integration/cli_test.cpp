@@ -189,6 +189,22 @@ TEST_F(CliTest, ValidateReportsMistakes) {
   EXPECT_THAT(kind.output, HasSubstr("kind: unknown config 'exprimnt-of-mine'"));
 }
 
+TEST_F(CliTest, PrivacyGraphRoundsSharesUpAndSaysSo) {
+  const Outcome usual = chorus("privacy graph --clients 200");
+  EXPECT_THAT(usual.output, AllOf(HasSubstr("of 200 clients 20 may collude with the server (corrupt 0.1) and 40 may "
+                                            "vanish (dropout 0.2)"),
+                                  HasSubstr("neighbours 44, threshold 20 ")));
+  const Outcome small = chorus("privacy graph --clients 6 --dropout 0.3");
+  EXPECT_THAT(small.output, AllOf(HasSubstr("of 6 clients 1 may collude"), HasSubstr("2 may vanish (dropout 0.3)"),
+                                  HasSubstr("neighbours 4, threshold 2 ")));
+  const Outcome published =
+      chorus("privacy graph --clients 1000 --corrupt 0.05 --dropout 0.05 --server semi-malicious");
+  EXPECT_THAT(published.output, HasSubstr("neighbours 52, threshold 37 (semi-malicious server"));
+  const Outcome precise = chorus("privacy graph --clients 200 --security-bits 300");
+  EXPECT_EQ(precise.status, 2);
+  EXPECT_THAT(precise.output, HasSubstr("at most 200"));
+}
+
 TEST_F(CliTest, AFullDiskIsReported) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const Outcome list = chorus("list --json >/dev/full; echo status $?");

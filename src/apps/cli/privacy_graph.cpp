@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,8 @@ namespace {
 
 constexpr const char* kGraphHelp = R"(
 How many neighbours each client of a secure sum needs, and how many of them must stay for the
-sum to succeed (SecAgg+, Bell et al. 2020).
+sum to succeed (SecAgg+, Bell et al. 2020). Shares are rounded up to whole clients; without
+--corrupt and --dropout they are those of aggregation: secagg_plus.
 
 Examples:
   chorus privacy graph --clients 1000 --corrupt 0.05 --dropout 0.05
@@ -30,11 +32,15 @@ void print_graph(GraphArguments arguments) {
   }
   GraphRequest& request = arguments.request;
   request.server = arguments.server == "curious" ? ServerKind::kCurious : ServerKind::kSemiMalicious;
-  const GraphChoice choice = find_graph(request);
+  const GraphRequest whole = request.in_whole_clients();
+  const GraphChoice choice = find_graph(whole);
+  const auto clients = [&](double share) { return std::llround(share * static_cast<double>(request.clients)); };
   if (arguments.json) {
     const nlohmann::json result = {{"clients", request.clients},
                                    {"corrupt", request.corrupt},
                                    {"dropout", request.dropout},
+                                   {"corrupt_clients", clients(whole.corrupt)},
+                                   {"dropout_clients", clients(whole.dropout)},
                                    {"server", arguments.server},
                                    {"security_bits", request.security_bits},
                                    {"correctness_bits", request.correctness_bits},
@@ -44,6 +50,8 @@ void print_graph(GraphArguments arguments) {
     fmt::print("{}\n", result.dump(2));
     return;
   }
+  fmt::print("of {} clients {} may collude with the server (corrupt {}) and {} may vanish (dropout {})\n",
+             request.clients, clients(whole.corrupt), request.corrupt, clients(whole.dropout), request.dropout);
   fmt::print(
       "neighbours {}, threshold {} ({} server, at most {} neighbours of a client collude)\n"
       "a secret leaks with probability below 2^-{:g}, a round fails with probability below 2^-{:g}\n",
@@ -70,9 +78,13 @@ void add_privacy_graph(CLI::App& app) {
   command->add_option("--dropout", arguments->request.dropout, "Share of clients that may drop out")
       ->capture_default_str();
   command->add_option("--server", arguments->server, "curious or semi-malicious")->capture_default_str();
-  command->add_option("--security-bits", arguments->request.security_bits, "A secret leaks with at most 2^-this")
+  command
+      ->add_option("--security-bits", arguments->request.security_bits,
+                   "A secret leaks with at most 2^-this, at most 200")
       ->capture_default_str();
-  command->add_option("--correctness-bits", arguments->request.correctness_bits, "A round fails with at most 2^-this")
+  command
+      ->add_option("--correctness-bits", arguments->request.correctness_bits,
+                   "A round fails with at most 2^-this, at most 200")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs");
   command->callback([arguments] { print_graph(*arguments); });

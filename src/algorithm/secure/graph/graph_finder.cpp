@@ -16,6 +16,8 @@ constexpr std::int64_t kMostClients = 1'000'000;
 // Rounding must not reduce a share of clients below the requested one.
 constexpr double kRounding = 1e-12;
 constexpr double kInfeasible = 0.9;
+// Beyond it the tails are below what a double holds.
+constexpr double kMostBits = 200;
 
 std::int64_t count_of(double share, std::int64_t clients) {
   return static_cast<std::int64_t>(std::floor((share + kRounding) * static_cast<double>(clients)));
@@ -68,10 +70,10 @@ std::optional<GraphChoice> try_degree(const GraphRequest& request, std::int64_t 
   const std::int64_t surviving = n - count_of(request.dropout, n);
   const std::int64_t t1 = Draws{n, count_of(request.corrupt, n), k}.upper(std::exp2(security) / static_cast<double>(n));
   const std::int64_t t2 = Draws{n, surviving, k}.lower(std::exp2(-request.correctness_bits) / static_cast<double>(n));
-  std::int64_t threshold = t1 + 1;
+  std::int64_t threshold = std::max<std::int64_t>(t1 + 1, 2);
   if (request.server == ServerKind::kSemiMalicious) threshold = std::max(threshold, (k + t1) / 2 + 1);
   if (threshold > t2) return std::nullopt;
-  return GraphChoice{k, std::max<std::int64_t>(threshold, 2), t1};
+  return GraphChoice{k, threshold, t1};
 }
 
 void check_request(const GraphRequest& request) {
@@ -84,8 +86,10 @@ void check_request(const GraphRequest& request) {
     throw ConfigError(fmt::format("corrupt {} and dropout {} must be shares of the clients, from 0 to below 1",
                                   request.corrupt, request.dropout));
   }
-  if (!(request.security_bits > 0) || !(request.correctness_bits > 0)) {
-    throw ConfigError("security and correctness bits must be positive");
+  const auto is_possible = [](double bits) { return bits > 0 && bits <= kMostBits; };
+  if (!is_possible(request.security_bits) || !is_possible(request.correctness_bits)) {
+    throw ConfigError(fmt::format("{} bits of security and {} of correctness: both must be above 0 and at most {}",
+                                  request.security_bits, request.correctness_bits, kMostBits));
   }
   const bool active = request.server == ServerKind::kSemiMalicious;
   if (request.corrupt + (active ? 2 : 1) * request.dropout > kInfeasible) {
@@ -96,6 +100,15 @@ void check_request(const GraphRequest& request) {
 }
 
 }  // namespace
+
+GraphRequest GraphRequest::in_whole_clients() const {
+  const auto n = static_cast<double>(clients);
+  const auto whole = [n](double share) { return n > 0 ? std::ceil(share * n - 1e-9) / n : share; };
+  GraphRequest request = *this;
+  request.corrupt = whole(corrupt);
+  request.dropout = whole(dropout);
+  return request;
+}
 
 GraphChoice find_graph(const GraphRequest& request) {
   check_request(request);
