@@ -1,5 +1,7 @@
 #include "apps/experiment/emulated_work.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,17 +26,30 @@ EmulatedWork emulated_work(const TaskModel& model) {
   return work;
 }
 
+std::map<std::string, EmulatedWork> emulated_work(std::span<const ClientNetwork> networks) {
+  std::map<std::string, EmulatedWork> works;
+  for (const ClientNetwork& network : networks) works[network.key] = emulated_work(*network.model);
+  return works;
+}
+
 double round_batches(const TrainerConfig& trainer, double examples) {
   if (trainer.steps) return static_cast<double>(*trainer.steps * trainer.accumulate);
   return std::ceil(examples / static_cast<double>(trainer.batch_size)) * static_cast<double>(trainer.epochs);
 }
 
-std::size_t check_emulation(const TaskModel& model) {
+std::size_t check_emulation(const TaskModel& model, std::span<const ClientNetwork> networks) {
   const ExperimentConfig& config = model.config();
   const auto clients = static_cast<std::size_t>(config.clients_per_round);
   if (!config.emulation) return clients;
   const Fleet fleet(*config.emulation, static_cast<std::uint64_t>(config.seed));
   fleet.check_work(emulated_work(model));
+  for (const auto& [key, work] : emulated_work(networks)) {
+    try {
+      fleet.check_work(work);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("clients.models: {}: {}", key, error.what()));
+    }
+  }
   return static_cast<std::size_t>(std::ceil(config.emulation->over_selection * static_cast<double>(clients) - 1e-9));
 }
 

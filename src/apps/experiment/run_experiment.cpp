@@ -122,7 +122,7 @@ void host_clients(const Experiment& experiment, Transport& ranks, const RunReque
 // Checks made before the run folder exists.
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
-  check_emulation(experiment.task_model());
+  check_emulation(experiment.task_model(), experiment.networks());
   const auto algorithm = config.algorithm.make();
   algorithm->prepare(experiment.model().layout());
   if (config.algorithm.traits().splits) {
@@ -225,6 +225,7 @@ class ExperimentRun {
                               [this](std::size_t done, std::size_t asked) { journal_.show_replies(done, asked); });
     SimulatedLink link({.model = experiment_.task_model(),
                         .clients = watched,
+                        .networks = experiment_.networks(),
                         .clock = [this] { return state().loop.emulated.seconds; },
                         .stop = stop_at_once,
                         .ranks = ranks_,

@@ -37,8 +37,8 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 /// Clients that report their batches and the bytes they would send, without training.
 class DryFederation : public Federation {
  public:
-  DryFederation(std::span<const double> sizes, std::vector<double> batches, double down, double up)
-      : roster_(Roster::of_sizes(sizes)), batches_(std::move(batches)), down_(down), up_(up) {}
+  DryFederation(Roster roster, std::vector<double> batches, double down, double up)
+      : roster_(std::move(roster)), batches_(std::move(batches)), down_(down), up_(up) {}
 
   const Roster& roster() const override { return roster_; }
   void end_session(std::uint64_t) override {}
@@ -80,7 +80,7 @@ class Planner {
     plan_.description = experiment_.description();
     for (const Phase& phase : experiment_.phases()) plan_.rounds += phase.rounds;
     const bool pooled = config_.algorithm.traits().pooled;
-    plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_.task_model()));
+    plan_.asked = pooled ? 1 : static_cast<double>(check_emulation(experiment_.task_model(), experiment_.networks()));
     count_batches();
   }
 
@@ -270,15 +270,27 @@ class Planner {
     plan_.how = fmt::format("from {:.0f} real rounds of {:.0f} steps per client", rounds, steps);
   }
 
+  /// The clients and the networks they train.
+  Roster roster() const {
+    const Roster all = Roster::of_sizes(sizes_);
+    std::vector<RosterEntry> members(all.members().begin(), all.members().end());
+    const std::vector<int>& network_of = experiment_.network_of();
+    for (std::size_t c = 0; c < std::min(members.size(), network_of.size()); ++c) {
+      if (network_of[c] >= 0) members[c].model = experiment_.networks()[static_cast<std::size_t>(network_of[c])].key;
+    }
+    return Roster(std::move(members));
+  }
+
   /// The run's rounds on the emulated clock: the same cohorts, devices and random draws.
   void emulate() {
     const auto seed = static_cast<std::uint64_t>(config_.seed);
     const Fleet fleet(*config_.emulation, seed);
-    DryFederation dry(sizes_, batches_, down_, up_);
+    DryFederation dry(roster(), batches_, down_, up_);
     double clock = 0;
     EmulatedFederation federation({.inner = dry,
                                    .fleet = fleet,
                                    .work = emulated_work(experiment_.task_model()),
+                                   .network_work = emulated_work(experiment_.networks()),
                                    .clock = [&clock] { return clock; },
                                    .batches = [&](ClientId client) { return dry.batches(client); }});
     const auto selector = config_.selection.make();

@@ -24,6 +24,7 @@ SimulatedLink::SimulatedLink(const Input& input) : direct_(input.clients) {
     emulated_.emplace(EmulatedFederationInput{.inner = answering,
                                               .fleet = *fleet_,
                                               .work = emulated_work(input.model),
+                                              .network_work = emulated_work(input.networks),
                                               .clock = input.clock,
                                               .batches = [trainer = config.trainer, &answering](ClientId client) {
                                                 return round_batches(trainer, answering.roster().size_of(client));

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "algorithm/attacks/attacked_federation.h"
 #include "algorithm/federated/rank_sums.h"
+#include "apps/experiment/client_networks.h"
 #include "apps/experiment/task_model.h"
 #include "core/ports/federation.h"
 #include "core/ports/link.h"
@@ -23,13 +25,14 @@ namespace chorus::inline experiment {
 class SimulatedLink {
  public:
   struct Input {
-    const TaskModel& model;           ///< borrowed, as are the clients
-    Federation& clients;              ///< as their half offers them
-    std::function<double()> clock;    ///< seconds of the emulated clock
-    std::function<bool()> stop = {};  ///< true: give up (Ctrl-C)
-    Transport* ranks = nullptr;       ///< where clients are spread over processes; borrowed
-    std::size_t others = 0;           ///< clients of other processes
-    bool shared = false;              ///< every process hosts all clients, and sums what it can
+    const TaskModel& model;                        ///< borrowed, as are the clients
+    Federation& clients;                           ///< as their half offers them
+    std::span<const ClientNetwork> networks = {};  ///< of clients with other networks than `model`; borrowed
+    std::function<double()> clock;                 ///< seconds of the emulated clock
+    std::function<bool()> stop = {};               ///< true: give up (Ctrl-C)
+    Transport* ranks = nullptr;                    ///< where clients are spread over processes; borrowed
+    std::size_t others = 0;                        ///< clients of other processes
+    bool shared = false;                           ///< every process hosts all clients, and sums what it can
   };
   explicit SimulatedLink(const Input& input);
   SimulatedLink(const SimulatedLink&) = delete;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <vector>
 
 namespace chorus::inline emulation {
@@ -20,6 +21,13 @@ void leave_out(Reply& reply, std::string why) {
   reply.failure = std::move(why);
   reply.left_out = true;
   reply.on_accept = {};
+}
+
+const EmulatedWork& own_work(const EmulatedFederationInput& input, ClientId client) {
+  if (input.network_work.empty()) return input.work;
+  const RosterEntry* entry = input.inner.roster().find(client);
+  const auto found = entry == nullptr ? input.network_work.end() : input.network_work.find(entry->model);
+  return found == input.network_work.end() ? input.work : found->second;
 }
 
 // What a client has spent when it vanishes after so many of its seconds: download, training, upload, in this order.
@@ -47,22 +55,22 @@ class EmulatedFederation::Asking {
       : shared_(std::move(shared)),
         input_(*shared_),
         deadline_(input_.fleet.config().deadline),
-        work_(input_.work),
         passes_(passes_of(request.procedure)),
         round_(request.round),
         start_(input_.clock ? input_.clock() : 0) {
-    work_.share = request.body.number("share", 1);
-    if (!(work_.share > 0 && work_.share <= 1)) work_.share = 1;
+    share_ = request.body.number("share", 1);
+    if (!(share_ > 0 && share_ <= 1)) share_ = 1;
+    const auto& numbers = request.body.numbers;
     // A smaller network has its own number of layers; its share says what it costs.
-    if (!request.body.numbers.contains("share")) work_.depth = request.body.number("depth", work_.depth);
-    work_.way.cached = request.body.number("cached", work_.way.cached ? 1 : 0) != 0;
+    if (numbers.contains("depth") && !numbers.contains("share")) depth_ = request.body.number("depth");
+    if (numbers.contains("cached")) cached_ = request.body.number("cached") != 0;
     request_bytes_ = static_cast<double>(request.body.bytes());
     std::vector<ClientId> staying;
     std::vector<Message> own;
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
       const bool empty = size_of(cohort[slot]) <= 0;
-      const auto capacity = input_.fleet.capacity(cohort[slot], input_.work);
-      if (capacity && work_.share > *capacity + 1e-9) {
+      const auto capacity = input_.fleet.capacity(cohort[slot], own_work(input_, cohort[slot]));
+      if (capacity && share_ > *capacity + 1e-9) {
         small_.push_back({cohort[slot], slot, *capacity});
         continue;
       }
@@ -102,6 +110,13 @@ class EmulatedFederation::Asking {
 
  private:
   double size_of(ClientId client) const { return input_.inner.roster().size_of(client); }
+  EmulatedWork work_of(ClientId client) const {
+    EmulatedWork work = own_work(input_, client);
+    work.share = share_;
+    work.depth = depth_.value_or(work.depth);
+    work.way.cached = cached_.value_or(work.way.cached);
+    return work;
+  }
   double pass(ClientId client) const { return input_.batches ? passes_ * input_.batches(client) : 0; }
 
   struct Vanishing {
@@ -113,7 +128,7 @@ class EmulatedFederation::Asking {
   Reply too_small(const Vanishing& who) const {
     Reply reply{who.client, who.slot};
     leave_out(reply, fmt::format("its device has memory for {:.0f} % of the network, and {:.0f} % are asked for",
-                                 100 * who.share, 100 * work_.share));
+                                 100 * who.share, 100 * share_));
     return reply;
   }
 
@@ -122,8 +137,9 @@ class EmulatedFederation::Asking {
     const Fleet::Moment moment{who.client, round_, start_};
     const double bytes_down = answers_ > 0 ? bytes_down_ / answers_ : request_bytes_;
     const double bytes_up = answers_ > 0 ? bytes_up_ / answers_ : request_bytes_;
-    const Cost whole = input_.fleet.cost(moment, work_, {pass(who.client), bytes_down, bytes_up});
-    const Cost down = input_.fleet.cost(moment, work_, {0, bytes_down, 0});
+    const EmulatedWork work = work_of(who.client);
+    const Cost whole = input_.fleet.cost(moment, work, {pass(who.client), bytes_down, bytes_up});
+    const Cost down = input_.fleet.cost(moment, work, {0, bytes_down, 0});
     Reply reply{who.client, who.slot};
     reply.cost = spent_until(who.share * whole.seconds, whole, down.seconds, input_.fleet.profile(who.client));
     leave_out(reply, fmt::format("it vanished after {:.1f} emulated seconds", reply.cost.seconds));
@@ -149,7 +165,7 @@ class EmulatedFederation::Asking {
     answers_ += 1;
     bytes_down_ += load.bytes_down;
     bytes_up_ += load.bytes_up;
-    reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_, load);
+    reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_of(reply->client), load);
     if (deadline_ && reply->cost.seconds > *deadline_) {
       leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:g} is the deadline",
                                     reply->cost.seconds, *deadline_));
@@ -193,7 +209,9 @@ class EmulatedFederation::Asking {
   std::shared_ptr<const EmulatedFederationInput> shared_;
   const EmulatedFederationInput& input_;
   std::optional<double> deadline_;
-  EmulatedWork work_;
+  double share_ = 1;  // of the network, as are the next two what the request says of it
+  std::optional<double> depth_;
+  std::optional<bool> cached_;
   double passes_;
   std::uint64_t round_;
   double start_;
@@ -212,7 +230,7 @@ EmulatedFederation::EmulatedFederation(const EmulatedFederationInput& input)
   if (!limited_) return;
   const auto members = input_.inner.roster().members();
   std::vector<RosterEntry> entries(members.begin(), members.end());
-  for (RosterEntry& entry : entries) entry.capacity = input_.fleet.capacity(entry.id, input_.work);
+  for (RosterEntry& entry : entries) entry.capacity = input_.fleet.capacity(entry.id, own_work(input_, entry.id));
   roster_ = Roster(std::move(entries));
 }
 

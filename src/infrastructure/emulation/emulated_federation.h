@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "core/ports/federation.h"
 #include "infrastructure/emulation/fleet.h"
@@ -11,7 +13,9 @@ namespace chorus::inline emulation {
 struct EmulatedFederationInput {
   Federation& inner;  ///< who really answers; borrowed, as is the fleet
   const Fleet& fleet;
-  EmulatedWork work = {};              ///< of a batch; a request's numbers "depth" and "cached" come first
+  EmulatedWork work = {};  ///< of a batch; a request's numbers "depth" and "cached" come first
+  /// Of clients with another network than the server's, by its key (RosterEntry::model).
+  std::map<std::string, EmulatedWork> network_work = {};
   std::function<double()> clock = {};  ///< the emulated time when asked, seconds; empty: 0
   /// Batches of one pass over a client's data, for answers that do not tell (and for clients that vanish).
   std::function<double(ClientId)> batches = {};

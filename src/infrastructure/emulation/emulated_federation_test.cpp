@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/base/error.h"
@@ -106,6 +107,37 @@ TEST(EmulatedFederation, FillsInWhatAnAnswerCosts) {
   EXPECT_EQ(cost.bytes_up, 1e6);
   EXPECT_GT(cost.memory, 0.72e9);
   EXPECT_EQ(world.federation.traffic().down, 6'000'000U);
+}
+
+/// Ten clients, of which odd ones have another network.
+class TwoNetworks : public TenClients {
+ public:
+  TwoNetworks() {
+    const Roster all = TenClients().roster();
+    std::vector<RosterEntry> members(all.members().begin(), all.members().end());
+    for (RosterEntry& member : members) member.model = member.id % 2 == 1 ? "lora" : "";
+    mixed_ = Roster(std::move(members));
+  }
+  const Roster& roster() const override { return mixed_; }
+
+ private:
+  Roster mixed_;
+};
+
+TEST(EmulatedFederation, EveryClientPaysForItsOwnNetwork) {
+  World world("{}");
+  TwoNetworks inner;
+  const EmulatedWork deep{.way = {TuningWay::Method::kAdapter, true}, .depth = 6},
+      shallow{.way = {TuningWay::Method::kAdapter, true}, .depth = 2};
+  EmulatedFederation federation(
+      {.inner = inner, .fleet = world.fleet, .work = deep, .network_work = {{"lora", shallow}}});
+  const std::vector<ClientId> cohort{2, 3};
+  std::map<ClientId, double> batch;
+  for (const Reply& reply : federation.ask(cohort, {.procedure = "train", .round = 1})) {
+    batch[reply.client] = reply.cost.compute_seconds / (reply.client + 1);
+  }
+  EXPECT_DOUBLE_EQ(batch[2], 0.54);
+  EXPECT_DOUBLE_EQ(batch[3], kBatch);
 }
 
 TEST(EmulatedFederation, ARequestMaySayHowDeepItGoes) {
