@@ -311,6 +311,11 @@ void Experiment::choose_test() {
   }
 }
 
+const TaskModel& Experiment::model_of(ClientId client) const {
+  const int network = network_of_.empty() ? -1 : network_of_.at(client);
+  return network < 0 ? *model_ : *networks_[static_cast<std::size_t>(network)].model;
+}
+
 std::string Experiment::description() const {
   const Layout& layout = model().layout();
   std::string shared;

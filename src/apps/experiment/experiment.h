@@ -56,6 +56,8 @@ class Experiment {
   /// Networks other than the server's, and the index of each client's, or -1 (client_networks.h).
   const std::vector<ClientNetwork>& networks() const { return networks_; }
   const std::vector<int>& network_of() const { return network_of_; }
+  /// What a client trains: one of the networks, or the server's.
+  const TaskModel& model_of(ClientId client) const;
   /// Held-out examples of each segment of time (continual.segment_test); empty: none.
   const std::vector<TestSet>& segment_tests() const { return segment_tests_; }
   /// Those of them that attackers want answered otherwise, as they want them; null without an attack on the data.

@@ -80,7 +80,9 @@ std::string export_own_model(const std::filesystem::path& run, ClientId client, 
   const ClientHalf half({.model = model,
                          .examples = std::move(examples),
                          .rounds = static_cast<std::uint64_t>(rounds),
-                         .states = checkpoints.shelf()});
+                         .states = checkpoints.shelf(),
+                         .networks = experiment.networks(),
+                         .network_of = experiment.network_of()});
 
   const auto algorithm = config.algorithm.make();
   algorithm->prepare(model.model().layout());
@@ -96,7 +98,7 @@ std::string export_own_model(const std::filesystem::path& run, ClientId client, 
   check(own != nullptr, "this procedure makes own models");
   const auto bench = half.open(client, round);
   const at::Tensor values = own->models(request, *bench)[0];
-  model.save(to, values, {});
+  experiment.model_of(client).save(to, values, {});
   return fmt::format("{}: client {} of {} after round {}, own model of {}", to.string(), client, run.string(), round,
                      config.algorithm.name());
 }

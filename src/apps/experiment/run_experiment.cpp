@@ -39,6 +39,8 @@ namespace {
 
 using Moment = std::chrono::steady_clock::time_point;
 
+constexpr const char* kClientModels = "client_models";
+
 double seconds_since(Moment begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -307,15 +309,12 @@ class ExperimentRun {
 
   void save_client_models() {
     const StateShelf shelf = checkpoints_.shelf();
-    const std::vector<int>& network_of = experiment_.network_of();
     for (ClientId id = 0; id < experiment_.phases().front().train.clients(); ++id) {
       const ClientState state = shelf.load(id);
       const auto found = state.find(kOwnModel);
       if (found == state.end()) continue;  // it has never been asked
-      const int network = network_of.empty() ? -1 : network_of[id];
-      const TaskModel& model =
-          network < 0 ? experiment_.task_model() : *experiment_.networks()[static_cast<std::size_t>(network)].model;
-      model.save(folder_.path() / "client_models" / std::to_string(id), found->second.to(model.device()), {});
+      const TaskModel& model = experiment_.model_of(id);
+      model.save(folder_.path() / kClientModels / std::to_string(id), found->second.to(model.device()), {});
     }
   }
 
