@@ -60,16 +60,16 @@ void check_predictions(const Task& task, const std::shared_ptr<const EncodedData
 }
 
 // The words of the public contexts, as their first characters. Of a context in several windows each tokenizer would
-// answer for other words.
-std::vector<std::uint32_t> public_words(const PublicSet& set) {
+// answer for other words. `whose`: the network whose tokenizer this is.
+std::vector<std::uint32_t> public_words(const PublicSet& set, const std::string& whose) {
   std::vector<std::uint32_t> begins;
   for (const std::uint32_t example : set.examples) {
     const auto [first, behind] = set.encoded->rows_of(example);
     if (behind != first + 1) {
       throw ConfigError(fmt::format(
-          "public: the context of example {} needs {} windows, but answers are exchanged for whole contexts; raise "
-          "task.max_length, or choose shorter public texts",
-          example, behind - first));
+          "task.max_length: the context of public example {} needs {} windows with the tokenizer of {}, but answers "
+          "are exchanged for whole contexts; raise it, or choose shorter public texts",
+          example, behind - first, whose));
     }
     for (const ContextWord& word : context_words(*set.encoded, first)) begins.push_back(word.begin);
     begins.push_back(std::numeric_limits<std::uint32_t>::max());
@@ -77,10 +77,13 @@ std::vector<std::uint32_t> public_words(const PublicSet& set) {
   return begins;
 }
 
-// How many words of each public text a network predicts; none for other tasks.
+// How many words of each public text a network predicts; none for tasks that do not predict words.
 std::vector<std::int64_t> predicted_words(const TaskModel& model, const PublicSet& set) {
-  if (model.task().head() != Head::kCausalLm && model.task().head() != Head::kMaskedLm) return {};
+  const Head head = model.task().head();
+  const bool tags = head == Head::kTokenClassification;
+  if (!tags && head != Head::kCausalLm && head != Head::kMaskedLm) return {};
   const ClientData rows = model.task().client_data(set.encoded, set.examples);
+  if (tags) return answer_counts(model.model(), {rows});
   return SharedWords({model.task(), *set.texts, rows, set.words}).counts();
 }
 
@@ -150,7 +153,9 @@ void Experiment::make_networks() {
   std::vector<std::int64_t> predicted;
   if (public_) {
     check_predictions(task(), train_);
-    if (task().head() == Head::kQuestionAnswering) words = public_words(public_->set_for(*model_, train_));
+    if (task().head() == Head::kQuestionAnswering) {
+      words = public_words(public_->set_for(*model_, train_), "the server's network");
+    }
   }
   if (clients.models.empty()) return;
   if (public_) predicted = predicted_words(*model_, public_->set_for(*model_, train_));
@@ -176,11 +181,10 @@ void Experiment::make_networks() {
     if (public_ && predicted_words(*network.model, network.public_set) != predicted) {
       throw ConfigError(
           fmt::format("task.max_length: the tokenizer of {} (clients.models) cuts other words off the public texts "
-                      "than the server's; "
-                      "raise it until no text is cut",
+                      "than the server's; raise it until no text is cut",
                       wanted.name));
     }
-    if (!words.empty() && public_words(network.public_set) != words) {
+    if (!words.empty() && public_words(network.public_set, wanted.name + " (clients.models)") != words) {
       throw ConfigError(fmt::format(
           "clients.models: the tokenizer of {} splits the public contexts into other words than the server's, so their "
           "answers cannot be compared; use tokenizers that report characters without spaces",
