@@ -94,7 +94,10 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   data_ = open_dataset(config_.data);
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
-  if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
+  if (config_.publics) {
+    public_ = std::make_unique<const PublicData>(
+        PublicData::Input{*config_.publics, config_.data, data_, seed, config_.algorithm.traits().queries});
+  }
   if (public_ && config_.algorithm.traits().queries && public_->queries() == 0) {
     throw ConfigError(fmt::format(
         "public.query_share: {:g} of {} public examples is none, but algorithm: {} needs labelled examples at the "

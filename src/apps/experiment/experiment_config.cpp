@@ -47,7 +47,7 @@ void ClientModelConfig::describe(ConfigVisitor& visitor) {
 }
 
 void PublicConfig::describe(ConfigVisitor& visitor) {
-  visitor.field("share", share, "of the training examples that are public; the rest goes to the clients")
+  visitor.field("share", share, "of the training examples that are public (default 0.5); the rest goes to the clients")
       .above(0)
       .below(1);
   visitor.field("unlabelled", unlabelled, "files with the public set, instead of a share (another domain)");
@@ -58,6 +58,11 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
   visitor.field("labelled", labelled, "clients may use the labels of the public set (FedMD)");
   visitor.field("words", words, "language models predict one of so many words, the most frequent of the public texts")
       .at_least(2);
+  visitor.check([this]() -> std::string {
+    if (!share || unlabelled.empty()) return "";
+    return "share and unlabelled are both given, but the public set is either a share of the training data or read "
+           "from files; leave one of them out";
+  });
 }
 
 void ContinualConfig::describe(ConfigVisitor& visitor) {

@@ -75,7 +75,7 @@ struct ContinualConfig {
 /// Examples that no client holds, for federated distillation: the public set, and the server's labelled query set. Ma
 /// et al. (2023) split the training data 1:1 into private and public data, and that 9:1 into unlabelled and labelled.
 struct PublicConfig {
-  double share = 0.5;                        ///< of the training examples; the rest goes to the clients
+  std::optional<double> share = {};          ///< of the training examples, 0.5 by default; the rest goes to the clients
   std::vector<std::string> unlabelled = {};  ///< files instead of a share (another domain)
   double query_share = 0.1;                  ///< of the public examples; the server knows their labels
   std::vector<std::string> query = {};       ///< files instead of a share

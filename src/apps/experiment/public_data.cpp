@@ -5,32 +5,124 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 
+#include "application/data/dataset_builder.h"
 #include "application/data/readers/open_dataset.h"
 #include "application/tasks/encode_split.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/console/log.h"
 
 namespace chorus::inline experiment {
 namespace {
 
-// Labels must be those of the training data: they define the order of a model's outputs.
-std::shared_ptr<const Dataset> read_more(const std::vector<std::string>& files, DataConfig reading, const Dataset& data,
-                                         const char* key) {
+namespace fs = std::filesystem;
+
+constexpr double kPublicShare = 0.5;
+
+// Whether two paths name the same file, or one names the folder of the other.
+bool overlap(const std::string& one, const std::string& other) {
+  std::error_code missing;
+  const fs::path a = fs::canonical(one, missing);
+  if (missing) return false;
+  const fs::path b = fs::canonical(other, missing);
+  if (missing) return false;
+  const auto [end_of_a, end_of_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return end_of_a == a.end() || end_of_b == b.end();
+}
+
+// Texts that others shall not know, or that decide how good a model is.
+void check_files(const std::vector<std::string>& files, const DataConfig& reading, const char* key) {
+  for (const std::string& file : files) {
+    for (const std::string& test : reading.test) {
+      if (!overlap(file, test)) continue;
+      throw ConfigError(
+          fmt::format("public.{}: {} is test data (data.test: {}), so models would learn from what they "
+                      "are tested on; give other files",
+                      key, file, test));
+    }
+    for (const std::string& train : reading.train) {
+      if (!overlap(file, train)) continue;
+      Log("public").warning("public.{}: {} is training data of the clients, too (data.train: {})", key, file, train);
+    }
+  }
+}
+
+// The texts without what they should be answered with.
+Dataset without_targets(const Dataset& data) {
+  DatasetBuilder builder({.formulation = data.formulation(), .empty = EmptyText::kKeep});
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const Example example = data.at(i);
+    Record record;
+    record.id = example.id;
+    record.text = example.text;
+    record.second = example.second;
+    for (std::size_t w = 0; w < example.words.size(); ++w) record.words.emplace_back(example.words[w]);
+    builder.add(record, example.split);
+  }
+  return std::move(builder).finish();
+}
+
+// With targets, labels must be those of the training data: they define the order of a model's outputs.
+std::shared_ptr<const Dataset> read_more(const std::vector<std::string>& files, const PublicData::Input& input,
+                                         const char* key, bool targets) {
+  check_files(files, input.reading, key);
+  const Dataset& data = input.data;
+  DataConfig reading = input.reading;
   reading.train = files;
   reading.validation.clear();
   reading.test.clear();
   reading.formulation = name_of(data.formulation());
   reading.client_files = false;
   // Generated training data says nothing about the format of files.
-  const bool generated = files.at(0).find('=') != std::string::npos && !std::filesystem::exists(files.at(0));
+  const bool generated = files.at(0).find('=') != std::string::npos && !fs::exists(files.at(0));
   if (reading.format == "synthetic" && !generated) reading.format = DataConfig().format;
-  const StringTable& names = data.formulation() == Formulation::kSequenceTagging ? data.tags() : data.labels();
   reading.labels.clear();
-  for (std::size_t i = 0; i < names.size(); ++i) reading.labels.emplace_back(names.at(static_cast<std::int32_t>(i)));
-  auto read = std::make_shared<const Dataset>(open_dataset(reading));
-  if (read->split(Split::kTrain).empty()) throw DataError(fmt::format("public.{}: the files have no examples", key));
-  return read;
+  reading.allow_new_labels = reading.allow_new_labels || !targets;
+  if (targets) {
+    const StringTable& names = data.formulation() == Formulation::kSequenceTagging ? data.tags() : data.labels();
+    for (std::size_t i = 0; i < names.size(); ++i) reading.labels.emplace_back(names.at(static_cast<std::int32_t>(i)));
+  }
+  Dataset read = open_dataset(reading);
+  if (read.split(Split::kTrain).empty()) throw DataError(fmt::format("public.{}: the files have no examples", key));
+  return std::make_shared<const Dataset>(targets ? std::move(read) : without_targets(read));
+}
+
+// Whether an example has what a model should answer. Questions may have no answer, but not all of them.
+bool has_target(const Dataset& data, std::uint32_t index) {
+  const Example example = data.at(index);
+  switch (data.formulation()) {
+    case Formulation::kTextClassification:
+    case Formulation::kPairClassification:
+      return example.label >= 0;
+    case Formulation::kPairRegression:
+      return !std::isnan(example.score);
+    case Formulation::kSequenceTagging:
+      return !example.tags.empty();
+    case Formulation::kSpanExtraction:
+      return !example.answers.empty();
+    case Formulation::kSeq2Seq:
+    case Formulation::kLanguageModel:
+      break;
+  }
+  return true;
+}
+
+// `where` names the setting and the files.
+void check_targets(const Dataset& data, std::span<const std::uint32_t> examples, const std::string& where) {
+  std::size_t without = 0;
+  for (const std::uint32_t index : examples) without += has_target(data, index) ? 0 : 1;
+  if (without == 0 || (data.formulation() == Formulation::kSpanExtraction && without < examples.size())) return;
+  throw DataError(
+      fmt::format("{}: {} of {} examples have no label, but their labels are needed; give labelled files, name the "
+                  "column of the labels (data.columns), or leave the setting out",
+                  where, without, examples.size()));
+}
+
+std::string place_of(const char* setting, const std::vector<std::string>& files) {
+  return files.empty() ? fmt::format("public.{}", setting)
+                       : fmt::format("public.{}: {}", setting, fmt::join(files, ", "));
 }
 
 // Takes floor(share * size) random examples out of a list, which stays ascending.
@@ -48,31 +140,38 @@ std::vector<std::uint32_t> take(std::vector<std::uint32_t>& from, double share, 
 
 }  // namespace
 
-PublicData::PublicData(const PublicConfig& config, const DataConfig& reading, const Dataset& data, std::uint64_t seed)
-    : data_(data), words_(config.words) {
+PublicData::PublicData(const Input& input) : data_(input.data), words_(input.config.words) {
+  const PublicConfig& config = input.config;
+  const bool draws = config.query.empty() && config.query_share > 0 && input.queries;  // labels of the public files
   if (config.unlabelled.empty()) {
-    const auto train = data.split(Split::kTrain);
+    const auto train = data_.split(Split::kTrain);
     std::vector<std::uint32_t> all(train.begin(), train.end());
-    pool_.examples = take(all, config.share, seed, "public");
+    const double share = config.share.value_or(kPublicShare);
+    pool_.examples = take(all, share, input.seed, "public");
     if (pool_.examples.empty() || all.empty()) {
       throw ConfigError(
-          fmt::format("public.share: {:g} of {} training examples leaves {} nothing; choose another share",
-                      config.share, train.size(), all.empty() ? "the clients" : "the public set"));
+          fmt::format("public.share: {:g} of {} training examples leaves {} nothing; choose another share", share,
+                      train.size(), all.empty() ? "the clients" : "the public set"));
     }
   } else {
-    pool_.own = read_more(config.unlabelled, reading, data, "unlabelled");
+    pool_.own = read_more(config.unlabelled, input, "unlabelled", config.labelled || draws);
     const auto read = pool_.own->split(Split::kTrain);
     pool_.examples.assign(read.begin(), read.end());
   }
   if (config.query.empty()) {
     query_.own = pool_.own;
-    query_.examples = take(pool_.examples, config.query_share, seed, "query");
+    query_.examples = take(pool_.examples, config.query_share, input.seed, "query");
+    if (draws) check_targets(query_data(), query_.examples, place_of("query_share", config.unlabelled));
   } else {
-    query_.own = read_more(config.query, reading, data, "query");
+    query_.own = read_more(config.query, input, "query", true);
     const auto read = query_.own->split(Split::kTrain);
     query_.examples.assign(read.begin(), read.end());
+    check_targets(query_data(), query_.examples, place_of("query", config.query));
   }
   if (pool_.examples.empty()) throw ConfigError("public: no unlabelled examples are left; lower public.query_share");
+  if (config.labelled) {
+    check_targets(pool_.own ? *pool_.own : data_, pool_.examples, place_of("labelled", config.unlabelled));
+  }
 }
 
 std::vector<std::uint32_t> PublicData::left_for_clients() const {

@@ -15,14 +15,24 @@ namespace chorus::inline experiment {
 /// Examples that no client holds: the public set, which server and clients know, and the query set, whose labels only
 /// the server knows (`public` of a configuration). They are split off the training data, or read from other files.
 ///
-///     const PublicData shared(config.publics, config.data, data, seed);
+///     const PublicData shared({config.publics, config.data, data, seed});
 ///     ClientPoolInput pool{...};
 ///     pool.public_set = shared.set_for(model, train);
+///
+/// Labels of the public set are dropped when a file is read, unless they are needed: `public.labelled`, or queries that
+/// are drawn from it. So texts of another domain may have labels of their own.
 class PublicData {
  public:
-  /// Draws with the seed, or reads files. ConfigError for shares that leave nothing, DataError for files whose examples
-  /// do not fit the task. Borrows `data`.
-  PublicData(const PublicConfig& config, const DataConfig& reading, const Dataset& data, std::uint64_t seed);
+  struct Input {
+    const PublicConfig& config;
+    const DataConfig& reading;  ///< of the training data
+    const Dataset& data;        ///< borrowed
+    std::uint64_t seed = 0;
+    bool queries = true;  ///< the algorithm learns labels of the query set (Algorithm::queries)
+  };
+  /// Draws with the seed, or reads files. ConfigError for shares that leave nothing and for files that are test data;
+  /// DataError for files whose examples do not fit the task, and for examples without a label that is needed.
+  explicit PublicData(const Input& input);
 
   std::size_t size() const { return pool_.examples.size(); }
   std::size_t queries() const { return query_.examples.size(); }

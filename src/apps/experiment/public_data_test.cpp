@@ -16,6 +16,7 @@
 namespace chorus::inline experiment {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(PublicData, SplitsTheTrainingDataAsThePaperDoes) {
@@ -45,13 +46,103 @@ TEST(PublicData, ReadsOtherFilesAndRefusesOtherLabels) {
   const ExperimentConfig config = tiny_experiment();
   const Dataset data = open_dataset(config.data);
   DataConfig reading;
-  const PublicData shared({.unlabelled = {good}, .query_share = 0}, reading, data, 1);
+  const PublicData shared({{.unlabelled = {good}, .query_share = 0}, reading, data, 1});
   EXPECT_EQ(shared.size(), 2U);
   EXPECT_EQ(shared.queries(), 0U);
   EXPECT_EQ(shared.left_for_clients().size(), data.split(Split::kTrain).size());
-  EXPECT_THAT([&] { PublicData({.unlabelled = {good}, .query = {bad}}, reading, data, 1); },
-              testing::ThrowsMessage<DataError>(HasSubstr("no such topic")));
-  EXPECT_THROW(PublicData({.share = 0.001}, reading, data, 1), ConfigError);
+  EXPECT_THAT(
+      [&] {
+        PublicData({{.unlabelled = {good}, .query = {bad}}, reading, data, 1});
+      },
+      testing::ThrowsMessage<DataError>(HasSubstr("no such topic")));
+  EXPECT_THROW(PublicData({{.share = 0.001}, reading, data, 1}), ConfigError);
+}
+
+/// Files for a public set beside `data`.
+class PublicFiles : public testing::Test {
+ protected:
+  PublicFiles() : data(open_dataset(tiny_experiment().data)) {}
+  std::string write(const char* name, const std::string& lines) const {
+    std::ofstream(folder / name) << lines;
+    return (folder / name).string();
+  }
+  PublicData read(const PublicConfig& config, bool queries = true) const {
+    return PublicData({config, reading, data, 1, queries});
+  }
+  std::string mistake(const PublicConfig& config, bool queries = true) const {
+    return message_of<Error>([&] { read(config, queries); });
+  }
+  TemporaryFolder folder;
+  Dataset data;
+  DataConfig reading;
+};
+
+TEST_F(PublicFiles, LabelsAreRequiredWhereTheyAreNeeded) {
+  const std::string bare = write("bare.jsonl", "{\"text\": \"a boat\"}\n{\"text\": \"a film\"}\n");
+  const std::string name(data.labels().at(0));
+  const std::string half = write(
+      "half.jsonl", "{\"text\": \"a boat\", \"label\": \"" + name + "\"}\n{\"text\": \"a film\", \"label\": \"\"}\n");
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {bare}}),
+              AllOf(HasSubstr("public.query: "), HasSubstr("bare.jsonl: 2 of 2 examples have no label")));
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {half}}), HasSubstr("half.jsonl: 1 of 2 examples"));
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query_share = 0.5}),
+              AllOf(HasSubstr("public.query_share: "), HasSubstr("bare.jsonl")));
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query_share = 0, .labelled = true}), HasSubstr("public.labelled: "));
+  EXPECT_EQ(mistake({.unlabelled = {bare}, .query_share = 0.5}, false), kNothingThrown)
+      << "nobody learns from the query set";
+}
+
+TEST_F(PublicFiles, RegressionNeedsScores) {
+  data = open_dataset(
+      tiny_experiment({"data.train=['formulation=pair_regression,examples=60,test_examples=20,seed=7']"}).data);
+  const std::string bare = write("bare.csv", "text,second\na boat,a ship\n");
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {bare}}), HasSubstr("1 of 1 examples have no label"));
+}
+
+TEST_F(PublicFiles, LabelsOfAnotherDomainAreIgnored) {
+  const std::string other = write("other.jsonl", "{\"text\": \"a boat\", \"label\": \"7\"}\n");
+  const PublicData shared = read({.unlabelled = {other}, .query_share = 0});
+  EXPECT_EQ(shared.size(), 1U);
+  const Experiment experiment(tiny_experiment());
+  const PublicSet set = shared.set_for(experiment.task_model(), experiment.train());
+  EXPECT_EQ(set.encoded->rows(), 1U);
+  EXPECT_TRUE(set.texts->labels().empty());
+  EXPECT_EQ(set.texts->text(0), "a boat");
+  EXPECT_THAT(mistake({.unlabelled = {other}, .query_share = 0, .labelled = true}), HasSubstr("'7'"));
+  EXPECT_THAT(mistake({.unlabelled = {other, other}, .query_share = 0.5}), HasSubstr("'7'"));
+}
+
+TEST_F(PublicFiles, TestDataIsRefused) {
+  const std::string file = write("shared.jsonl", "{\"text\": \"a boat\"}\n");
+  const std::string again = (folder / "." / "shared.jsonl").string();
+  reading.train = {file};
+  EXPECT_EQ(mistake({.unlabelled = {file}, .query_share = 0}), kNothingThrown) << "only a warning";
+  reading.test = {again};
+  EXPECT_THAT(mistake({.unlabelled = {file}, .query_share = 0}),
+              AllOf(HasSubstr("public.unlabelled: "), HasSubstr("shared.jsonl is test data")));
+  reading.test = {folder.path().string()};
+  EXPECT_THAT(mistake({.unlabelled = {again}, .query_share = 0}), HasSubstr("is test data"));
+}
+
+// WordPiece and byte-level BPE need different numbers of tokens for a word.
+TEST(PublicData, EveryTokenizerMustReadAllWords) {
+  const auto mistake = [](const std::string& formulation, const std::string& task) {
+    return message_of<ConfigError>([&] {
+      const Experiment experiment(tiny_experiment(
+          {"data.train=['formulation=" + formulation + ",examples=60,test_examples=20,seed=7']", "task=" + task,
+           "public={query_share: 0.2}", "algorithm={name: ds_fl}",
+           "model={fresh: {model_type: bert, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+           "intermediate_size: 32, max_position_embeddings: 520}, tokenizer: " CHORUS_SOURCE_DIR "/models/chorus-mini}",
+           "clients.models=[{name: bytes, share: 0.5, model: {fresh: {model_type: roberta, hidden_size: 16, "
+           "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 520}, "
+           "tokenizer: " CHORUS_SOURCE_DIR "/tests/golden/tokenizers/roberta}}]"}));
+    });
+  };
+  EXPECT_EQ(mistake("seq_tagging", "{name: seq_tagging, max_length: 500}"), kNothingThrown);
+  EXPECT_THAT(mistake("seq_tagging", "{name: seq_tagging, max_length: 8}"),
+              AllOf(HasSubstr("task.max_length"), HasSubstr("bytes")));
+  EXPECT_THAT(mistake("span_extraction", "{name: span_extraction, max_length: 24, doc_stride: 4, max_query_length: 8}"),
+              AllOf(HasSubstr("task.max_length"), HasSubstr("the server's network")));
 }
 
 TEST(ClientNetworks, AreAssignedByListShareAndSize) {

@@ -70,7 +70,8 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
   if (!config.model.from.empty()) config.model.from = (folder / "model").string();
   if (!config.model.tokenizer.empty()) config.model.tokenizer = (folder / "tokenizer").string();
   if (config.publics) {  // only files that the server has sent, whatever its configuration names
-    *config.publics = {.unlabelled = {}, .query_share = 0, .words = config.publics->words};
+    *config.publics = {
+        .unlabelled = {}, .query_share = 0, .labelled = config.publics->labelled, .words = config.publics->words};
     for (const JobFile& file : input.job.files) {
       if (file.place == "public") config.publics->unlabelled.push_back((folder / file.place / file.name).string());
     }
