@@ -48,6 +48,11 @@ std::vector<int> assign_networks(const ClientsConfig& config, std::span<const do
     if (!config.models[m].clients.empty()) continue;
     sum += config.models[m].share;
     const auto end = static_cast<std::size_t>(std::llround(std::min(sum, 1.0) * static_cast<double>(others.size())));
+    if (next >= end) {
+      throw ConfigError(
+          fmt::format("clients.models: {} has a share of {:g} of {} clients, which is none; raise it, or list clients",
+                      config.models[m].name, config.models[m].share, others.size()));
+    }
     for (; next < end; ++next) result[others[next]] = static_cast<int>(m);
   }
   return result;

@@ -23,7 +23,7 @@ struct ClientNetwork {
 
 /// The index in `clients.models` of each client's network, or -1 for the server's. Explicit lists come first; the other
 /// clients are assigned by the shares of the other networks, at random or by their number of examples. ConfigError for
-/// a client that is listed twice or does not exist, and for shares over 1.
+/// a client that is listed twice or does not exist, for shares over 1, and for a share that gives a network no client.
 std::vector<int> assign_networks(const ClientsConfig& config, std::span<const double> sizes, std::uint64_t seed);
 
 /// The experiment's configuration with this network.

@@ -39,12 +39,13 @@ bool is_secret(Choice<Selectors> selection) {
   return field != nullptr && std::get<bool>(field->get().front().second);
 }
 
-// Of settings that an aggregation may not have.
-double number_of(Choice<Aggregations> aggregation, std::string_view name) {
+// The same of numbers.
+template <typename Names>
+double number_of(Choice<Names> choice, std::string_view name) {
   ConfigVisitor visitor;
-  aggregation.describe(visitor);
+  choice.describe(visitor);
   const ConfigField* field = visitor.find(name);
-  if (field == nullptr) return 0;
+  if (field == nullptr || field->get().empty()) return 0;
   const ConfigScalar value = field->get().front().second;
   const auto* whole = std::get_if<std::int64_t>(&value);
   return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
@@ -123,6 +124,27 @@ std::string split_mistake(const ExperimentConfig& config) {
   if (config.attacks) return refuse("attacks", "there are no updates of the whole network; leave them out");
   if (config.emulation && config.emulation->over_selection > 1) {
     return refuse("emulation.over_selection", "a server waits for every client of a session; leave it out");
+  }
+  return "";
+}
+
+// Settings for models that an algorithm does not have.
+std::string model_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  const std::string& name = config.algorithm.name();
+  if (config.checkpoint.client_models && !algorithm.own_models) {
+    return fmt::format("checkpoint.client_models: algorithm: {} gives clients no models of their own; leave it out",
+                       name);
+  }
+  if (config.checkpoint.client_models && !algorithm.any_network) {
+    return fmt::format(
+        "checkpoint.client_models: algorithm: {} does not keep clients' models as a whole; leave it out, and write "
+        "single ones with `chorus model personal`",
+        name);
+  }
+  if (algorithm.distills && algorithm.personal && number_of(config.algorithm, "server_rate") > 0) {
+    return fmt::format("algorithm.server_rate: with algorithm: {} the server has no model that learns; leave it out",
+                       name);
   }
   return "";
 }
@@ -287,6 +309,7 @@ std::string incompatibility(const ExperimentConfig& config) {
                        name, config.aggregation.name());
   }
   if (const std::string mistake = distillation_mistake(config); !mistake.empty()) return mistake;
+  if (const std::string mistake = model_mistake(config); !mistake.empty()) return mistake;
   if (const std::string mistake = split_mistake(config); !mistake.empty()) return mistake;
   if ((algorithm.pooled || (algorithm.personal && !algorithm.distills)) && config.aggregation.name() != "mean") {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <set>
 
 #include "apps/experiment/compatibility.h"
 
@@ -36,6 +37,14 @@ void ClientsConfig::describe(ConfigVisitor& visitor) {
   visitor.field("models", models, "networks that some clients train instead of the server's (distillation)");
   visitor.field("model_order", model_order, {{"random", ModelOrder::kRandom}, {"size", ModelOrder::kSize}},
                 "how the shares of models are dealt out; size: the first network to the clients with the least data");
+  visitor.check([this]() -> std::string {
+    std::set<std::string> names;
+    for (const ClientModelConfig& network : models) {
+      if (names.insert(network.name).second) continue;
+      return fmt::format("models: two networks have the name {}; give each its own", network.name);
+    }
+    return "";
+  });
 }
 
 void ClientModelConfig::describe(ConfigVisitor& visitor) {
@@ -44,6 +53,12 @@ void ClientModelConfig::describe(ConfigVisitor& visitor) {
   visitor.field("tuning", tuning, "what of the network trains");
   visitor.field("share", share, "of the clients that no network lists").at_least(0).at_most(1);
   visitor.field("clients", clients, "numbers of its clients, instead of a share").at_least(0);
+  visitor.check([this]() -> std::string {
+    if (share > 0 && !clients.empty())
+      return fmt::format("{} has a share and lists clients; leave one of them out", name);
+    if (share <= 0 && clients.empty()) return fmt::format("{} has no clients; give it a share, or list clients", name);
+    return "";
+  });
 }
 
 void PublicConfig::describe(ConfigVisitor& visitor) {

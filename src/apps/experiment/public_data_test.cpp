@@ -160,6 +160,9 @@ TEST(ClientNetworks, AreAssignedByListShareAndSize) {
   EXPECT_EQ(drawn, assign_networks(config, sizes, 1));
   EXPECT_EQ(std::count(drawn.begin(), drawn.end(), 0), 2);
   EXPECT_EQ(std::count(drawn.begin(), drawn.end(), -1), 1);
+  config.models[2].share = 0.01;
+  EXPECT_THAT([&] { assign_networks(config, sizes, 1); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("0.01 of 4 clients, which is none")));
   config.models[2].share = 0.6;
   EXPECT_THROW(assign_networks(config, sizes, 1), ConfigError);
   config.models[2].clients = {2};
@@ -183,6 +186,21 @@ TEST(PublicData, ImpossibleConfigurationsAreRefused) {
   EXPECT_THAT(mistake({"algorithm={name: fedmd, transfer_epochs: 1}", "public={}"}), HasSubstr("public.labelled"));
   EXPECT_THAT(mistake({"algorithm=fedavg", "clients.models=[{name: a, share: 1, model: {from: x}}]"}),
               HasSubstr("exchanges weights"));
+  const std::string from = "model: {from: x}}";
+  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={}", "clients.models=[{name: a, " + from + "]"}),
+              HasSubstr("a has no clients; give it a share"));
+  EXPECT_THAT(
+      mistake({"algorithm=ds_fl", "public={}", "clients.models=[{name: a, share: 1, clients: [1], " + from + "]"}),
+      HasSubstr("a has a share and lists clients"));
+  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={}",
+                       "clients.models=[{name: a, share: 0.5, " + from + ", {name: a, share: 0.5, " + from + "]"}),
+              HasSubstr("two networks have the name a"));
+  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={share: 0.5, unlabelled: [x]}"}),
+              HasSubstr("share and unlabelled are both given"));
+  EXPECT_THAT(mistake({"algorithm={name: fedmd, server_rate: 1}", "public={}"}), HasSubstr("algorithm.server_rate"));
+  EXPECT_THAT(mistake({"algorithm=fedavg", "checkpoint.client_models=true"}),
+              HasSubstr("gives clients no models of their own"));
+  EXPECT_THAT(mistake({"algorithm=ditto", "checkpoint.client_models=true"}), HasSubstr("chorus model personal"));
   const std::string language = "'formulation=language_model,examples=60,test_examples=20,seed=5'";
   const std::string network = "model.fresh={model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 40}";
   EXPECT_EQ(mistake({"algorithm=ds_fl", "public={}", "task={name: causal_lm, max_length: 16}",
