@@ -264,7 +264,9 @@ class ExperimentRun {
       const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
       if (half.guard() != nullptr) add_report(state(), half.guard()->report());
       if (half.labels() != nullptr) add_report(state(), half.labels()->report());
-      if (half.local_charges() != nullptr) add_report(state(), half.local_charges()->report());
+      if (half.local_charges() != nullptr) {
+        add_report(state(), except_own_models(half.local_charges()->report(), config_.algorithm.traits()));
+      }
       return end;
     } catch (const Interrupted&) {
       interrupted();

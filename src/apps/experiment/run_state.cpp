@@ -307,6 +307,15 @@ void add_report(RunState& state, const PrivacyReport& examples) {
   }
 }
 
+PrivacyReport except_own_models(PrivacyReport report, const AlgorithmTraits& traits) {
+  if (!traits.own_models) return report;
+  if (traits.personal) report.statement += " The server has no model: this is about the answers that it releases.";
+  report.statement +=
+      " Not covered: clients' own models, which learn the clients' data without this noise; whoever sees one may learn "
+      "about its client's data.";
+  return report;
+}
+
 PhaseSummary summarize_phase(const std::string& name, std::int64_t first_round, const RoundLoopState& loop) {
   return {name, first_round, loop.round - first_round + 1, loop.last, loop.best};
 }

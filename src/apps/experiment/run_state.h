@@ -36,6 +36,9 @@ std::string mark_of(const std::map<std::string, std::string>& ledgers, const std
 /// Adds what clients promise about their examples to what the server promises about clients.
 void add_report(RunState& state, const PrivacyReport& examples);
 
+/// A promise about what leaves the clients or the server, with a sentence about models that it does not cover.
+PrivacyReport except_own_models(PrivacyReport report, const AlgorithmTraits& traits);
+
 /// What the server of a run works with that must outlive the process; borrowed.
 struct ServerMemory {
   const Algorithm& algorithm;

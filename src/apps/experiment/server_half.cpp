@@ -154,6 +154,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   }
   remember(memory, state);
   state.privacy = aggregation->privacy();
+  if (state.privacy) state.privacy = except_own_models(*std::move(state.privacy), traits);
   Log("run").info("{}", coverage.text());
   return end;
 }
