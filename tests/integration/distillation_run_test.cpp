@@ -100,7 +100,59 @@ TEST_F(DistillationRun, PredictionsCanBeSummedSecurelyAndNoised) {
                    "selection=poisson", "aggregation={name: private_mean, noise: 2, clip: 17, copy: none}"}),
       0)
       << output_;
-  EXPECT_THAT(read(folder_ / "pate" / "summary.json"), HasSubstr("epsilon"));
+  EXPECT_THAT(read(folder_ / "pate" / "summary.json"),
+              AllOf(HasSubstr("epsilon"), HasSubstr("Not covered: clients' own models")));
+}
+
+constexpr const char* kTwoNetworks =
+    "clients.models=[{name: wide, share: 0.5, model: {fresh: {model_type: distilbert, dim: 24, n_layers: 2, n_heads: "
+    "2, "
+    "hidden_dim: 32, max_position_embeddings: 40}, tokenizer: models/chorus-mini}, tuning: {name: lora, rank: 2}}]";
+
+// The same bytes as at the end of the run, also for a client whose network differs from the server's.
+TEST_F(DistillationRun, OwnModelsAreExportedWithTheirNetwork) {
+  ASSERT_EQ(run("a", {"rounds=1", kTwoNetworks, "checkpoint.client_models=true"}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("clients' own models: " + (folder_ / "a" / "client_models").string()));
+  std::set<std::string> types;
+  for (const std::string client : {"0", "1", "2"}) {
+    const fs::path saved = folder_ / "a" / "client_models" / client, exported = folder_ / ("exported" + client);
+    const Chorus program({"model", "personal", (folder_ / "a").string(), client, "--to", exported.string()},
+                         folder_ / "export.log");
+    ASSERT_EQ(program.wait(), 0) << program.output();
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      EXPECT_TRUE(read(saved / file) == read(exported / file)) << client << " " << file;
+    }
+    types.insert(json::parse(read(exported / "config.json")).at("model_type"));
+  }
+  EXPECT_EQ(types, (std::set<std::string>{"bert", "distilbert"}));
+}
+
+TEST_F(DistillationRun, MethodsWithoutAServerModelWriteNone) {
+  ASSERT_EQ(run("a", {"algorithm={name: fedmd, epochs: 1}", "rounds=2"}), 0) << output_;
+  for (const char* folder : {"model", "model_best", "client_models"}) EXPECT_FALSE(fs::exists(folder_ / "a" / folder));
+  EXPECT_THAT(output_, AllOf(HasSubstr("the server has no model; a client's own: chorus model personal "),
+                             HasSubstr("checkpoint.client_models: true"), Not(HasSubstr("model, metrics"))));
+  ASSERT_EQ(run("b", {"algorithm={name: cronus, epochs: 1}", "rounds=1", "checkpoint.client_models=true"}), 0)
+      << output_;
+  EXPECT_FALSE(fs::exists(folder_ / "b" / "model"));
+  EXPECT_TRUE(fs::exists(folder_ / "b" / "client_models" / "0" / "model.safetensors"));
+  EXPECT_THAT(output_, HasSubstr("clients' own models: "));
+}
+
+// LoRA trains fewer layers' worth of gradients than the whole network.
+TEST_F(DistillationRun, TheEmulatedClockKnowsTheClientsNetworks) {
+  const auto seconds = [&](const char* name, const char* models) {
+    EXPECT_EQ(run(name, {"rounds=1", "algorithm={name: ds_fl, epochs: 1}", "emulation={scale_depth: true}", models}), 0)
+        << output_;
+    return summary(name).at("emulated_seconds").get<double>();
+  };
+  const double whole = seconds("whole", "clients.models=[]");
+  EXPECT_LT(
+      seconds("lora",
+              "clients.models=[{name: lora, share: 1, model: {fresh: {model_type: bert, hidden_size: 16, "
+              "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 40}, "
+              "tokenizer: models/chorus-mini}, tuning: {name: lora, rank: 2}}]"),
+      0.95 * whole);
 }
 
 TEST_F(DistillationRun, MistakesAreExplained) {

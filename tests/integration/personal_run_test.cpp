@@ -98,6 +98,16 @@ TEST_F(PersonalRun, FjordSurvivesAKillAndReportsMistakes) {
   }
 }
 
+TEST_F(PersonalRun, LocalTrainingLeavesNoModelOfTheServer) {
+  ASSERT_EQ(run("a", {"algorithm=local", "rounds=2"}), 0) << output_;
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "model"));
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "model_best"));
+  EXPECT_THAT(output_, HasSubstr("the server has no model; a client's own: chorus model personal "));
+  EXPECT_FALSE(own_weights("a", "3").empty());
+  ASSERT_EQ(run("b", {"algorithm=fedper", "rounds=1"}), 0) << output_;
+  EXPECT_THAT(read(folder_ / "b" / "model" / "README.md"), HasSubstr("The scores are of clients' own models"));
+}
+
 TEST_F(PersonalRun, ReportsMistakes) {
   EXPECT_EQ(run("a", {"algorithm={name: fedper, private: [pooler9]}"}), 2);
   EXPECT_THAT(output_, HasSubstr("\"pooler9\" matches nothing that trains"));

@@ -71,7 +71,7 @@ TEST_F(ServingAlgorithms, GiveTheSameBitsInProcesses) {
     }
     EXPECT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path(pooled)}), 0) << name << output_;
     EXPECT_EQ(server->wait(), 0) << name << server->output();
-    EXPECT_FALSE(models(pooled).empty()) << name;
+    EXPECT_EQ(models(pooled).empty(), name == "local") << name;  // whose server has no model
     EXPECT_TRUE(models(served) == models(pooled)) << name << server->output();
   }
 }

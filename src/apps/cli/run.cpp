@@ -123,7 +123,10 @@ void print_report(const RunReport& report) {
   }
   if (summary.privacy) fmt::print("privacy: {}\n", summary.privacy->statement);
   const std::string folder = report.folder.string();
-  fmt::print("model, metrics and summary: {}\nnext: chorus compare {}\n", folder, folder);
+  const bool model = std::filesystem::exists(report.folder / "model");
+  fmt::print("{}metrics and summary: {}\n", model ? "model, " : "", folder);
+  if (!report.own_models.empty()) fmt::print("{}\n", report.own_models);
+  fmt::print("next: chorus compare {}\n", folder);
 }
 
 namespace {

@@ -43,6 +43,11 @@ std::string model_card(const ExperimentConfig& config, const RunSummary& summary
     text += fmt::format("| {} | {:.4f} | {} |\n", name, value,
                         best == summary.best.end() ? "-" : fmt::format("{:.4f}", best->second));
   }
+  if (config.algorithm.traits().partial) {
+    text +=
+        "\nThe scores are of clients' own models on their own test examples. This model is only what they share; "
+        "`chorus model personal` writes a client's own.\n";
+  }
   text += "\n## Privacy\n\n";
   if (config.aggregation.traits().masked) {
     text += fmt::format("The server saw sums of updates only: {}.\n\n", aggregation_text(config.aggregation));

@@ -121,6 +121,16 @@ void host_clients(const Experiment& experiment, Transport& ranks, const RunReque
   LinkedFederations::make("wire", input).reset();
 }
 
+std::string own_models_text(const ExperimentConfig& config, const std::filesystem::path& run) {
+  const AlgorithmTraits& traits = config.algorithm.traits();
+  if (const auto models = run / kClientModels; std::filesystem::exists(models)) {
+    return "clients' own models: " + models.string();
+  }
+  if (!traits.personal) return "";
+  return fmt::format("the server has no model; a client's own: chorus model personal {} CLIENT{}", run.string(),
+                     traits.any_network ? ", or all with checkpoint.client_models: true" : "");
+}
+
 // Checks made before the run folder exists.
 void check_clients(const Experiment& experiment) {
   const ExperimentConfig& config = experiment.config();
@@ -190,7 +200,8 @@ class ExperimentRun {
     journal_.end_rounds();
     const double saving_seconds = save_models();
     checkpoints_.wait(journal_.tracker());
-    const RunReport report{folder_.path(), journal_.finish(state(), end, saving_seconds)};
+    const RunReport report{folder_.path(), journal_.finish(state(), end, saving_seconds),
+                           own_models_text(config_, folder_.path())};
     const std::string card = model_card(config_, report.summary);
     for (const char* name : {"model", "model_best"}) {
       if (const auto folder = folder_.path() / name; std::filesystem::exists(folder))
@@ -297,15 +308,15 @@ class ExperimentRun {
     const auto begin = std::chrono::steady_clock::now();
     const RoundLoopState& loop = state().loop;
     std::future<void> best;  // beside the last model and the last checkpoint
-    if (loop.best_model.defined() && loop.best_round != loop.round) {
+    if (server_.has_model() && loop.best_model.defined() && loop.best_round != loop.round) {
       best = std::async(std::launch::async, [&] {
         const TorchThreads one(1);
         server_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
       });
     }
-    server_.save_model(folder_.model(), loop.model, state().variant);
+    if (server_.has_model()) server_.save_model(folder_.model(), loop.model, state().variant);
     if (best.valid()) best.get();
-    if (config_.checkpoint.client_models && config_.algorithm.traits().any_network) save_client_models();
+    if (config_.checkpoint.client_models) save_client_models();
     return seconds_since(begin);
   }
 
@@ -382,7 +393,7 @@ RunReport resume_experiment(const std::filesystem::path& folder, const RunReques
     config.rounds = request.rounds;
     write_file(opened.config(), config_to_yaml(config, "experiment"));
   } else if (const auto summary = read_run_summary(folder)) {
-    return {folder, *summary};
+    return {folder, *summary, own_models_text(config, folder)};
   }
   if (config.federation.transport == FederationConfig::Transport::kMpi) {
     throw ConfigError(fmt::format("{}: a run over MPI keeps clients' states in its processes and cannot be resumed",

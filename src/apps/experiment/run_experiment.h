@@ -24,10 +24,12 @@ struct RunRequest {
 struct RunReport {
   std::filesystem::path folder;  ///< empty: this process only hosted clients of an MPI job
   RunSummary summary;
+  std::string own_models = {};  ///< where clients' own models are, for people; empty: there is nothing to say
 };
 
-/// Reads everything, makes the run folder, trains, and leaves metrics, checkpoints, summary and model there. When the
-/// user stops it: Interrupted, whose sentence says how to go on.
+/// Reads everything, makes the run folder, trains, and leaves metrics, checkpoints, summary and model there; no
+/// model where the server has none (ServerHalf::has_model). When the user stops it: Interrupted, whose sentence says
+/// how to go on.
 RunReport run_experiment(const ExperimentConfig& config, const RunRequest& request);
 
 /// Goes on where the newest checkpoint of a run ends, to the same result as if it had never stopped. A finished run is

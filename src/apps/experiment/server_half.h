@@ -80,6 +80,8 @@ class ServerHalf {
   /// The main score of a model on other examples than the server's own.
   double score(const at::Tensor& model, const Variant& variant, const TestSet& test) const;
 
+  /// False for methods whose clients have only models of their own: what the server holds never learns.
+  bool has_model() const { return !config().algorithm.traits().personal; }
   void save_model(const std::filesystem::path& folder, const at::Tensor& values, const Variant& variant) const {
     model_.save(folder, values, variant);
   }

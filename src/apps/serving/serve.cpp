@@ -350,10 +350,10 @@ class ServedRun {
     journal_->end_rounds();
     const auto begin = ServeClock::now();
     const RoundLoopState& loop = state().loop;
-    if (loop.best_model.defined() && loop.best_round != loop.round) {
+    if (server_.has_model() && loop.best_model.defined() && loop.best_round != loop.round) {
       server_.save_model(folder_.path() / "model_best", loop.best_model, loop.best_variant);
     }
-    server_.save_model(folder_.model(), loop.model, state().variant);
+    if (server_.has_model()) server_.save_model(folder_.model(), loop.model, state().variant);
     const double saving = seconds_since(begin);
     checkpoints_->wait(journal_->tracker());
     RunReport report{folder_.path(), journal_->finish(state(), end, saving)};
