@@ -28,6 +28,12 @@ class Factors {
   std::array<std::uint32_t, 2 * kBlock> block_{};
 };
 
+double squares_of(std::span<const float> values) {
+  double squares = 0;
+  for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+  return squares;
+}
+
 }  // namespace
 
 double CommonScale::bits_needed(const ScaleSettings& settings) {
@@ -90,17 +96,22 @@ std::uint64_t CommonScale::checksum(const RingVector& vector) const {
   return ring_bits_ == 32 ? static_cast<std::uint32_t>(sum) : sum;
 }
 
+double CommonScale::shrink(std::span<const float> values) const {
+  if (settings_.norm <= 0) return 1;
+  const double squares = squares_of(values);
+  return squares > settings_.norm * settings_.norm ? settings_.norm / std::sqrt(squares) : 1;
+}
+
 Result<RingVector> CommonScale::encode(std::span<const float> values, std::uint64_t weight,
                                        const StreamKey& key) const {
   check(values.size() == values_, "a vector of another length");
   if (weight < 1 || weight > settings_.most_weight) {
     return Failure{Failure::Kind::kRefused, fmt::format("a weight outside 1 to {}", settings_.most_weight)};
   }
-  double squares = 0;
-  for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
-  if (!std::isfinite(squares)) return Failure{Failure::Kind::kRefused, "an update with values that are not finite"};
-  const double shrink =
-      settings_.norm > 0 && squares > settings_.norm * settings_.norm ? settings_.norm / std::sqrt(squares) : 1;
+  if (!std::isfinite(squares_of(values))) {
+    return Failure{Failure::Kind::kRefused, "an update with values that are not finite"};
+  }
+  const double shrunk = shrink(values);
   RingVector encoded(ring_bits_, length());
   encoded.words([&](auto words) {
     using Word = typename decltype(words)::value_type;
@@ -111,7 +122,7 @@ Result<RingVector> CommonScale::encode(std::span<const float> values, std::uint6
       const std::size_t count = std::min(kBlock, values_ - begin);
       stream.fill(std::span(drawn.data(), count));
       for (std::size_t i = 0; i < count; ++i) {
-        const double cut = std::clamp(shrink * static_cast<double>(values[begin + i]), -settings_.clip, settings_.clip);
+        const double cut = std::clamp(shrunk * static_cast<double>(values[begin + i]), -settings_.clip, settings_.clip);
         const double up = static_cast<double>(drawn[i]) * 0x1.0p-32;
         const double rounded = std::clamp(std::floor(cut / scale_ + up), -most_, most_);
         words[begin + i] = static_cast<Word>(static_cast<std::int64_t>(rounded) * factor);

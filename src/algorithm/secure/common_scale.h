@@ -40,6 +40,8 @@ class CommonScale {
   /// Elements of an encoded vector.
   std::size_t length() const { return values_ + (settings_.checksum ? 2 : 1); }
 
+  /// The factor that scales values down to the largest norm; 1 where they are within it.
+  double shrink(std::span<const float> values) const;
   /// Failure for values that are not finite or a weight out of range.
   Result<RingVector> encode(std::span<const float> values, std::uint64_t weight, const StreamKey& key) const;
   /// The weighted mean over `clients` inputs. Failure when the checksum is wrong, or an element or the weight is not

@@ -12,7 +12,7 @@
 namespace chorus::inline secure_mean {
 namespace {
 
-constexpr std::size_t kFacts = 5;
+constexpr std::size_t kFacts = 6;
 constexpr double kMostLoss = 32;
 
 ScaleSettings settings_of(const SumPlan& plan, bool equal) {
@@ -101,14 +101,17 @@ Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, co
   StreamKey key{.seed = seed_, .purpose = "secure rounding", .round = round_, .client = client};
   RingVector input(ring_bits_, length());
   std::size_t begin = 0;
-  double cut = 0;
+  double cut = 0, shrunk = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     at::Tensor values = tensors[i].to(at::kCPU, at::kFloat).contiguous();
     check(values.numel() == size_, "a tensor of another size");
     if (positions_.defined()) values = values.index_select(0, positions_);
     const std::span<const float> span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel()));
-    cut += static_cast<double>(
-        std::count_if(span.begin(), span.end(), [this](float x) { return std::abs(static_cast<double>(x)) > clip_; }));
+    const double factor = scales_[i].shrink(span);
+    shrunk += factor < 1 ? 1 : 0;
+    cut += static_cast<double>(std::count_if(span.begin(), span.end(), [this, factor](float x) {
+      return std::abs(factor * static_cast<double>(x)) > clip_;
+    }));
     key.step = i;
     auto part = scales_[i].encode(span, equal_[i] ? 1 : weight, key);
     if (!part) return part.failure();
@@ -123,6 +126,7 @@ Result<RingVector> InputCodec::encode(const std::vector<at::Tensor>& tensors, co
   input.set(begin++, whole(facts.steps));
   input.set(begin++, whole(1000 * facts.seconds));
   input.set(begin++, whole(cut));
+  input.set(begin++, whole(shrunk));
   const double levels =
       std::floor(std::clamp(facts.loss / kMostLoss, 0.0, 1.0) * (loss_levels() - 1) + stream.uniform());
   input.set(begin, static_cast<std::uint64_t>(levels) * weight);
@@ -164,8 +168,10 @@ Result<InputCodec::Sums> InputCodec::decode(const RingVector& sum, std::size_t c
   sums.facts.examples = facts[0];
   sums.facts.steps = facts[1];
   sums.facts.seconds = facts[2] / 1000;
-  sums.cut = facts[3] / (static_cast<double>(clients * scales_.size()) * static_cast<double>(values_));
-  sums.facts.loss = kMostLoss * facts[4] / (std::max(loss_levels() - 1, 1.0) * weight);
+  const auto updates = static_cast<double>(clients * scales_.size());
+  sums.cut = facts[3] / (updates * static_cast<double>(values_));
+  sums.shrunk = facts[4] / updates;
+  sums.facts.loss = kMostLoss * facts[5] / (std::max(loss_levels() - 1, 1.0) * weight);
   return sums;
 }
 

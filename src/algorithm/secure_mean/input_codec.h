@@ -42,6 +42,7 @@ class InputCodec {
     std::vector<at::Tensor> means;  ///< on the CPU
     WorkFacts facts = {};           ///< sums over the clients; the loss is the weighted mean
     double cut = 0;                 ///< share of elements that were cut off
+    double shrunk = 0;              ///< share of updates that were scaled down to the largest norm
   };
   Result<Sums> decode(const RingVector& sum, std::size_t clients) const;
 

@@ -111,6 +111,7 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
   };
   reader.skip = [](std::size_t) {};
   std::vector<ClientReport> plain_reports = read_updates(plain, reader);
+  double rows_left_out = 0;
   if (!waiting.empty()) {
     RingVector counts(plan.ring_bits(), rows_of(tables_));
     for (const PlainInput& from : waiting) counts.add(touched_rows(from.tensors[0], tables_, plan.ring_bits()));
@@ -118,13 +119,18 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
     Bytes allowed(counts.size());
     for (std::size_t row = 0; row < allowed.size(); ++row) {
       allowed[row] = static_cast<std::byte>(counts.at(row) >= plan.rare ? 1 : 0);
+      rows_left_out += counts.at(row) > 0 && counts.at(row) < plan.rare ? 1 : 0;
     }
     for (PlainInput& from : waiting) {
       for (at::Tensor& tensor : from.tensors) tensor = without_rows(tensor, tables_, allowed);
       encode(from);
     }
   }
-  const SumCost cost = cost_of(plan, parameters);
+  SumCost cost = cost_of(plan, parameters);
+  if (rare) {
+    cost += cost_of(counting, counting.parameters(rows_of(tables_)));
+    cost.bytes_down += static_cast<double>(rows_of(tables_));  // which of them are summed
+  }
   const double update_bytes = 4 * static_cast<double>(plan.tensors.size()) * static_cast<double>(plan.size);
   std::size_t used = 0;
   for (std::size_t i = 0; i < asked.members.size(); ++i) {
@@ -144,10 +150,9 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
   for (const at::Tensor& mean : sums.value().means) result.means.push_back(mean.to(input.device));
   result.clients = std::move(reports);
   const auto clients = static_cast<double>(used);
-  result.numbers = {{"secure_clients", clients},
-                    {"secure_cut", sums.value().cut},
-                    {"secure_bytes_up", clients * cost.bytes_up},
-                    {"secure_bytes_down", clients * cost.bytes_down}};
+  result.numbers = numbers_of(sums.value(), used, rare ? std::optional(rows_left_out) : std::nullopt);
+  result.numbers["secure_bytes_up"] = clients * cost.bytes_up;
+  result.numbers["secure_bytes_down"] = clients * cost.bytes_down;
   return result;
 }
 

@@ -121,7 +121,9 @@ Aggregated SecureGroups::aggregate(AggregationInput input) {
     if (!summed.means.empty() && summed.means[0].defined()) means.push_back(std::move(summed.means));
   }
   result.numbers["secure_groups"] = static_cast<double>(means.size());
-  if (result.numbers.contains("secure_cut")) result.numbers["secure_cut"] /= static_cast<double>(config_.groups);
+  for (const char* share : {"secure_cut", "secure_shrunk"}) {  // a group without a sum has none
+    if (result.numbers.contains(share)) result.numbers[share] /= static_cast<double>(means.size());
+  }
   std::vector<Member> groups;
   for (std::size_t i = 0; i < means.size(); ++i) groups.push_back({static_cast<ClientId>(i), 1});
   std::string failure = "no group's sum is known";

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 #include <thread>
+#include <utility>
 
-#include "algorithm/secure_mean/input_codec.h"
 #include "algorithm/secure_mean/secure_procedures.h"
 #include "algorithm/secure_mean/sum_rounds.h"
 #include "core/base/error.h"
@@ -16,6 +16,7 @@
 namespace chorus::inline secure_mean {
 namespace {
 
+constexpr double kMuchCut = 0.1;
 constexpr std::size_t kStays = std::numeric_limits<std::size_t>::max();
 
 // Two parts of a sum, one after the other.
@@ -135,8 +136,37 @@ Aggregated SecureMean::aggregate(AggregationInput input) {
     }
     return abandoned_sum(input, std::move(reports), "too few clients were selected");
   }
-  if (settings_.common.mode == SecureMeanConfig::Mode::kCost) return modelled_sum(input);
-  return settings_.server == Trust::kActive ? active_sum(input) : real_sum(input, {});
+  tell_ring(input);
+  Aggregated result = settings_.common.mode == SecureMeanConfig::Mode::kCost ? modelled_sum(input)
+                      : settings_.server == Trust::kActive                   ? active_sum(input)
+                                                                             : real_sum(input, {});
+  if (const auto cut = result.numbers.find("secure_cut"); cut != result.numbers.end()) warn_of_cut(cut->second);
+  return result;
+}
+
+// Known with the first sum only: it depends on the weights.
+void SecureMean::tell_ring(const AggregationInput& input) {
+  if (std::exchange(ring_told_, true)) return;
+  const SumPlan plan = plan_for(input);
+  Log("secure").info("{} in a {} of {} bits: {} clients, {} bits per element, weights up to {}", name_of(plan.protocol),
+                     plan.protocol == SumProtocol::kLightSecAgg ? "field" : "ring", plan.capacity(), plan.scale.clients,
+                     plan.scale.bits, plan.scale.most_weight);
+}
+
+void SecureMean::warn_of_cut(double share) {
+  if (share <= kMuchCut || std::exchange(cut_told_, true)) return;
+  Log("secure").warning(
+      "{:.0f} % of the elements of updates are cut off at clip {:g}; raise aggregation.clip (this is "
+      "said once; the event of each round has secure_cut)",
+      100 * share, settings_.common.clip);
+}
+
+std::map<std::string, double> SecureMean::numbers_of(const InputCodec::Sums& sums, std::size_t clients,
+                                                     std::optional<double> rows_left_out) const {
+  std::map<std::string, double> numbers{{"secure_clients", static_cast<double>(clients)}, {"secure_cut", sums.cut}};
+  if (settings_.common.norm > 0) numbers["secure_shrunk"] = sums.shrunk;
+  if (rows_left_out) numbers["secure_rows_left_out"] = *rows_left_out;
+  return numbers;
 }
 
 PublicIdentities SecureMean::identify(const AggregationInput& input, std::vector<ClientReport>& reports) const {
@@ -297,8 +327,8 @@ Aggregated SecureMean::real_sum(AggregationInput& input, const PublicIdentities&
     report.loss = sums->facts.loss;
   }
   result.clients = std::move(reports);
-  result.numbers = {{"secure_clients", survivors}, {"secure_cut", sums->cut}};
-  if (values.plan.rare > 0) result.numbers["secure_rows_left_out"] = rows_left_out;
+  result.numbers =
+      numbers_of(*sums, host->survivors().size(), values.plan.rare > 0 ? std::optional(rows_left_out) : std::nullopt);
   return result;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "algorithm/secure_mean/identity.h"
+#include "algorithm/secure_mean/input_codec.h"
 #include "algorithm/secure_mean/rare_rows.h"
 #include "algorithm/secure_mean/secure_settings.h"
 #include "algorithm/secure_mean/sum_plan.h"
@@ -53,10 +55,17 @@ class SecureMean : public Aggregation {
   struct Begun;  // a sum whose first request is ready
   Begun begin(const AggregationInput& input, Request first, const PublicIdentities& identities, std::size_t rows) const;
   Aggregated modelled_sum(AggregationInput& input) const;
+  void check_rare_rows(const Layout& layout) const;
+  void tell_ring(const AggregationInput& input);
+  void warn_of_cut(double share);
+  // For the event of a round.
+  std::map<std::string, double> numbers_of(const InputCodec::Sums& sums, std::size_t clients,
+                                           std::optional<double> rows_left_out) const;
 
   SecureMeanSettings settings_;
   std::vector<RowTable> tables_;  // where rare rows are left out
   std::int64_t whole_ = 0;        // elements of what trains
+  bool ring_told_ = false, cut_told_ = false;
 };
 
 /// Ascending.

@@ -17,6 +17,13 @@ constexpr double kIdentity = 32 + 32;            // without a credential
 
 }  // namespace
 
+SumCost& SumCost::operator+=(const SumCost& other) {
+  bytes_up += other.bytes_up;
+  bytes_down += other.bytes_down;
+  mask_elements += other.mask_elements;
+  return *this;
+}
+
 SumCost cost_of(const SumPlan& plan, const SumParameters& parameters) {
   const auto n = static_cast<double>(plan.scale.clients);
   const double word = parameters.ring_bits / 8;

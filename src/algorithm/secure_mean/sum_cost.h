@@ -12,6 +12,8 @@ namespace chorus::inline secure_mean {
 struct SumCost {
   double bytes_up = 0, bytes_down = 0;
   double mask_elements = 0;  ///< elements of key stream it adds, or multiplications of LightSecAgg's code
+
+  SumCost& operator+=(const SumCost& other);
 };
 SumCost cost_of(const SumPlan& plan, const SumParameters& parameters);
 
