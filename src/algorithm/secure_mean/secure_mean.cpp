@@ -83,6 +83,7 @@ SumPlan SecureMean::plan_for(const AggregationInput& input) const {
 
 std::string SecureMean::refusal(std::size_t clients_per_round, Weighting weighting) const {
   if (settings_.common.keep < 1 && !masks()) return "keep needs the clients' memory; set keep: 1 or mode: real";
+  if (settings_.common.rare_rows > 0 && settings_.server == Trust::kActive) return kNoRareRows;
   if (settings_.common.rare_rows > static_cast<std::int64_t>(clients_per_round)) {
     return "rare_rows would leave out every row; lower it";
   }
@@ -101,9 +102,7 @@ void SecureMean::prepare(const AggregationSetting& setting) {
   if (setting.layout != nullptr) {
     tables_ = word_tables(*setting.layout);
     whole_ = setting.layout->trainable_size();
-    if (settings_.common.rare_rows > 0 && tables_.empty()) {
-      Log("secure").warning("rare_rows changes nothing: no word table is trained, so no row of one travels");
-    }
+    if (settings_.common.rare_rows > 0) check_rare_rows(*setting.layout);
   }
   if (plan.protocol == SumProtocol::kLightSecAgg) {
     Log("secure").info("light_secagg ({}{}): of {} clients {} may collude and {} may vanish", name_of(parameters.trust),
@@ -115,6 +114,18 @@ void SecureMean::prepare(const AggregationSetting& setting) {
                      name_of(plan.protocol), name_of(parameters.trust), modelled ? ", modelled" : "",
                      std::min(parameters.neighbours, plan.scale.clients - 1), parameters.threshold,
                      parameters.colluding);
+}
+
+void SecureMean::check_rare_rows(const Layout& layout) const {
+  if (tables_.empty()) Log("secure").warning("rare_rows changes nothing: no word table is trained, so no row travels");
+  const std::vector<ParamSpec>& all = layout.specs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].trainable || !layout.storage().is_head_table(static_cast<int>(i))) continue;
+    throw ConfigError(fmt::format(
+        "aggregation.rare_rows: the output layer changes every row of {} in every step, so each client would seem to "
+        "have all words; leave rare_rows out, or freeze that table",
+        all[i].name));
+  }
 }
 
 std::size_t SecureMean::vanishes_before(const AggregationInput& input, ClientId client) const {
@@ -217,18 +228,19 @@ Aggregated SecureMean::active_sum(AggregationInput& input) const {
   return result;
 }
 
-/// A sum that can begin: what clients are asked, and the server's state machine.
+/// A sum that can begin: what clients are asked, what they agree on by that, and the server's state machine.
 struct SecureMean::Begun {
   SumPlan plan;
   InputCodec codec;
   Request first;
+  Digest agreed;
   std::unique_ptr<SumHost> host;
 };
 
 SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first, const PublicIdentities& identities,
-                                    std::size_t rows) const {
+                                    const std::optional<Digest>& counted) const {
   const SumPlan plan = plan_for(input);
-  Begun begun{plan, InputCodec(plan), std::move(first), nullptr};
+  Begun begun{plan, InputCodec(plan), std::move(first), {}, nullptr};
   Message& body = begun.first.body;
   SessionInput session;
   session.cohort = sorted_ids(input.cohort);
@@ -243,8 +255,8 @@ SecureMean::Begun SecureMean::begin(const AggregationInput& input, Request first
     if (const auto found = identities.find(client); found != identities.end()) known.insert(*found);
   }
   if (!known.empty()) body.tensors[kIdentitiesField] = identities_tensor(known);
-  session.agreed = digest_of(begun.first);
-  session.length = rows > 0 ? rows : begun.codec.length();
+  begun.agreed = session.agreed = counted ? agreed_after(*counted, begun.first) : digest_of(begun.first);
+  session.length = plan.rare > 0 && !counted ? rows_of(tables_) : begun.codec.length();
   SumSession agreed = session_of(plan, std::move(session));
   agreed.identities = keys_of(known);
   begun.host = make_host(plan, std::move(agreed), std::max(1U, std::thread::hardware_concurrency()));
@@ -262,10 +274,12 @@ Aggregated SecureMean::real_sum(AggregationInput& input, const PublicIdentities&
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = i;
   std::size_t step = 0;
   double rows_left_out = 0;
+  std::optional<Digest> counted;  // what the sum of counts agreed on
   const auto alive = [&](ClientId client, std::size_t at) { return step + at < vanishes_before(input, client); };
 
   if (plan_for(input).rare > 0) {
-    Begun counts = begin(input, std::move(first), identities, rows_of(tables_));
+    Begun counts = begin(input, std::move(first), identities, {});
+    counted = counts.agreed;
     SumRounds rounds(session, input, *counts.host, alive);
     Bytes allowed(rows_of(tables_));
     const auto lost = rounds.run(
@@ -296,7 +310,7 @@ Aggregated SecureMean::real_sum(AggregationInput& input, const PublicIdentities&
 
   AggregationInput part = input;
   part.cohort = members;
-  Begun values = begin(part, std::move(first), identities, 0);
+  Begun values = begin(part, std::move(first), identities, counted);
   const auto& host = values.host;
   SumRounds rounds(session, part, *host, alive);
   std::optional<InputCodec::Sums> sums;
@@ -342,7 +356,8 @@ SecureMeanSettings sparse_settings(SumProtocol protocol, const Config& config) {
 const Registration<Aggregations, SecAggConfig> kRegisteredSecAgg{
     "secagg", "a secure sum over the complete graph (Bonawitz et al. 2017): the server learns only the mean",
     [](const SecAggConfig& config) {
-      return std::make_unique<SecureMean>(SecureMeanSettings{SumProtocol::kSecAgg, config, 0.1, 0.2, config.server});
+      return std::make_unique<SecureMean>(
+          SecureMeanSettings{.protocol = SumProtocol::kSecAgg, .common = config, .server = config.server});
     },
     SecureMean::kTraits};
 const Registration<Aggregations, SecAggPlusConfig> kRegisteredSecAggPlus{

@@ -53,7 +53,9 @@ class SecureMean : public Aggregation {
   Aggregated active_sum(AggregationInput& input) const;
   Aggregated real_sum(AggregationInput& input, const PublicIdentities& identities) const;
   struct Begun;  // a sum whose first request is ready
-  Begun begin(const AggregationInput& input, Request first, const PublicIdentities& identities, std::size_t rows) const;
+  // `counted`: what a sum of counts before it agreed on.
+  Begun begin(const AggregationInput& input, Request first, const PublicIdentities& identities,
+              const std::optional<Digest>& counted) const;
   Aggregated modelled_sum(AggregationInput& input) const;
   void check_rare_rows(const Layout& layout) const;
   void tell_ring(const AggregationInput& input);

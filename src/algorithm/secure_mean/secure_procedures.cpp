@@ -23,9 +23,13 @@ struct Seat {
   WorkFacts facts;
 };
 
-/// The clients of a workbench.
+/// The clients of a workbench, and the sum that all of them began.
 class SecureClients : public Kept {
  public:
+  SecureClients(SumPlan of, SumSession first) : plan(std::move(of)), begun(std::move(first)) {}
+
+  SumPlan plan;
+  SumSession begun;
   std::vector<Seat> seats;
 
   void retain(std::span<const std::size_t> clients) override {
@@ -97,17 +101,21 @@ struct Invitation {
   std::vector<RowTable> tables;  // where rare rows are left out
 };
 
-Invitation read_invitation(const Request& request, const Workbench& bench, bool counts) {
+/// `first`: the sum of counts that this one goes on from; null: this is the first sum of a session.
+Invitation read_invitation(const Request& request, const Workbench& bench, const SumSession* first) {
+  // What one client alone was told is not in the hash that enters every key.
+  if (!request.own.empty()) throw DataError("a request of a secure sum says something to single clients");
   const SumPlan plan = SumPlan::read(request);
   std::vector<ClientId> cohort = cohort_of(request.body, plan.scale.clients);
   try {
     Invitation invitation{plan, InputCodec(plan), {}, {}, {}};
     if (plan.rare > 0) invitation.tables = word_tables(bench.layout());
-    counts = counts && plan.rare > 0;
+    const bool counts = first == nullptr && plan.rare > 0;
     if (counts && rows_of(invitation.tables) == 0) throw DataError("this network trains no word table");
     const std::size_t length = counts ? rows_of(invitation.tables) : invitation.codec.length();
+    const Digest agreed = first == nullptr ? digest_of(request) : agreed_after(first->agreed, request);
     SumSession& session = invitation.session;
-    session = session_of(plan, {cohort, nonce_of(request.body), digest_of(request), length});
+    session = session_of(plan, {cohort, nonce_of(request.body), agreed, length});
     if (plan.trust == Trust::kActive) {
       invitation.identities = read_identities(bytes_of(request.body, kIdentitiesField), cohort);
       session.identities = keys_of(invitation.identities);
@@ -117,6 +125,18 @@ Invitation read_invitation(const Request& request, const Workbench& bench, bool 
   } catch (const ConfigError& error) {
     throw DataError(error.what());  // a server's mistake, not this user's
   }
+}
+
+/// A sum of values goes on among those who were in the sum of counts, on the same terms.
+void check_continues(const SecureClients& clients, const Invitation& values) {
+  const SumSession& begun = clients.begun;
+  const auto& cohort = values.session.cohort;
+  if (clients.plan.rare == 0) throw DataError("the secure sum that was begun has no second part");
+  if (!clients.plan.same_terms(values.plan)) throw DataError("the second secure sum states other terms than the first");
+  if (!std::includes(begun.cohort.begin(), begun.cohort.end(), cohort.begin(), cohort.end())) {
+    throw DataError("the second secure sum invites clients that the first did not");
+  }
+  if (cohort.size() < begun.parameters.least_cohort) throw DataError("the second secure sum invites too few clients");
 }
 
 /// Starts a client's state machine with an input.
@@ -157,11 +177,11 @@ void feed_back(const Invitation& invitation, ClientState& state, Seat& seat) {
 }  // namespace
 
 std::vector<Answer> SecureBegin::run(const Request& request, Workbench& bench) const {
-  const Invitation invitation = read_invitation(request, bench, true);
+  const Invitation invitation = read_invitation(request, bench, nullptr);
   const SumPlan& plan = invitation.plan;
   const Request inner = inner_of(request);
   const std::vector<Answer> trained = Procedures::make(inner.procedure)->run(inner, bench);
-  auto clients = std::make_unique<SecureClients>();
+  auto clients = std::make_unique<SecureClients>(plan, invitation.session);
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < trained.size(); ++i) {
     Seat& seat = clients->seats.emplace_back();
@@ -189,12 +209,14 @@ std::vector<Answer> SecureBegin::run(const Request& request, Workbench& bench) c
 
 std::vector<Answer> SecureValues::run(const Request& request, Workbench& bench) const {
   auto* clients = dynamic_cast<SecureClients*>(bench.kept(kKeptName));
-  const Invitation invitation = read_invitation(request, bench, false);
+  if (clients == nullptr) throw DataError("no secure sum is under way");
+  const Invitation invitation = read_invitation(request, bench, &clients->begun);
+  check_continues(*clients, invitation);
   const ByteView rows = bytes_of(request.body, kRowsField);
   if (rows.size() != rows_of(invitation.tables)) throw DataError("the list of rows has another length");
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-    if (clients == nullptr || clients->seats.at(i).tensors.empty()) {
+    if (clients->seats.at(i).tensors.empty()) {
       answers.push_back(failed("no secure sum is under way"));
       continue;
     }

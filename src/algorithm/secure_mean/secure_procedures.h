@@ -13,12 +13,14 @@ namespace chorus::inline secure_mean {
 ///   secure/begin   runs the procedure that the request names (training), turns what it would have replied into a
 ///                  masked input's plain form, keeps that, and replies with public keys only
 ///   secure/values  (rare rows) after a first sum over who changed which rows: begins the sum of the values without the
-///                  rows that too few clients changed
+///                  rows that too few clients changed. On the terms of secure/begin and among clients that it invited;
+///                  the hash of that request enters the keys of this sum, too
 ///   secure/next    hands the server's next message to the client's state machine, and replies with its answer
 ///
 ///   secure/identify  (active server) replies with the client's public identity, which it makes on first use
 ///
-/// Nothing else is ever replied: no count, no loss, no time.
+/// Nothing else is ever replied: no count, no loss, no time. A request that begins a sum says the same to everybody;
+/// one with a part for single clients (Request::own) is refused.
 inline constexpr const char* kIdentifyProcedure = "secure/identify";
 inline constexpr const char* kBeginProcedure = "secure/begin";
 inline constexpr const char* kNextProcedure = "secure/next";

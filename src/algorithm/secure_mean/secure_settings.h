@@ -32,8 +32,8 @@ struct SecAggConfig : SecureMeanConfig {
 
 struct SecAggPlusConfig : SecureMeanConfig {
   Trust server = Trust::kSemiHonest;
-  double corrupt = 0.1;  ///< share of clients that may collude with the server
-  double dropout = 0.2;  ///< share of clients that may vanish
+  double corrupt = kUsualCorrupt;  ///< share of clients that may collude with the server
+  double dropout = kUsualDropout;  ///< share of clients that may vanish
 
   void describe(ConfigVisitor& visitor);
 };
@@ -48,7 +48,7 @@ struct LightSecAggConfig : SecureMeanConfig {
 struct SecureMeanSettings {
   SumProtocol protocol = SumProtocol::kSecAggPlus;
   SecureMeanConfig common = {};
-  double corrupt = 0.1, dropout = 0.2;
+  double corrupt = kUsualCorrupt, dropout = kUsualDropout;
   Trust server = Trust::kSemiHonest;
   NoiseShare noise = {};  ///< of every client; its bits and clients are those of the sum
 };

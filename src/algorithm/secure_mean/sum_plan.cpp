@@ -142,7 +142,17 @@ SumPlan SumPlan::read(const Request& request) {
   }
   plan.scale.checksum = plan.protocol != SumProtocol::kLightSecAgg;
   if (body.numbers.contains(secure_field("noise_kind"))) plan.noise = noise_in(body, plan);
+  if (plan.rare > 0 && plan.trust == Trust::kActive) throw DataError(kNoRareRows);
   return plan;
+}
+
+bool SumPlan::same_terms(const SumPlan& other) const {
+  SumPlan among = other;
+  among.scale.clients = scale.clients;
+  Message mine, theirs;
+  write(mine);
+  among.write(theirs);
+  return round == other.round && mine.numbers == theirs.numbers && mine.texts == theirs.texts;
 }
 
 unsigned SumPlan::ring_bits() const {
@@ -177,16 +187,12 @@ SumParameters SumPlan::parameters(std::size_t length) const {
           n, parameters.colluding, n - parameters.threshold));
     }
   } else if (protocol == SumProtocol::kSecAggPlus) {
-    // Whole clients, rounded up: a tenth of four clients is one of them.
-    const auto share = [n](double of) {
-      return std::ceil(of * static_cast<double>(n) - 1e-9) / static_cast<double>(n);
-    };
+    const GraphRequest request{.clients = static_cast<std::int64_t>(n),
+                               .corrupt = corrupt,
+                               .dropout = dropout,
+                               .server = trust == Trust::kActive ? ServerKind::kSemiMalicious : ServerKind::kCurious};
     try {
-      const GraphChoice choice =
-          find_graph({.clients = static_cast<std::int64_t>(n),
-                      .corrupt = share(corrupt),
-                      .dropout = share(dropout),
-                      .server = trust == Trust::kActive ? ServerKind::kSemiMalicious : ServerKind::kCurious});
+      const GraphChoice choice = find_graph(request.in_whole_clients());
       // With more neighbours than half of everybody the complete graph costs little more and bears more dropouts.
       if (2 * static_cast<std::size_t>(choice.neighbours) < n) {
         parameters.neighbours = static_cast<std::size_t>(choice.neighbours);
@@ -205,17 +211,25 @@ SumParameters SumPlan::parameters(std::size_t length) const {
 }
 
 Digest digest_of(const Request& request) {
-  Hash hash("chorus secure request");
+  const Message& body = request.body;
+  Hash hash("chorus secure request 2");
   hash.add(request.procedure).add(request.round);
-  for (const auto& [name, value] : request.body.numbers) hash.add(name).add(std::as_bytes(std::span(&value, 1)));
-  for (const auto& [name, value] : request.body.texts) hash.add(name).add(value);
-  for (const auto& [name, value] : request.body.tensors) {
+  hash.add("numbers").add(body.numbers.size());
+  for (const auto& [name, value] : body.numbers) hash.add(name).add(std::as_bytes(std::span(&value, 1)));
+  hash.add("texts").add(body.texts.size());
+  for (const auto& [name, value] : body.texts) hash.add(name).add(value);
+  hash.add("tensors").add(body.tensors.size());
+  for (const auto& [name, value] : body.tensors) {
     const at::Tensor bytes = value.to(at::kCPU).contiguous();
     hash.add(name).add(static_cast<std::uint64_t>(bytes.scalar_type())).add(static_cast<std::uint64_t>(bytes.dim()));
     for (const std::int64_t size : bytes.sizes()) hash.add(static_cast<std::uint64_t>(size));
     hash.add(ByteView(static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()));
   }
   return hash.digest();
+}
+
+Digest agreed_after(const Digest& first, const Request& second) {
+  return Hash("chorus second secure sum").add(first).add(digest_of(second)).digest();
 }
 
 SumSession session_of(const SumPlan& plan, SessionInput input) {

@@ -7,6 +7,7 @@
 
 #include "algorithm/noise_shares/noisy_scale.h"
 #include "algorithm/secure/common_scale.h"
+#include "algorithm/secure/graph/graph_finder.h"
 #include "algorithm/secure/session.h"
 #include "algorithm/secure/sum_party.h"
 #include "core/ports/aggregation.h"
@@ -24,10 +25,10 @@ const char* name_of(SumProtocol protocol);
 struct SumPlan {
   SumProtocol protocol = SumProtocol::kSecAggPlus;
   Trust trust = Trust::kSemiHonest;
-  double corrupt = 0.1;      ///< share of the cohort that may collude with the server
-  double dropout = 0.2;      ///< share of the cohort that may vanish
-  std::size_t least = 3;     ///< fewest clients in a sum that is revealed
-  ScaleSettings scale = {};  ///< its `clients` is the size of the cohort
+  double corrupt = kUsualCorrupt;  ///< share of the cohort that may collude with the server
+  double dropout = kUsualDropout;  ///< share of the cohort that may vanish
+  std::size_t least = 3;           ///< fewest clients in a sum that is revealed
+  ScaleSettings scale = {};        ///< its `clients` is the size of the cohort
   std::vector<AggregatedTensor> tensors = {{}};
   std::int64_t size = 0;  ///< elements of each tensor
   Weighting weighting = Weighting::kExamples;
@@ -39,6 +40,8 @@ struct SumPlan {
 
   void write(Message& body) const;
   static SumPlan read(const Request& request);
+  /// Whether both state the same, but for how many clients are invited.
+  bool same_terms(const SumPlan& other) const;
 
   /// Bits of a machine word of the ring or field.
   unsigned ring_bits() const;
@@ -48,12 +51,19 @@ struct SumPlan {
   SumParameters parameters(std::size_t length) const;
 };
 
+/// Why `rare` and Trust::kActive exclude each other.
+inline constexpr const char* kNoRareRows =
+    "rare_rows: the server tells clients which rows are rare, and they cannot check it, so it does not hold against a "
+    "server that lies; leave it out, or set server: semi_honest";
+
 /// The fields of a request that belong to the secure sum begin with this; what it wraps does not see them.
 inline constexpr const char* kSecurePrefix = "secure.";
 
 /// A hash of everything a request says to all clients: procedure, round, model, numbers and the plan. It becomes
 /// SumSession::agreed, so clients that were given different models have masks that do not cancel.
 Digest digest_of(const Request& request);
+/// SumSession::agreed of a second sum in the same session, which goes on with what the first one's request said to all.
+Digest agreed_after(const Digest& first, const Request& second);
 
 /// Of inputs with so many elements; the same for both sides, but for SumSession::identities. `cohort` ascending.
 struct SessionInput {
