@@ -51,6 +51,19 @@ double number_of(Choice<Names> choice, std::string_view name) {
   return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
 }
 
+// A setting of a secure sum, also of one within groups; nothing where it has no such setting.
+std::optional<ConfigScalar> sum_setting(Choice<Aggregations> aggregation, std::string_view name) {
+  ConfigVisitor visitor, within;
+  aggregation.describe(visitor);
+  const ConfigField* field = visitor.find(name);
+  if (const ConfigField* sum = visitor.find("sum"); field == nullptr && sum != nullptr) {
+    sum->describe(0, within);
+    field = within.find(name);
+  }
+  if (field == nullptr || field->get().empty()) return std::nullopt;
+  return field->get().front().second;
+}
+
 double separation_of(Choice<Selectors> selection) {
   ConfigVisitor visitor;
   selection.describe(visitor);
@@ -88,6 +101,19 @@ std::string unmasked(const ExperimentConfig& config) {
   }
   if (draws_twice(config.selection)) {
     return fmt::format("selection: under aggregation: {} a client counts once; set selection.replacement: false", name);
+  }
+  if (config.algorithm.traits().asynchronous &&
+      sum_setting(config.aggregation, "server") == ConfigScalar(std::string("active"))) {
+    return fmt::format(
+        "aggregation: {} with server: active: algorithm: {} hands out models before there is a sum, so clients cannot "
+        "prove that they were given the same one; set server: semi_honest, or choose a synchronous algorithm",
+        name, config.algorithm.name());
+  }
+  if (config.trainer.weight_decay > 0 &&
+      sum_setting(config.aggregation, "rare_rows").value_or(ConfigScalar(std::int64_t{0})) !=
+          ConfigScalar(std::int64_t{0})) {
+    return "aggregation.rare_rows: trainer.weight_decay changes every row of a word table in every step, so each "
+           "client would seem to have all words; set trainer.weight_decay: 0, or leave rare_rows out";
   }
   if (config.attacks && config.aggregation.make()->masks()) {
     return fmt::format(

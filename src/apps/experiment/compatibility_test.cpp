@@ -107,6 +107,10 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
     EXPECT_THAT(mistake_in(secure + "algorithm: fedid\npublic: {}"), HasSubstr("looks at each client's update"));
     EXPECT_EQ(mistake_in(secure + "algorithm: fedbuff\nclients_per_round: 20"), "");
     EXPECT_THAT(mistake_in(secure + "algorithm: {name: fedbuff, buffer: 2}"), HasSubstr("algorithm.buffer is 2"));
+    EXPECT_THAT(mistake_in("aggregation: {name: " + name + ", rare_rows: 2}\ntrainer: {weight_decay: 0.01}"),
+                HasSubstr("trainer.weight_decay: 0"));
+    EXPECT_EQ(mistake_in("aggregation: {name: " + name + ", rare_rows: 2}"), "");
+    EXPECT_EQ(mistake_in(secure + "trainer: {weight_decay: 0.01}"), "");
     EXPECT_THAT(mistake_in(secure + "selection: power_of_choice"), HasSubstr("its loss"));
     EXPECT_THAT(mistake_in(secure + "selection: {name: weighted, replacement: true}"), HasSubstr("counts once"));
     EXPECT_THAT(mistake_in(secure + "evaluation: {per_client: true}"), HasSubstr("per_client"));
@@ -129,6 +133,12 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
       mistake_in("aggregation: {name: light_secagg, bits: 31, most_examples: 1000000000}\nclients_per_round: 100"),
       HasSubstr("field"));
   EXPECT_THAT(mistake_in("aggregation: {name: light_secagg, corrupt: 0.5, dropout: 0.5}"), HasSubstr("too many"));
+  EXPECT_THAT(mistake_in("aggregation: {name: secagg, server: active, rare_rows: 2}"), HasSubstr("cannot check it"));
+  for (const char* sum : {"{name: secagg, server: active}",
+                          "{name: secure_groups, groups: 2, rule: mean, sum: {name: secagg, server: active}}"}) {
+    EXPECT_THAT(mistake_in(std::string("algorithm: fedbuff\nclients_per_round: 20\naggregation: ") + sum),
+                HasSubstr("set server: semi_honest"));
+  }
   EXPECT_EQ(mistake_in("aggregation: {name: secure_groups, groups: 3}\nclients_per_round: 9"), "");
   EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, groups: 4}\nclients_per_round: 10"),
               HasSubstr("2 clients each"));
