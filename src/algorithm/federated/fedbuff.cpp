@@ -1,6 +1,7 @@
 #include "algorithm/federated/fedbuff.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +26,9 @@ constexpr const char* kHold = "fedbuff/hold";
 constexpr const char* kRelease = "fedbuff/release";
 constexpr const char* kHeldUpdate = "fedbuff.update";
 constexpr const char* kHeldFacts = "fedbuff.facts";
-constexpr const char* kClients = "fedbuff.clients";  // of a step, and
-constexpr const char* kFactors = "fedbuff.factors";  // what their updates count for
+constexpr const char* kVersion = "fedbuff.version";      // of the model that is held, and of the one that is stepped
+constexpr const char* kStaleness = "fedbuff.staleness";  // a
+constexpr double kMostStaleness = 100, kLeastFactor = 1.0 / 32;
 constexpr const char* kFactNames[] = {"examples", "batches", "steps", "seconds", "loss"};
 
 }  // namespace
@@ -36,7 +38,8 @@ void FedBuffConfig::describe(ConfigVisitor& visitor) {
   visitor.field("concurrency", concurrency, "M: clients that train at the same time; 0: clients_per_round").at_least(0);
   visitor.field("learning_rate", learning_rate, "of the server").above(0);
   visitor.field("staleness", staleness, "a of 1 / (1 + tau)^a, the weight of an update that is tau steps old")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostStaleness);
 }
 
 bool FedBuff::later(const Flight& a, const Flight& b) {
@@ -70,6 +73,7 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   const bool hold = dynamic_cast<const Mean*>(&input.aggregation) == nullptr;
   const std::vector<AggregatedTensor> tensors{{}};
   Request request = request_with_model(input, hold ? kHold : "train");
+  if (hold) request.body.numbers[kVersion] = version_;
   request.enough = 0;
   for (Reply& reply : input.federation.ask(cohort, std::move(request))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
@@ -191,21 +195,15 @@ void FedBuff::step(const RoundInput& input, const std::vector<Flight>& arrived) 
 
 RoundResult FedBuff::sum_held(const RoundInput& input, const std::vector<Flight>& arrived) const {
   std::vector<Member> members;
-  std::vector<double> factors;
   for (const Flight& flight : arrived) {
-    if (!flight.failure.empty()) continue;
-    members.push_back({static_cast<ClientId>(flight.client), 1});
-    factors.push_back(std::pow(1 + version_ - flight.version, -config_.staleness));
+    if (flight.failure.empty()) members.push_back({static_cast<ClientId>(flight.client), 1});
   }
   if (members.empty()) return {};
   RoundInput part = input;
   part.cohort = members;
   part.enough = 0;
   Request request{.procedure = kRelease, .round = input.round};
-  at::Tensor clients = at::empty({static_cast<std::int64_t>(members.size())}, at::kLong);
-  for (std::size_t i = 0; i < members.size(); ++i) clients.data_ptr<std::int64_t>()[i] = members[i].client;
-  request.body.tensors[kClients] = clients;
-  request.body.tensors[kFactors] = doubles(factors);
+  request.body.numbers = {{kVersion, version_}, {kStaleness, config_.staleness}};
   Collected collected = collect(part, std::move(request));
   if (collected.means[0].defined()) input.model.add_(collected.means[0], config_.learning_rate);
   return std::move(collected.result);
@@ -295,6 +293,7 @@ class HoldProcedure : public Procedure {
       if (!trained[i].failure.empty()) continue;
       std::vector<double> facts;
       for (const char* name : kFactNames) facts.push_back(trained[i].body.number(name, 0));
+      facts.push_back(request.body.number(kVersion));
       bench.state(i)[kHeldUpdate] = trained[i].body.tensor("update").clone();
       bench.state(i)[kHeldFacts] = doubles(facts);
     }
@@ -302,36 +301,38 @@ class HoldProcedure : public Procedure {
   }
 };
 
-/// What a client holds, times its factor.
+/// What a client holds, times what it counts for. The request says the same to everybody and is hashed into the keys of
+/// the sum, and a client works out its factor itself, so a server cannot give it one of its own.
 class ReleaseProcedure : public Procedure {
  public:
   std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    const at::Tensor clients = request.body.tensor(kClients).to(at::kCPU, at::kLong).contiguous();
-    const at::Tensor factors = request.body.tensor(kFactors).to(at::kCPU, at::kDouble).contiguous();
-    if (clients.dim() != 1 || factors.sizes() != clients.sizes()) throw DataError("factors for other clients");
+    const double version = request.body.number(kVersion), staleness = request.body.number(kStaleness);
+    if (!(staleness >= 0 && staleness <= kMostStaleness)) {
+      throw DataError(fmt::format("fedbuff's staleness is {}; it must be 0 to {}", staleness, kMostStaleness));
+    }
     std::vector<Answer> answers;
     for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-      answers.push_back(release(bench.clients()[i], bench.state(i), clients, factors));
+      answers.push_back(release(bench.state(i), version, staleness));
     }
     return answers;
   }
 
  private:
-  static Answer release(ClientId client, ClientState& state, const at::Tensor& clients, const at::Tensor& factors) {
+  static Answer release(ClientState& state, double version, double staleness) {
     Answer answer;
     const auto update = state.find(kHeldUpdate), facts = state.find(kHeldFacts);
-    const auto* const begin = clients.data_ptr<std::int64_t>();
-    const auto* const end = begin + clients.numel();
-    const auto* const found = std::find(begin, end, static_cast<std::int64_t>(client));
-    if (update == state.end() || facts == state.end() || found == end ||
-        facts->second.numel() != static_cast<std::int64_t>(std::size(kFactNames))) {
+    if (update == state.end() || facts == state.end() ||
+        facts->second.numel() != static_cast<std::int64_t>(std::size(kFactNames)) + 1) {
       answer.failure = "it holds no update";
       return answer;
     }
-    const double factor = factors.data_ptr<double>()[found - begin];
-    if (!(factor > 0) || factor > 1) throw DataError("a factor of a held update is not above 0 and at most 1");
-    answer.body.tensors["update"] = update->second * factor;
     const at::Tensor numbers = facts->second.to(at::kDouble).contiguous();
+    const double age = version - numbers.data_ptr<double>()[std::size(kFactNames)];
+    if (!(age >= 0)) {
+      answer.failure = "its update is of a later model than this step's";
+      return answer;
+    }
+    answer.body.tensors["update"] = update->second * std::max(kLeastFactor, std::pow(1 + age, -staleness));
     for (std::size_t n = 0; n < std::size(kFactNames); ++n) {
       answer.body.numbers[kFactNames[n]] = numbers.data_ptr<double>()[n];
     }

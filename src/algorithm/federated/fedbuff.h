@@ -30,8 +30,10 @@ struct FedBuffConfig {
 ///
 /// With a secure sum as aggregation (So et al. 2022, section 4.3, buffer LightSecAgg's masked updates) an update stays
 /// in the state of its client until it is one of the K: the client is asked to hold it ("fedbuff/hold"), and the K
-/// clients of a step sum what they hold ("fedbuff/release"), each times its s(tau). The server sees who finished when,
-/// and the sum.
+/// clients of a step sum what they hold ("fedbuff/release"), each times its s(tau), but at least 1/32, so that no
+/// update stands alone in a sum. A client computes its factor from the versions that it was told. The server sees who
+/// finished when, and the sum. Models are handed out before there is a sum, so no key depends on them: this holds
+/// against a server that follows the protocol, and `server: active` is refused.
 ///
 /// A client that is training is not asked again. A round selects clients_per_round candidates: M + K of them always
 /// suffice to replace every client that finishes; with fewer, fewer train at a time. A client that fails counts as an
