@@ -68,6 +68,12 @@ std::string down_mistake(const FilterList& filters) {
   return "";
 }
 
+FilterList without_answers(const FilterList& filters) {
+  FilterList result = filters;
+  std::erase_if(result, [](const Choice<Filters>& choice) { return choice.make()->answer_size() > 0; });
+  return result;
+}
+
 FilterChain::FilterChain(const FilterList& filters) {
   const std::string mistake = order_mistake(filters);
   if (!mistake.empty()) throw ConfigError("compression: " + mistake);

@@ -16,6 +16,9 @@ std::string order_mistake(const FilterList& filters);
 /// there: what it leaves out would pile up round by round, and clients would receive it many times too large.
 std::string down_mistake(const FilterList& filters);
 
+/// The filters that tensors other than predictions pass through (Filter::answer_size).
+FilterList without_answers(const FilterList& filters);
+
 /// An encoded vector.
 struct Packed {
   Filter::Bytes bytes;

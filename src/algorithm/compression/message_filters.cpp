@@ -45,16 +45,17 @@ GateTotals MessageFilters::pack(Message& message, const GateMoment& moment) cons
   if (chain_.empty()) return totals;
   std::vector<std::string> names;
   for (auto& [name, tensor] : message.tensors) {
-    if (tensor.scalar_type() != at::kFloat) continue;
+    const FilterChain& chain = chain_of(name);
+    if (tensor.scalar_type() != at::kFloat || chain.empty()) continue;
     if (tensor.numel() >= least_filtered(name)) {
       names.push_back(name);
-    } else if (chain_.transforms() && tensor.numel() > 0) {
+    } else if (chain.transforms() && tensor.numel() > 0) {
       const at::Tensor here = tensor.detach().cpu().contiguous();
       FilterContext context;
       context.key = key_of(moment, name);
       const std::vector<std::int64_t> shape = here.sizes().vec();
       const std::span values(here.data_ptr<float>(), static_cast<std::size_t>(here.numel()));
-      tensor = tensor_of(chain_.transform(values, context), shape, at::kFloat).to(tensor.device());
+      tensor = tensor_of(chain.transform(values, context), shape, at::kFloat).to(tensor.device());
     }
   }
   ClientState* memory = nullptr;
@@ -63,8 +64,9 @@ GateTotals MessageFilters::pack(Message& message, const GateMoment& moment) cons
     if (input_.one_variant) forget_other_variants(*memory, moment.procedure, moment.variant);
   }
   for (const std::string& name : names) {
+    const FilterChain& chain = chain_of(name);
     at::Tensor tensor = message.tensors.at(name).detach();
-    const at::Tensor reference = chain_.lossless() ? at::Tensor{} : reference_of(message, name);
+    const at::Tensor reference = chain.lossless() ? at::Tensor{} : reference_of(message, name);
     const bool relative = reference.defined() && reference.numel() == tensor.numel();
     if (relative) tensor = tensor - reference.to(tensor.device()).view(tensor.sizes());
     tensor = tensor.cpu().contiguous();
@@ -77,7 +79,7 @@ GateTotals MessageFilters::pack(Message& message, const GateMoment& moment) cons
     const std::span values(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
     Packed packed;
     try {
-      packed = chain_.encode(values, input);
+      packed = chain.encode(values, input);
     } catch (const DataError& error) {
       throw DataError(fmt::format("the tensor \"{}\" cannot be packed: {}", name, error.what()));
     }
@@ -107,7 +109,7 @@ GateTotals MessageFilters::unpack(Message& message, const GateMoment& moment, co
       const std::span bytes(static_cast<const std::byte*>(packed.data_ptr()), static_cast<std::size_t>(packed.numel()));
       FilterContext context;
       context.key = key_of(moment, name);
-      Unpacked unpacked = chain_.decode(bytes, arrival.most, context);
+      Unpacked unpacked = chain_of(name).decode(bytes, arrival.most, context);
       const std::vector<std::int64_t> shape = unpacked.shape;
       totals.raw += static_cast<double>(unpacked.values.size() * sizeof(float));
       totals.packed += static_cast<double>(bytes.size());

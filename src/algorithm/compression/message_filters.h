@@ -29,17 +29,23 @@ std::string memory_place(std::string_view procedure, const Variant& variant);
 
 /// Packs the tensors of messages, and unpacks them. A float32 tensor of kLeastFiltered elements or more (predictions of
 /// federated distillation: kLeastPredictions, since some methods send them batch by batch) leaves as bytes under its
-/// name + ".packed"; shorter ones are transformed only (Filter::Stage), everything else travels as it is. Thread-safe.
+/// name + ".packed"; shorter ones are transformed only (Filter::Stage), everything else travels as it is. Filters for
+/// predictions (Filter::answer_size) leave other tensors alone. Thread-safe.
 class MessageFilters {
  public:
   static constexpr std::int64_t kLeastFiltered = 1024, kLeastPredictions = 32;
+  /// Whether a tensor of this name holds predictions of the public set: of a client, of the server, or their mean.
+  static bool is_predictions(std::string_view name) {
+    return name == "predictions" || name == "answers" || name == "ensemble";
+  }
   static std::int64_t least_filtered(std::string_view name) {
-    const bool predictions = name == "predictions" || name == "answers" || name == "ensemble";
-    return predictions ? kLeastPredictions : kLeastFiltered;
+    return is_predictions(name) ? kLeastPredictions : kLeastFiltered;
   }
 
-  explicit MessageFilters(const MessageFiltersInput& input) : input_(input), chain_(input.filters) {}
+  explicit MessageFilters(const MessageFiltersInput& input)
+      : input_(input), chain_(input.filters), others_(without_answers(input.filters)) {}
 
+  /// All filters, through which predictions pass.
   const FilterChain& chain() const { return chain_; }
   /// DataError when a value is not finite.
   GateTotals pack(Message& message, const GateMoment& moment) const;
@@ -52,11 +58,12 @@ class MessageFilters {
   GateTotals unpack(Message& message, const GateMoment& moment, const Arrival& arrival) const;
 
  private:
+  const FilterChain& chain_of(std::string_view name) const { return is_predictions(name) ? chain_ : others_; }
   at::Tensor reference_of(const Message& message, const std::string& name) const;
   StreamKey key_of(const GateMoment& moment, const std::string& name) const;
 
   MessageFiltersInput input_;
-  FilterChain chain_;
+  FilterChain chain_, others_;
 };
 
 }  // namespace chorus::inline compression

@@ -18,6 +18,8 @@ struct TopAnswersConfig {
 ///
 ///     compression: {up: [{name: top_answers, classes: 20, keep: 3}, fp16]}
 ///
+/// Other tensors than predictions skip this filter (MessageFilters).
+///
 /// Bytes: for each prediction the kept classes, ascending, one byte each (two if there are more than 256). Leaves for
 /// the next filter: their logits in that order, then r.
 class TopAnswers : public Filter {
@@ -25,6 +27,7 @@ class TopAnswers : public Filter {
   explicit TopAnswers(const TopAnswersConfig& config) : config_(config) {}
 
   Stage stage() const override { return Stage::kReduce; }
+  std::int64_t answer_size() const override { return config_.classes; }
   Numbers encode(std::span<const float> values, Bytes& out, const FilterContext& context) const override;
   std::size_t left(std::span<const std::byte> bytes, std::size_t size) const override;
   Numbers decode(std::span<const std::byte> bytes, Numbers numbers, std::size_t size) const override;

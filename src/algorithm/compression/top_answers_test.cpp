@@ -1,9 +1,13 @@
 #include "algorithm/compression/top_answers.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "algorithm/compression/message_filters.h"
+#include "core/config/config.h"
 
 namespace chorus::inline compression {
 namespace {
@@ -41,6 +45,32 @@ TEST(TopAnswers, RefusesInvalidPredictions) {
   const Numbers left = wide.encode(logits, bytes, {});
   EXPECT_EQ(bytes.size(), 2U);
   EXPECT_EQ(wide.decode(bytes, left, 300)[299], 9);
+}
+
+TEST(TopAnswers, LeavesTensorsOtherThanPredictionsAlone) {
+  Choice<Filters> choice("top_answers");
+  ConfigDocument::parse("{classes: 4, keep: 1}", "test").fill([&](ConfigVisitor& visitor) {
+    choice.describe(visitor);
+  });
+  for (const bool alone : {true, false}) {
+    MessageFiltersInput input;
+    input.filters = {choice};
+    if (!alone) input.filters.push_back(Choice<Filters>("fp16"));
+    const MessageFilters filters(input);
+    Message message;
+    std::map<std::string, at::Tensor> sent;
+    // Each has a multiple of 4 elements.
+    for (const char* name : {"predictions", "answers", "ensemble", "slopes", "update", "model"}) {
+      sent[name] = message.tensors[name] = at::arange(2048, at::kFloat).remainder(7);
+    }
+    filters.pack(message, {"train"});
+    for (const char* name : {"slopes", "update", "model"}) EXPECT_EQ(message.has_tensor(name), alone) << name;
+    filters.unpack(message, {"train"}, {.most = 4096});
+    for (const auto& [name, tensor] : sent) {
+      const bool predictions = MessageFilters::is_predictions(name);
+      EXPECT_EQ(at::equal(message.tensor(name), tensor), !predictions) << name;
+    }
+  }
 }
 
 }  // namespace

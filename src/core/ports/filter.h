@@ -85,6 +85,8 @@ class Filter {
   virtual std::optional<ErrorFeedback> feedback() const { return std::nullopt; }
   /// Whether it remembers anything between rounds.
   virtual bool remembers() const { return false; }
+  /// For a filter that only predictions pass through: the logits of each. 0: any tensor passes.
+  virtual std::int64_t answer_size() const { return 0; }
   /// Reads FilterContext::blocks, so it must come first.
   virtual bool needs_blocks() const { return false; }
 
