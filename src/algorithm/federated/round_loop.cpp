@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "algorithm/federated/collect.h"
 #include "algorithm/federated/scoring.h"
@@ -44,6 +45,12 @@ class RoundLoop {
       if (parts_.save) parts_.save(state_, last || stop || reached);
       if (reached) return RoundLoopEnd::kTargetReached;
       if (stop && !last) return RoundLoopEnd::kStopped;
+    }
+    if (!first_failure_.empty() && !anything_used_ && state_.examples == 0) {
+      throw DataError(
+          fmt::format("no client's reply could be used in any round, so nothing was trained: {}; correct the "
+                      "configuration or the clients' data",
+                      first_failure_));
     }
     return RoundLoopEnd::kFinished;
   }
@@ -143,6 +150,7 @@ class RoundLoop {
     state_.bytes_up += static_cast<double>(after.up - before.up);
     state_.bytes_down += static_cast<double>(after.down - before.down);
 
+    note_use(cohort, result);
     const std::vector<ClientId>& left_out = result.emulated.left_out;
     if (!left_out.empty() && result.examples == 0) {
       Log("round").warning("round {}: no answer could be used, so the model stays; of client {}: {}", round,
@@ -176,6 +184,18 @@ class RoundLoop {
     if (parts_.numbers) event.numbers.merge(parts_.numbers());
     parts_.tracker.record(event);
     return result;
+  }
+
+  void note_use(const std::vector<Member>& cohort, const RoundResult& result) {
+    // Devices of an emulation may all be too slow.
+    const std::vector<ClientId>& late = result.emulated.left_out;
+    std::set<ClientId> failed;
+    for (const auto& [client, why] : result.failed) {
+      failed.insert(client);
+      if (first_failure_.empty() && std::find(late.begin(), late.end(), client) == late.end())
+        first_failure_ = fmt::format("round {}, client {}: {}", state_.round + 1, client, why);
+    }
+    for (const Member& member : cohort) anything_used_ = anything_used_ || !failed.contains(member.client);
   }
 
   static void add(EmulatedTotals& sum, const EmulatedTotals& more) {
@@ -326,6 +346,8 @@ class RoundLoop {
   const RoundLoopConfig& config_;
   RoundLoopState& state_;
   EmulatedTotals selection_ = {};  // what the selector's questions cost in this round
+  std::string first_failure_ = {};
+  bool anything_used_ = false;  // of the replies
 };
 
 }  // namespace

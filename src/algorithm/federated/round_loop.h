@@ -88,7 +88,8 @@ struct RoundLoopParts {
 enum class RoundLoopEnd { kFinished, kTargetReached, kStopped, kBudgetSpent };
 
 /// The one loop of every federated run: select, let the algorithm ask, evaluate, record, save. Goes on from
-/// `state.round` + 1. The same state gives the same future, bit for bit.
+/// `state.round` + 1. The same state gives the same future, bit for bit. DataError at the end where no reply could ever
+/// be used.
 ///
 ///     RoundLoopEnd end = run_rounds(parts, config, state);
 RoundLoopEnd run_rounds(const RoundLoopParts& parts, const RoundLoopConfig& config, RoundLoopState& state);

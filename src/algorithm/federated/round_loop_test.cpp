@@ -214,6 +214,45 @@ TEST_F(RoundLoopTest, RoundEventsCarryTheNumbersOfTheAlgorithmAndOfFilters) {
   EXPECT_FALSE(round.numbers.contains("emulated_seconds"));
 }
 
+/// No reply can be used, except in one round.
+class FailingRounds : public Algorithm {
+ public:
+  FailingRounds(std::uint64_t used, bool late) : used_(used), late_(late) {}
+  RoundResult round(const RoundInput& input) override {
+    RoundResult result;
+    if (input.round == used_) return result;
+    for (const Member& member : input.cohort) {
+      result.failed.emplace_back(member.client, "its loss is not a number");
+      if (late_) result.emulated.left_out.push_back(member.client);
+    }
+    return result;
+  }
+
+ private:
+  std::uint64_t used_;
+  bool late_;
+};
+
+TEST_F(RoundLoopTest, ARunInWhichNoReplyWasEverUsedEndsWithAnError) {
+  const auto end_of = [&](std::uint64_t used, bool late) -> std::string {
+    FailingRounds failing(used, late);
+    state = {};
+    state.model = torch::zeros({4}, at::kFloat);
+    const RoundLoopParts parts{clients, failing, traits, *aggregation, *selector, scorer, tracker, coverage, variants};
+    try {
+      run_rounds(parts, config, state);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(end_of(0, false), HasSubstr("no client's reply could be used in any round"));
+  EXPECT_THAT(end_of(0, false), HasSubstr("round 1, client 0: its loss is not a number"));
+  EXPECT_EQ(state.round, 3);
+  EXPECT_EQ(end_of(2, false), "");
+  EXPECT_EQ(end_of(0, true), "") << "devices of an emulation may be too slow";
+}
+
 TEST(CheckCohort, RefusesMoreClientsThanCanBeSelected) {
   const ListSelector selector;
   const std::vector<double> sizes{3, 0, 2};
