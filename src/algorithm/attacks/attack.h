@@ -23,8 +23,8 @@ struct AttackInput {
   StreamKey key = {};                  ///< key of random draws; with Sees::kOwn `client` is the attacker
 };
 
-/// A behaviour of malicious clients in a simulation: replaces the updates that they send, or the examples they train
-/// on. Stateless and thread-safe.
+/// A behaviour of malicious clients in a simulation: replaces the updates (or predictions) that they send, or the
+/// examples they train on. Stateless and thread-safe.
 ///
 ///     attacks: {share: 0.25, attack: {name: sign_flip, factor: 4}}      # in a configuration
 class Attack {

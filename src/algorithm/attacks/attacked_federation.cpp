@@ -12,7 +12,7 @@ namespace {
 /// The tensor of a reply that an attack replaces; null: it has none.
 at::Tensor* target_of(Reply& reply) {
   if (!reply.ok()) return nullptr;
-  for (const char* name : {"update", "gradient"}) {
+  for (const char* name : {"update", "gradient", "predictions"}) {
     const auto found = reply.body.tensors.find(name);
     if (found != reply.body.tensors.end()) return &found->second;
   }

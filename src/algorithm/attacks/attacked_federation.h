@@ -31,9 +31,9 @@ struct AttackedFederationInput {
 };
 
 /// A federation some of whose clients are malicious: around any other, next to the algorithm. Where an attacker's reply
-/// has a tensor "update" or "gradient", the attack replaces it, and the examples it claims. An attack that needs to see
-/// other updates holds back the attackers' replies, and for Sees::kEveryone the updates of all, until everybody has
-/// replied.
+/// has a tensor "update", "gradient" or "predictions", the attack replaces it, and the examples it claims. An attack
+/// that needs to see other updates holds back the attackers' replies, and for Sees::kEveryone the updates of all, until
+/// everybody has replied.
 ///
 ///     AttackedFederation federation({inner, config, seed});
 class AttackedFederation : public Federation {

@@ -64,10 +64,10 @@ RoundResult Calibrated::round(const RoundInput& input) {
     }
     answers[reply.client] = {weight, flat.view({rows, size}).to(input.model.device())};
   };
-  Request request = predict_request(input, order, true);
+  Request request = predict_request(input, order);
   request.body.texts["answers"] = name_of(Sent::kProbabilities);
   Ensemble ensemble = gather(input, std::move(request), plan);
-  note_predictions(input, order, ensemble.result, true);
+  note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   std::vector<ClientAnswers> used;
   for (auto& entry : answers) used.push_back(std::move(entry.second));

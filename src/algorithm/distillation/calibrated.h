@@ -32,6 +32,7 @@ class Calibrated : public OwnModelAlgorithm {
  public:
   explicit Calibrated(const CalibratedConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   CalibratedConfig config_;

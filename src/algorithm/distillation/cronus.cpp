@@ -16,10 +16,10 @@ at::Tensor as_logits(const at::Tensor& robust) {
 
 RoundResult Cronus::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Request request = predict_request(input, order, true);
+  Request request = predict_request(input, order);
   request.body.texts["answers"] = name_of(Sent::kProbabilities);
   Ensemble ensemble = gather(input, std::move(request));
-  note_predictions(input, order, ensemble.result, true);
+  note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   const at::Tensor answers = as_logits(ensemble.mean);
   Lessons lessons = lessons_of(input, config_.teaching, answers, order);
@@ -34,7 +34,13 @@ const Registration<Algorithms, CronusConfig> kRegisteredCronus{
     "cronus",
     "clients learn a robust mean of predictions, Cronus (Chang et al. 2019)",
     [](const CronusConfig& config) { return std::make_unique<Cronus>(config); },
-    {.personal = true, .own_models = true, .distills = true, .any_network = true, .one_sum = true}};
+    {.personal = true,
+     .own_models = true,
+     .distills = true,
+     .predictions_up = true,
+     .predictions_down = true,
+     .any_network = true,
+     .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

@@ -16,10 +16,10 @@ void DsFlConfig::describe(ConfigVisitor& visitor) {
 
 RoundResult DsFl::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Request request = predict_request(input, order, true);
+  Request request = predict_request(input, order);
   request.body.texts["answers"] = name_of(config_.sent);
   Ensemble ensemble = gather(input, std::move(request));
-  note_predictions(input, order, ensemble.result, true);
+  note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   // A regression score has no entropy.
   const at::Tensor answers = ensemble.mean.size(1) > 1 ? ensemble.mean / config_.temperature : ensemble.mean;

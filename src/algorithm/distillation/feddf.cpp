@@ -25,7 +25,12 @@ RoundResult FedDf::round(const RoundInput& input) {
   Collected collected = collect(input, request_with_model(input, "train"), plan);
   const double parameters = static_cast<double>(input.model.numel());
   const double counted = static_cast<double>(order.answers() * answer_size(input));
-  note_traffic(input, {parameters, parameters, counted}, collected.result);
+  note_traffic(input,
+               {.up = parameters + counted,
+                .down = parameters,
+                .sent = parameters * used_clients(input, collected.result),
+                .received = parameters * static_cast<double>(input.cohort.size())},
+               collected.result);
   if (!collected.means[0].defined()) return std::move(collected.result);
   double weights = 0;
   at::Tensor mean;

@@ -13,11 +13,17 @@ void FedEdConfig::describe(ConfigVisitor& visitor) {
 
 RoundResult FedEd::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Request request = predict_request(input, order, true);
+  Request request = predict_request(input, order);
   request.body.tensors["model"] = input.model.clone();
   Ensemble ensemble = gather(input, std::move(request));
   const double predictions = static_cast<double>(order.answers() * answer_size(input));
-  note_traffic(input, {predictions, static_cast<double>(input.model.numel())}, ensemble.result);
+  const auto parameters = static_cast<double>(input.model.numel());
+  note_traffic(input,
+               {.up = predictions,
+                .down = parameters,
+                .sent = predictions * used_clients(input, ensemble.result),
+                .received = parameters * static_cast<double>(input.cohort.size())},
+               ensemble.result);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
   lessons.lesson = Lesson::kSoft;
@@ -32,7 +38,7 @@ const Registration<Algorithms, FedEdConfig> kRegisteredFedEd{
     "feded",
     "ensemble distillation: predictions up, weights down, FedED (Sui et al. 2020)",
     [](const FedEdConfig& config) { return std::make_unique<FedEd>(config); },
-    {.distills = true, .one_sum = true}};
+    {.distills = true, .predictions_up = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

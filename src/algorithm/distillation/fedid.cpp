@@ -95,13 +95,13 @@ class Interaction {
     }
     if (used_ > 0) {
       input_.model.copy_(server_->values()[0]);
-      result_.numbers["feedback"] = feedback_ / static_cast<double>(taught_);
-      result_.numbers["query_loss"] = query_loss_ / static_cast<double>(taught_);
+      if (config_.how_feedback() != Feedback::kNone) {
+        result_.numbers["feedback"] = feedback_ / static_cast<double>(taught_);
+        result_.numbers["query_loss"] = query_loss_ / static_cast<double>(taught_);
+      }
     }
-    const double sent = static_cast<double>(order_.answers() * size_ * config_.teaching.epochs);
-    const double ensembles = config_.distillation ? sent : 0,
-                 slopes = config_.how_feedback() == Feedback::kGradient ? sent : 0;
-    note_traffic(input_, {.up = sent, .down = ensembles + slopes}, result_);
+    const auto predictions = static_cast<double>(order_.answers() * size_);
+    note_traffic(input_, {predictions, predictions, sent_, received_}, result_);
     result_.loss = weights_ > 0 ? result_.loss / weights_ : std::nan("");
     return std::move(result_);
   }
@@ -242,6 +242,9 @@ class Interaction {
     std::vector<Cost> costs(ids.size());
     std::vector<double> steps(ids.size(), 0), seconds(ids.size(), 0), examples(ids.size(), 0);
     const bool first = request.procedure == kFedIdBegin;
+    for (const auto& [name, tensor] : request.body.tensors) {
+      received_ += static_cast<double>(tensor.numel()) * static_cast<double>(ids.size());
+    }
     Replies replies = session_.ask(ids, std::move(request));
     if (meanwhile) meanwhile();
     for (Reply& reply : replies) {
@@ -252,6 +255,7 @@ class Interaction {
       Participant& client = clients_.at(reply.slot);
       try {
         if (rows > 0) client.logits = logits_of(reply, rows);
+        if (rows > 0) sent_ += static_cast<double>(client.logits.numel());
         read(reply, client);
         steps.at(reply.slot) = std::max(reply.body.number("steps", 0), 0.0);
         seconds.at(reply.slot) = std::max(reply.body.number("seconds", 0), 0.0);
@@ -307,7 +311,8 @@ class Interaction {
   std::vector<Participant> clients_;
   std::size_t used_ = 0;
   double weights_ = 0, feedback_ = 0, query_loss_ = 0;
-  double old_loss_ = 0;  // on the query batch of the next step
+  double sent_ = 0, received_ = 0;  // elements of tensors, all clients together
+  double old_loss_ = 0;             // on the query batch of the next step
   RoundResult result_;
 };
 

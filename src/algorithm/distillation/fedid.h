@@ -61,11 +61,12 @@ struct FedIdConfig {
 ///
 /// A client that sends predictions of a wrong shape, or values that are not finite, leaves the round. Traffic is |D_0|
 /// (K + 1) predictions per epoch and round if the broadcast counts once (table 5 counts one epoch), plus |D_0| for
-/// feedback by gradient.
+/// feedback by gradient, which table 5 does not know.
 class FedId : public OwnModelAlgorithm {
  public:
   explicit FedId(const FedIdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.how_feedback() != Feedback::kNone; }
 
  private:
   FedIdConfig config_;

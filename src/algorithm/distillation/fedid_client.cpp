@@ -55,7 +55,7 @@ class FedIdBegin : public Procedure {
     LearnerWish wish;
     wish.steps = static_cast<std::int64_t>(std::max<std::uint64_t>(count_in(request.body, "steps"), 1));
     wish.rate = request.body.number("rate");
-    if (!(wish.rate > 0 && wish.rate <= 1e6)) throw DataError("the request's number \"rate\" is not positive");
+    if (!(wish.rate > 0 && wish.rate <= kMostRate)) throw DataError("the request's number \"rate\" is not positive");
     auto work = std::make_unique<FedIdWork>();
     work->learner = bench.learner(trained.values, wish);
     std::vector<Answer> answers(bench.clients().size());

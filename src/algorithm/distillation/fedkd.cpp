@@ -6,8 +6,8 @@ namespace chorus::inline distillation {
 
 RoundResult FedKd::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Ensemble ensemble = gather(input, predict_request(input, order, true));
-  note_predictions(input, order, ensemble.result, false);
+  Ensemble ensemble = gather(input, predict_request(input, order));
+  note_predictions(input, ensemble, false);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
   lessons.lesson = Lesson::kLogits;
@@ -18,8 +18,10 @@ RoundResult FedKd::round(const RoundInput& input) {
 namespace {
 
 const Registration<Algorithms, FedKdConfig> kRegisteredFedKd{
-    "fedkd", "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
-    [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); }, kAveragesPredictions};
+    "fedkd",
+    "one-way distillation of the mean logits, FedKD (Gong et al. 2022)",
+    [](const FedKdConfig& config) { return std::make_unique<FedKd>(config); },
+    {.own_models = true, .distills = true, .predictions_up = true, .any_network = true, .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

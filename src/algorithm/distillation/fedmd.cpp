@@ -8,17 +8,17 @@ void FedMdConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
   visitor
       .field("transfer_epochs", transfer_epochs,
-             "over the labels of the public set in the first round; needs public.labelled")
+             "over the labels of the public set, in a client's first round; needs public.labelled")
       .at_least(0);
 }
 
 RoundResult FedMd::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  const bool first = input.round == 1;
-  Request request = predict_request(input, order, first);
-  if (first) request.body.numbers["transfer"] = static_cast<double>(config_.transfer_epochs);
+  Request request = predict_request(input, order);
+  request.body.numbers["once"] = 1;
+  request.body.numbers["transfer"] = static_cast<double>(config_.transfer_epochs);
   Ensemble ensemble = gather(input, std::move(request));
-  note_predictions(input, order, ensemble.result, true);
+  note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
   lessons.lesson = Lesson::kLogits;
@@ -34,7 +34,13 @@ const Registration<Algorithms, FedMdConfig> kRegisteredFedMd{
     "fedmd",
     "clients agree on scores of the public set, FedMD (Li and Wang 2019)",
     [](const FedMdConfig& config) { return std::make_unique<FedMd>(config); },
-    {.personal = true, .own_models = true, .distills = true, .any_network = true, .one_sum = true}};
+    {.personal = true,
+     .own_models = true,
+     .distills = true,
+     .predictions_up = true,
+     .predictions_down = true,
+     .any_network = true,
+     .one_sum = true}};
 
 }  // namespace
 }  // namespace chorus::inline distillation

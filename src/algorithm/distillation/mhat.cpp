@@ -40,10 +40,10 @@ double teach_votes(const RoundInput& input, const at::Tensor& votes, const Publi
 
 RoundResult Mhat::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
-  Request request = predict_request(input, order, true);
+  Request request = predict_request(input, order);
   request.body.texts["answers"] = name_of(config_.lesson == Lesson::kSoft ? Sent::kProbabilities : Sent::kVotes);
   Ensemble ensemble = gather(input, std::move(request));
-  note_predictions(input, order, ensemble.result, true);
+  note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching);
   const at::Tensor answers = server_logits(input, input.model);

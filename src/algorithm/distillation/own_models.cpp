@@ -24,7 +24,7 @@ double epochs_in(const Message& body, const char* name) {
 
 double rate_in(const Message& body) {
   const double rate = body.number("rate");
-  if (!(rate > 0 && rate <= 1e6)) throw DataError(fmt::format("the request's number \"rate\" is {}", rate));
+  if (!(rate > 0 && rate <= kMostRate)) throw DataError(fmt::format("the request's number \"rate\" is {}", rate));
   return rate;
 }
 
@@ -60,6 +60,14 @@ struct Done {
       if (failures[i].empty()) failures[i] = result.failures[i];
     }
   }
+  /// Drops what these clients did in vain.
+  void forget(const std::vector<bool>& clients) {
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      if (!clients[i]) continue;
+      numbers[i].clear();
+      failures[i].clear();
+    }
+  }
   std::vector<Answer> answers() {
     std::vector<Answer> result(failures.size());
     for (std::size_t i = 0; i < failures.size(); ++i) {
@@ -80,8 +88,33 @@ class Predict : public Procedure {
     const PublicOrder order = read_order(request, bench);
     const bool own = !body.has_tensor("model");
     const Sent sent = body.texts.contains("answers") ? sent_named(body.text("answers")) : Sent::kLogits;
-    at::Tensor values = own ? own_models(bench) : body.vector("model", bench.parameters());
+    KeptRows kept;
+    if (own) kept = kept_rows(bench, kOwnModel, bench.beginning());
+    at::Tensor values = own ? kept.values : body.vector("model", bench.parameters());
+    const bool once = body.number("once", 0) != 0;
+    if (once && !own) throw DataError("the server's model is trained in every round; leave out the number \"once\"");
     Done done(bench.clients().size());
+    if (!once || !kept.all()) values = trained(bench, body, order, values, done);
+    if (once) {  // in a batch with newcomers the others train, too
+      values = kept_or(kept, values);
+      done.forget(kept.kept);
+    }
+    if (own) keep_models(bench, values);
+    const at::Tensor logits = to_send(bench.predict(values, order.all()).to(at::kFloat), sent);
+    std::vector<Answer> answers = done.answers();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      answers[i].body.numbers["batches"] += static_cast<double>(order.batches()) / 3;
+      answers[i].body.numbers["examples"] = bench.examples(i);
+      answers[i].body.numbers.try_emplace("steps", 0);
+      answers[i].body.tensors["predictions"] = logits[static_cast<std::int64_t>(i)].flatten().contiguous();
+    }
+    return answers;
+  }
+
+ private:
+  // [C, P] after transfer learning, if any, and training.
+  static at::Tensor trained(Workbench& bench, const Message& body, const PublicOrder& order, at::Tensor values,
+                            Done& done) {
     if (const double epochs = epochs_in(body, "transfer"); epochs > 0) {
       LearnerWish wish;
       wish.steps = static_cast<std::int64_t>(epochs) * static_cast<std::int64_t>(order.batches());
@@ -91,22 +124,9 @@ class Predict : public Procedure {
       }
       values = learner->values().clone();
     }
-    if (body.number("train") != 0) {
-      const TrainResult trained = bench.train(values);
-      done.add(trained);
-      values = trained.values;
-    } else {
-      for (auto& mine : done.numbers) mine["loss"] = 0;
-    }
-    if (own) keep_models(bench, values);
-    const at::Tensor logits = to_send(bench.predict(values, order.all()).to(at::kFloat), sent);
-    std::vector<Answer> answers = done.answers();
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      answers[i].body.numbers["batches"] += static_cast<double>(order.batches()) / 3;
-      answers[i].body.numbers["examples"] = bench.examples(i);
-      answers[i].body.tensors["predictions"] = logits[static_cast<std::int64_t>(i)].flatten().contiguous();
-    }
-    return answers;
+    const TrainResult result = bench.train(values);
+    done.add(result);
+    return result.values;
   }
 };
 
@@ -183,11 +203,10 @@ void keep_models(Workbench& bench, const at::Tensor& values) {
   }
 }
 
-Request predict_request(const RoundInput& input, const PublicOrder& order, bool train) {
+Request predict_request(const RoundInput& input, const PublicOrder& order) {
   Request request{.procedure = "distill/predict", .round = input.round};
   request.enough = input.enough;
   write_order(order, request.body);
-  request.body.numbers["train"] = train ? 1 : 0;
   return request;
 }
 
@@ -217,9 +236,15 @@ Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& pl
   return ensemble;
 }
 
-void note_predictions(const RoundInput& input, const PublicOrder& order, RoundResult& result, bool back) {
-  const auto predictions = static_cast<double>(order.answers() * answer_size(input));
-  note_traffic(input, {.up = predictions, .down = back ? predictions : 0}, result);
+void note_predictions(const RoundInput& input, Ensemble& ensemble, bool back) {
+  const auto predictions = static_cast<double>(order_of(input, {}).answers() * answer_size(input));
+  const double sent = predictions * used_clients(input, ensemble.result);
+  note_traffic(input,
+               {.up = predictions,
+                .down = back ? predictions : 0,
+                .sent = sent,
+                .received = back && ensemble.mean.defined() ? sent : 0},
+               ensemble.result);
 }
 
 void add_costs(RoundResult& result, const EmulatedTotals& more) {

@@ -17,8 +17,9 @@ namespace chorus::inline distillation {
 ///
 ///   distill/predict   trains the model on the client's own data and replies with "predictions", the logits of the
 ///                     public set, [N K]. With the tensor "model" it starts from that and keeps nothing (FedED).
-///       numbers   public_* (PublicOrder), train: epochs are those of the trainer; 0: it only predicts
+///       numbers   public_* (PublicOrder)
 ///                 transfer: first this many epochs over the labels of the public set (FedMD)
+///                 once: 1: only clients without a model of their own yet train, the others just predict (FedMD)
 ///       texts     answers: what it sends of the logits (Sent); missing: the logits
 ///   distill/learn     learns from "answers", logits [N K] of a teacher, and keeps the model
 ///       numbers   public_*, epochs, temperature, rate, text_loss; train: 1: then trains on its own data (FedMD's
@@ -26,7 +27,8 @@ namespace chorus::inline distillation {
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
-/// A reply has the numbers examples, batches (a forward pass counts a third), steps, loss and seconds.
+/// A reply has the numbers examples, batches (a forward pass counts a third), steps, seconds, and of a client that
+/// trained its loss.
 
 /// What a client sends of its logits. A regression score is always sent as it is.
 ///
@@ -46,13 +48,18 @@ void keep_models(Workbench& bench, const at::Tensor& values);
 
 /// Traits of methods whose clients keep such models: those that need only the mean of the predictions, and those that
 /// look at each client's and at the server's query set.
-inline constexpr AlgorithmTraits kAveragesPredictions{
-    .own_models = true, .distills = true, .any_network = true, .one_sum = true};
+inline constexpr AlgorithmTraits kAveragesPredictions{.own_models = true,
+                                                      .distills = true,
+                                                      .predictions_up = true,
+                                                      .predictions_down = true,
+                                                      .any_network = true,
+                                                      .one_sum = true};
 inline constexpr AlgorithmTraits kLooksAtPredictions{.individual_updates = true,
                                                      .own_mean = true,
                                                      .own_models = true,
                                                      .distills = true,
-                                                     .queries = true,
+                                                     .predictions_up = true,
+                                                     .predictions_down = true,
                                                      .any_network = true};
 
 /// A method whose clients keep such models.
@@ -65,8 +72,8 @@ class OwnModelAlgorithm : public Algorithm {
 /// The number "text_loss" of a request. DataError outside [0, 1].
 double text_loss_in(const Message& body);
 
-/// A request for distill/predict.
-Request predict_request(const RoundInput& input, const PublicOrder& order, bool train);
+/// A request for distill/predict, with training.
+Request predict_request(const RoundInput& input, const PublicOrder& order);
 /// A request for distill/learn with the answers [N, K].
 Request learn_request(const RoundInput& input, const Lessons& lessons);
 
@@ -81,8 +88,8 @@ struct EnsemblePlan {
 };
 Ensemble gather(const RoundInput& input, Request request, const EnsemblePlan& plan = {});
 
-/// note_traffic for predictions of the whole public set, which come back to every client or not.
-void note_predictions(const RoundInput& input, const PublicOrder& order, RoundResult& result, bool back);
+/// note_traffic for predictions of the whole public set, before they come back to the clients (`back`) or do not.
+void note_predictions(const RoundInput& input, Ensemble& ensemble, bool back);
 
 /// Adds the cost of one more request of the round, which follows the earlier ones.
 void add_costs(RoundResult& result, const EmulatedTotals& more);

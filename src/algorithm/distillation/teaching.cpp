@@ -22,8 +22,12 @@ Lesson lesson_named(const std::string& name) {
 void TeachingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("epochs", epochs, "passes over the public set in each phase of distillation").at_least(1);
   visitor.field("batch_size", batch_size, "rows of the public set per step").at_least(1);
-  visitor.field("rate", rate, "factor of trainer.learning_rate while learning from predictions").above(0);
-  visitor.field("server_rate", server_rate, "the same for the server's model; without it: rate").above(0);
+  visitor.field("rate", rate, "factor of trainer.learning_rate while learning from predictions")
+      .above(0)
+      .at_most(kMostRate);
+  visitor.field("server_rate", server_rate, "the same for the server's model; without it: rate")
+      .above(0)
+      .at_most(kMostRate);
   visitor
       .field("text_loss", text_loss,
              "language models: share of their own loss on the public texts in the loss, the rest is for predictions; "
@@ -115,9 +119,22 @@ at::Tensor server_logits(const RoundInput& input, const at::Tensor& model) {
   return input.server->predict(model, order.all())[0];
 }
 
-std::int64_t answer_size(const RoundInput& input) {
+namespace {
+
+std::int64_t outputs(Workbench& server, const at::Tensor& model) {
   const std::vector<std::uint32_t> first{0};
-  return input.server->predict(input.model, first).size(-1);
+  return server.predict(model, first).size(-1);
+}
+
+}  // namespace
+
+std::int64_t answer_size(const RoundInput& input) { return outputs(*input.server, input.model); }
+
+AnswerShape answer_shape(Workbench& server) {
+  PublicOrder order;
+  order.rows = server.public_rows();
+  order.offsets = server.public_offsets();
+  return {order.answers(), outputs(server, server.beginning())};
 }
 
 }  // namespace chorus::inline distillation

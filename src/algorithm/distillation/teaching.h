@@ -28,6 +28,9 @@ std::string name_of(Lesson lesson);
 Lesson lesson_named(const std::string& name);
 
 /// Settings of every method: how long and in which batches a model learns from the public set.
+/// The largest factor of the learning rate.
+inline constexpr double kMostRate = 1000;
+
 struct TeachingConfig {
   std::int64_t epochs = 3;                 ///< over the public set in each phase of distillation
   std::int64_t batch_size = 32;            ///< rows of the public set per step
@@ -80,5 +83,13 @@ double teach_server(const RoundInput& input, const Lessons& lessons);
 at::Tensor server_logits(const RoundInput& input, const at::Tensor& model);
 /// K, the number of outputs of the server's network.
 std::int64_t answer_size(const RoundInput& input);
+
+/// The predictions of the whole public set: N of K numbers.
+struct AnswerShape {
+  std::int64_t answers = 0, size = 0;
+  std::int64_t elements() const { return answers * size; }
+};
+/// Of the server's network, before the first round.
+AnswerShape answer_shape(Workbench& server);
 
 }  // namespace chorus::inline distillation

@@ -106,9 +106,9 @@ Mechanism PrivateSum::mechanism_for(const NoiseShare& share) const {
 
 void PrivateSum::prepare(const AggregationSetting& setting) {
   check(config_.noise > 0 || config_.epsilon > 0, "there is neither noise nor a budget");
-  check(setting.layout != nullptr, "the size of an update is known");
+  check(setting.size > 0, "the size of the sum is known");
   check(!setting.folder.empty(), "a private run has a folder for its ledger");
-  values_ = static_cast<std::size_t>(setting.layout->trainable_size());
+  values_ = static_cast<std::size_t>(setting.size);
   clients_ = setting.clients;
   const auto per_round = static_cast<std::size_t>(setting.clients_per_round);
   double noise = config_.noise;

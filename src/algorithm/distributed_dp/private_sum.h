@@ -66,7 +66,7 @@ class PrivateSum : public Aggregation {
 
   PrivateSumConfig config_;
   NoiseShare share_ = {};
-  std::size_t values_ = 0;  // elements of an update
+  std::size_t values_ = 0;  // elements of what is summed
   double clients_ = 0;      // of the federation
   Mechanism round_ = {};    // what each round is charged as, to each client
   std::unique_ptr<SecureMean> sum_;

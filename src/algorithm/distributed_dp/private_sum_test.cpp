@@ -19,12 +19,6 @@ constexpr std::int64_t kSize = 40;
 
 class PrivateSumTest : public testing::Test {
  protected:
-  PrivateSumTest() {
-    layout_.begin_layer(0);
-    layout_.add("matrix", {kSize, 1}, Init::zeros());
-    layout_.freeze([](const ParamSpec&) { return false; });
-  }
-
   static PrivateSumConfig config() {
     PrivateSumConfig config;
     config.mode = SecureMeanConfig::Mode::kCost;
@@ -35,8 +29,7 @@ class PrivateSumTest : public testing::Test {
   }
   std::unique_ptr<PrivateSum> prepared(const PrivateSumConfig& config, std::int64_t rounds = 5) {
     auto sum = std::make_unique<PrivateSum>(config);
-    sum->prepare(
-        {.folder = folder_.path(), .clients = 10, .clients_per_round = 10, .rounds = rounds, .layout = &layout_});
+    sum->prepare({.folder = folder_.path(), .clients = 10, .clients_per_round = 10, .rounds = rounds, .size = kSize});
     return sum;
   }
   static Aggregated round_of(PrivateSum& sum, std::uint64_t round, std::size_t clients = 10) {
@@ -51,7 +44,6 @@ class PrivateSumTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  Layout layout_;
 };
 
 TEST_F(PrivateSumTest, ChargesEveryClientBeforeItIsAskedAndStatesWhatIsProtected) {

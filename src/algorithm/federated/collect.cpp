@@ -105,17 +105,18 @@ Collected collect(const RoundInput& input, Request request, const CollectPlan& p
   Collected collected;
   collected.means = std::move(aggregated.means);
   collected.result.numbers = std::move(aggregated.numbers);
-  double weights = 0;
+  double weights = 0;  // of those that tell their loss
   std::vector<Cost> costs;
   for (std::size_t slot = 0; slot < members.size(); ++slot) {
     const ClientReport& report = aggregated.clients.at(slot);
     costs.push_back(report.cost);
     if (!report.failure.empty()) collected.result.failed.emplace_back(members[slot].client, report.failure);
     if (report.left_out) collected.result.emulated.left_out.push_back(members[slot].client);
-    weights += report.weight;
     collected.result.examples += report.examples;
     collected.result.steps += report.steps;
     collected.result.seconds += report.seconds;
+    if (std::isnan(report.loss)) continue;
+    weights += report.weight;
     collected.result.loss += report.weight * report.loss;
   }
   collected.result.loss = weights > 0 ? collected.result.loss / weights : std::nan("");

@@ -124,13 +124,6 @@ std::string unmasked(const ExperimentConfig& config) {
   return "";
 }
 
-std::int64_t whole_number_of(Choice<Algorithms> algorithm, std::string_view name) {
-  ConfigVisitor visitor;
-  algorithm.describe(visitor);
-  const ConfigField* field = visitor.find(name);
-  return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
-}
-
 std::string split_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
   if (!algorithm.splits) return "";
@@ -154,6 +147,7 @@ std::string split_mistake(const ExperimentConfig& config) {
   return "";
 }
 
+<<<<<<< b38aa7dd59890591b020eb18e3536504ff4ef99b
 // Settings for models that an algorithm does not have.
 std::string model_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
@@ -171,6 +165,42 @@ std::string model_mistake(const ExperimentConfig& config) {
   if (algorithm.distills && algorithm.personal && number_of(config.algorithm, "server_rate") > 0) {
     return fmt::format("algorithm.server_rate: with algorithm: {} the server has no model that learns; leave it out",
                        name);
+=======
+// Filters for predictions in a direction in which none travel.
+std::string filter_mistake(const FilterList& filters, const char* direction, bool predictions,
+                           const std::string& algorithm) {
+  for (const Choice<Filters>& filter : filters) {
+    if (predictions || filter.make()->answer_size() == 0) continue;
+    return fmt::format(
+        "compression.{}: {} is for predictions, and algorithm: {} sends none in this direction; leave it out",
+        direction, filter.name(), algorithm);
+  }
+  return "";
+}
+
+// Attacks that a method without updates does not feel.
+std::string attack_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  const std::string& name = config.algorithm.name();
+  if (algorithm.pooled || (algorithm.personal && !algorithm.distills)) {
+    return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
+  }
+  const Choice<Attacks>& attack = config.attacks->attack;
+  const bool poisons = attack.make()->poison().has_value();
+  if (poisons && !config.clients.models.empty()) {
+    return fmt::format("attacks: {} changes training data as the server's network reads it; leave out clients.models",
+                       attack.name());
+  }
+  if (algorithm.predictions_up && !algorithm.one_sum && !(poisons && number_of(attack, "factor") == 1)) {
+    return fmt::format(
+        "attacks: predictions of algorithm: {} do not pass through the aggregation, so an attack can only change "
+        "training data; use label_flip or backdoor with factor: 1, or one of ds_fl, mhat, fedkd, fedmd, cronus and "
+        "feded",
+        name);
+  }
+  if (!config.compression.up.empty()) {
+    return "attacks: what attackers send does not pass through compression.up; leave one of them out";
+>>>>>>> local
   }
   return "";
 }
@@ -184,6 +214,26 @@ std::string distillation_mistake(const ExperimentConfig& config) {
         "off the training data)",
         name);
   }
+  if (algorithm.distills && config.trainer.privacy) {
+    return fmt::format(
+        "trainer.privacy: DP-SGD protects steps on a client's own examples only, and algorithm: {} also learns from "
+        "predictions, which would leave without noise; leave it out and use noise on the predictions: aggregation: "
+        "private_mean, or compression: {{up: [local_gaussian]}}, with ds_fl, mhat, fedkd, fedmd, cronus or feded",
+        name);
+  }
+  if (algorithm.any_network && config.selection.name() == "power_of_choice") {
+    return fmt::format(
+        "selection: power_of_choice sends the server's weights to every candidate, but clients of algorithm: {} have "
+        "models of their own; use selection: uniform",
+        name);
+  }
+  for (const auto& [filters, direction, predictions] :
+       {std::tuple(&config.compression.up, "up", algorithm.predictions_up),
+        std::tuple(&config.compression.down, "down", algorithm.predictions_down)}) {
+    if (const std::string mistake = filter_mistake(*filters, direction, predictions, name); !mistake.empty()) {
+      return mistake;
+    }
+  }
   if (!config.clients.models.empty() && !algorithm.any_network) {
     return fmt::format(
         "clients.models: algorithm: {} exchanges weights, so all clients have the server's network; use "
@@ -194,13 +244,13 @@ std::string distillation_mistake(const ExperimentConfig& config) {
     return "trainer.cache: networks of `clients.models` cannot share one cache of activations; leave it out";
   }
   if (!config.publics) return "";
-  if (algorithm.queries && config.publics->query.empty() && config.publics->query_share <= 0) {
+  if (config.algorithm.make()->queries() && config.publics->query.empty() && config.publics->query_share <= 0) {
     return fmt::format(
         "public.query_share: algorithm: {} needs labelled examples at the server; set it above 0, or "
         "give public.query",
         name);
   }
-  if (whole_number_of(config.algorithm, "transfer_epochs") > 0 && !config.publics->labelled) {
+  if (integer_of(config.algorithm, "transfer_epochs") > 0 && !config.publics->labelled) {
     return "algorithm.transfer_epochs: clients learn the labels of the public set first, which has none; set "
            "public.labelled: true, or transfer_epochs: 0";
   }
@@ -211,9 +261,6 @@ std::string distillation_mistake(const ExperimentConfig& config) {
            "leave one of them out";
   }
   if (config.continual) return "public: segments of time share no public set; leave out `continual`";
-  if (config.attacks && algorithm.distills) {
-    return fmt::format("attacks: they change updates, and algorithm: {} exchanges predictions; leave them out", name);
-  }
   return "";
 }
 
@@ -356,11 +403,8 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("aggregation.trusted: there is no client {}; clients.count is {}, so the last one is {}",
                        trusted, clients.count, clients.count - 1);
   }
-  if (config.attacks && (algorithm.pooled || algorithm.personal)) {
-    return fmt::format("attacks: algorithm: {} aggregates no updates that could be attacked; leave them out", name);
-  }
-  if (config.attacks && !config.compression.up.empty()) {
-    return "attacks: attackers' updates do not pass through compression.up; leave one of them out";
+  if (config.attacks) {
+    if (const std::string mistake = attack_mistake(config); !mistake.empty()) return mistake;
   }
   if (algorithm.plain_sgd && !plain_sgd(config.trainer)) {
     return fmt::format(

@@ -170,6 +170,46 @@ TEST(Compatibility, EveryAlgorithmThatLooksAtUpdatesRefusesHiddenOnes) {
   EXPECT_GE(looking, 2);
 }
 
+TEST(Compatibility, WhatDistillationCannotDoIsRefused) {
+  using testing::HasSubstr;
+  const auto with = [](const std::string& algorithm, const std::string& more) {
+    return mistake_in("public: {}\nalgorithm: " + algorithm + "\n" + more);
+  };
+  for (const std::string name :
+       {"ds_fl", "mhat", "fedkd", "fedmd", "cronus", "feded", "feddf", "fedid", "calibrated"}) {
+    const AlgorithmTraits traits = Choice<Algorithms>(name).traits();
+    EXPECT_EQ(with(name, ""), "") << name;
+    EXPECT_THAT(with(name, "trainer: {privacy: {noise: 1, clip: 1}, clip: 0}"), HasSubstr("private_mean")) << name;
+    EXPECT_EQ(with(name, "selection: power_of_choice") == "", !traits.any_network) << name;
+    for (const auto& [direction, predictions] :
+         {std::pair("up", traits.predictions_up), {"down", traits.predictions_down}}) {
+      const std::string filter = fmt::format("compression: {{{}: [{{name: top_answers, classes: 4}}]}}", direction);
+      EXPECT_EQ(with(name, filter) == "", predictions) << name << " " << filter;
+    }
+    EXPECT_EQ(with(name, "attacks: {attack: label_flip}"), "") << name;
+    const bool aggregated = traits.one_sum || name == "feddf";
+    EXPECT_EQ(with(name, "attacks: {attack: sign_flip}") == "", aggregated) << name;
+    EXPECT_EQ(with(name, "attacks: {attack: {name: label_flip, factor: 4}}") == "", aggregated) << name;
+    EXPECT_EQ(with(name, "weighting: equal\naggregation: {name: private_sum, noise: 1}") == "", traits.one_sum) << name;
+  }
+  EXPECT_THAT(mistake_in("compression: {up: [{name: top_answers, classes: 4}]}"),
+              HasSubstr("algorithm: fedavg sends none in this direction"));
+  EXPECT_THAT(with("{name: ds_fl, rate: 1.0e30}", ""), HasSubstr("rate"));
+  EXPECT_THAT(with("{name: ds_fl, server_rate: 1.0e30}", ""), HasSubstr("server_rate"));
+}
+
+TEST(Compatibility, AQuerySetIsAskedForOnlyWhereItIsUsed) {
+  const auto without_queries = [](const std::string& algorithm) {
+    return mistake_in("public: {query_share: 0}\nalgorithm: " + algorithm);
+  };
+  for (const char* uses : {"fedid", "{name: fedid, preset: as_written}", "calibrated"}) {
+    EXPECT_THAT(without_queries(uses), testing::HasSubstr("public.query_share")) << uses;
+  }
+  for (const char* none : {"{name: fedid, feedback: none}", "{name: calibrated, query: false}", "mhat"}) {
+    EXPECT_EQ(without_queries(none), "") << none;
+  }
+}
+
 // 4c, case 16: more attackers than a rule can bear are refused.
 TEST(Compatibility, Case16TooManyAttackersForTheRuleAreRefused) {
   const auto mistake = [](const char* rule, int clients) {

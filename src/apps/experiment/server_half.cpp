@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithm/compression/filtered_federation.h"
+#include "algorithm/distillation/teaching.h"
 #include "application/trainer/split_training.h"
 #include "apps/experiment/task_scorer.h"
 #include "core/base/error.h"
@@ -25,6 +26,22 @@ void check_metric(const Task& task, const std::string& metric) {
   std::string names;
   for (const auto& entry : scores) names += (names.empty() ? "" : ", ") + entry.first;
   throw ConfigError(fmt::format("evaluation.metric: this task has no score \"{}\"; it has {}", metric, names));
+}
+
+// A filter for predictions (Filter::answer_size) must know how many logits the network gives.
+void check_filters(const ExperimentConfig& config, const std::function<std::int64_t()>& outputs) {
+  const auto& [up, down] = config.compression;
+  for (const auto& [direction, filters] : {std::pair("up", &up), std::pair("down", &down)}) {
+    for (const Choice<Filters>& choice : *filters) {
+      const std::int64_t wanted = choice.make()->answer_size();
+      if (wanted == 0) continue;
+      if (const std::int64_t size = outputs(); size != wanted) {
+        throw ConfigError(fmt::format(
+            "compression.{}: {}: classes is {}, but the network's predictions have {} logits each; set classes: {}",
+            direction, choice.name(), wanted, size, size));
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -48,6 +65,7 @@ ServerHalf::ServerHalf(const TaskModel& model, TestSet test, std::optional<Serve
   if (test_.examples.empty()) throw ConfigError("the server has nothing to test on: give data.test");
   check_metric(model.task(), config().evaluation.metric);
   metric_ = config().evaluation.metric == "auto" ? model.task().main_score().name : config().evaluation.metric;
+  if (public_) check_filters(config(), [&] { return answer_shape(*ServerDesk(model, *public_, 1).open(1)).size; });
 }
 
 bool ServerHalf::higher_is_better() const { return chorus::higher_is_better(model_.task(), metric_); }
@@ -85,13 +103,18 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   const Roster roster = federation.roster();  // a copy: real clients come and go
   loop.newcomers = newcomers_of(config(), roster.sizes());
   loop.population = roster.trainable() - loop.newcomers.size();
+  std::optional<ServerDesk> desk;
+  if (public_ && traits.distills) desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
+  const bool sums_predictions = desk && traits.predictions_up && traits.one_sum;
   aggregation->prepare({.folder = rounds.folder,
                         .clients = static_cast<double>(loop.population),
                         .clients_per_round = static_cast<double>(config().clients_per_round),
                         .rounds = rounds.total,
                         .ledger = mark_of(state.ledgers, "privacy.ledger"),
                         .trial = rounds.trial,
-                        .layout = &model_.model().layout()});
+                        .size = sums_predictions ? answer_shape(*desk->open(1)).elements()
+                                                 : model_.model().layout().trainable_size(),
+                        .layout = sums_predictions ? nullptr : &model_.model().layout()});
   const auto selector = config().selection.make();
   std::optional<EvaluationSet> attacked;
   if (rounds.attacked != nullptr) {
@@ -126,11 +149,7 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
     parts.split = &split;
     algorithm->prepare_split(split);
   }
-  std::optional<ServerDesk> desk;
-  if (public_ && traits.distills) {
-    desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
-    parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
-  }
+  if (desk) parts.server_bench = [&desk](std::uint64_t round) { return desk->open(round); };
   parts.stop = rounds.stop;
   parts.before = rounds.before;
   parts.show = rounds.show;

@@ -61,7 +61,7 @@ void check_servable(const ExperimentConfig& config) {
         "every "
         "client is sent");
   }
-  if (config.publics && config.publics->query.empty() && config.algorithm.traits().queries) {
+  if (config.publics && config.publics->query.empty() && config.algorithm.make()->queries()) {
     throw ConfigError(fmt::format(
         "public.query_share: clients are sent the public files, so labelled examples in them are no secret of the "
         "server's; algorithm: {} needs public.query, files that stay here",

@@ -72,7 +72,8 @@ struct AggregationSetting {
   std::int64_t rounds = 0;         ///< of the whole run
   std::string ledger = {};         ///< Aggregation::ledger, in a run that goes on
   bool trial = false;              ///< its results are thrown away, and nobody sees them
-  const Layout* layout = nullptr;  ///< of what trains; borrowed, may be null
+  std::int64_t size = 0;           ///< elements of what is aggregated: updates or predictions
+  const Layout* layout = nullptr;  ///< of updates; borrowed; null: predictions are aggregated
 };
 
 /// Asks a cohort and combines its updates into one: by a weighted mean, or by a secure, robust or noisy sum. An

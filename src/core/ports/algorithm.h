@@ -76,7 +76,8 @@ struct AlgorithmTraits {
   bool plain_sgd = false;           ///< equations hold for plain gradient steps only: no momentum, clipping or decay
   bool asynchronous = false;        ///< rounds do not wait for everybody asked, so over-selection makes no sense
   bool distills = false;            ///< learns from predictions on the public set: `public` must be given
-  bool queries = false;             ///< needs the labelled query set of the server, too
+  bool predictions_up = false;      ///< clients send predictions of the public set
+  bool predictions_down = false;    ///< the server sends predictions of the public set
   bool any_network = false;         ///< clients may have networks other than the server's: no weights travel
   bool splits = false;              ///< the server trains a part of the network on the clients' activations
   bool one_sum = false;             ///< asks the whole cohort once per round, and uses only the mean of one tensor
@@ -113,6 +114,9 @@ class Algorithm {
   virtual void restore(const std::map<std::string, at::Tensor>& state) {
     check(state.empty(), "this algorithm remembers nothing, yet a checkpoint has something for it");
   }
+
+  /// Whether it needs the server's labelled query set, with these settings. Asked when a configuration is read.
+  virtual bool queries() const { return false; }
 
   /// The version of the model to use now; nothing outside it is evaluated or saved.
   virtual Variant variant() const { return {}; }
