@@ -1,108 +1,17 @@
-// The contracts of algorithm_test.cpp for methods that learn from predictions on a public set, and golden values.
+// The contracts of algorithm_test.cpp for methods that learn from predictions on a public set.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "algorithm/distillation/fedid_client.h"
-#include "core/config/config.h"
-#include "core/ports/algorithm.h"
-#include "core/ports/link.h"
-#include "tests/contract/linear_clients.h"
+#include "tests/contract/distillation_rounds.h"
 #include "tests/contract/quadratic_clients.h"
 
 namespace chorus::inline contract {
 namespace {
 
 using testing::HasSubstr;
-
-std::vector<linear::Client> three_learners() {
-  return {{.examples = 6, .steps = 2}, {.examples = 9, .steps = 5}, {.examples = 15, .steps = 9}};
-}
-
-/// Changes the clients' replies in transit and counts the asks.
-class Overheard : public Federation {
- public:
-  Overheard(Federation& inner, std::function<void(Reply&)> change) : inner_(inner), change_(std::move(change)) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
-  Replies ask(std::span<const ClientId> cohort, Request request) override {
-    ++asks;
-    for (const auto& [name, tensor] : request.body.tensors) floats_down += static_cast<double>(tensor.numel());
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
-    return Replies([this, replies] {
-      std::optional<Reply> reply = replies->next();
-      if (reply && reply->body.has_tensor("predictions")) {
-        floats_up += static_cast<double>(reply->body.tensor("predictions").numel());
-      }
-      if (reply && change_) change_(*reply);
-      return reply;
-    });
-  }
-  int asks = 0;
-  double floats_down = 0, floats_up = 0;
-
- private:
-  Federation& inner_;
-  std::function<void(Reply&)> change_;
-};
-
-struct Lesson3 {
-  static inline bool linked = false;
-  linear::World world;
-  std::unique_ptr<Algorithm> algorithm;
-  at::Tensor model;
-  std::size_t cohort_batch = 2, workers = 1;
-  std::uint64_t round = 0;
-  std::string aggregation = "mean";
-  std::function<void(Reply&)> change = {};
-  int asks = 0;
-  double floats_down = 0, floats_up = 0;
-  Traffic traffic = {};
-
-  Lesson3(const std::string& name, std::vector<linear::Client> clients, const std::string& options = "{}")
-      : world{.clients = std::move(clients)}, algorithm(make(name, options)), model(world.beginning()) {}
-
-  static std::unique_ptr<Algorithm> make(const std::string& name, const std::string& options) {
-    Choice<Algorithms> choice(name);
-    ConfigDocument::parse(options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
-    return choice.make();
-  }
-
-  RoundResult step(std::vector<ClientId> order = {}) {
-    if (order.empty()) {
-      for (ClientId id = 0; id < world.clients.size(); ++id) order.push_back(id);
-    }
-    std::vector<Member> cohort;
-    for (const ClientId id : order) cohort.push_back({id, 1});
-    LocalFederation local(linear::federation_input(world, cohort_batch, workers));
-    std::unique_ptr<Transport> transport;
-    std::unique_ptr<LinkedFederation> link;
-    if (linked) {
-      transport = Transports::make("inproc");
-      link = LinkedFederations::make("wire", LinkInput{*transport, local});
-    }
-    Overheard federation(link ? static_cast<Federation&>(*link) : local, change);
-    const auto rule = Aggregations::make(aggregation);
-    const auto server = world.server();
-    RoundInput input{federation, *rule, cohort, model, ++round, 10, 7};
-    input.server = server.get();
-    RoundResult result = algorithm->round(input);
-    asks = federation.asks;
-    floats_down = federation.floats_down;
-    floats_up = federation.floats_up;
-    traffic = federation.traffic();
-    return result;
-  }
-  at::Tensor own(ClientId id) const {
-    const auto found = world.states.find(id);
-    return found == world.states.end() ? world.beginning() : found->second.at("distill.model");
-  }
-};
 
 std::vector<std::string> distilling() {
   std::vector<std::string> names;
@@ -113,7 +22,7 @@ std::vector<std::string> distilling() {
 }
 
 /// All state that outlives a round.
-at::Tensor everything(const Lesson3& run) {
+at::Tensor everything(const DistillationRounds& run) {
   std::vector<at::Tensor> all{run.model};
   for (ClientId id = 0; id < run.world.clients.size(); ++id) all.push_back(run.own(id));
   return torch::cat(all);
@@ -123,9 +32,9 @@ class DistillationContract : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam() && !quadratic::has_wire()) GTEST_SKIP() << "built without the wire format";
-    Lesson3::linked = GetParam();
+    DistillationRounds::linked = GetParam();
   }
-  void TearDown() override { Lesson3::linked = false; }
+  void TearDown() override { DistillationRounds::linked = false; }
 };
 INSTANTIATE_TEST_SUITE_P(Local, DistillationContract, testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(Linked, DistillationContract, testing::Values(true));
@@ -137,7 +46,7 @@ TEST_P(DistillationContract, SameBitsInAnyOrderOfClientsAndWithAnyNumberOfWorker
     std::vector<linear::Client> clients;
     for (int k = 0; k < 7; ++k) clients.push_back({.examples = 4 + k % 4, .steps = 1 + k % 3});
     const std::string options = "{batch_size: 3, epochs: 2}";
-    Lesson3 run(name, clients, options), again(name, clients, options), shuffled(name, clients, options),
+    DistillationRounds run(name, clients, options), again(name, clients, options), shuffled(name, clients, options),
         parallel(name, clients, options);
     parallel.workers = 3;
     for (int round = 0; round < 2; ++round) {
@@ -156,7 +65,7 @@ TEST_P(DistillationContract, SameBitsInAnyOrderOfClientsAndWithAnyNumberOfWorker
 
 TEST_P(DistillationContract, ResumesFromASavedState) {
   for (const std::string& name : distilling()) {
-    Lesson3 whole(name, three_learners()), first(name, three_learners()), second(name, three_learners());
+    DistillationRounds whole(name, three_learners()), first(name, three_learners()), second(name, three_learners());
     for (int round = 0; round < 3; ++round) whole.step();
     first.step();
     second.algorithm->restore(first.algorithm->state());
@@ -172,7 +81,7 @@ TEST_P(DistillationContract, ClientsThatFailOrSendInvalidValuesAreSkippedAndRepo
   for (const std::string& name : distilling()) {
     std::vector<linear::Client> with = three_learners();
     with.push_back({.examples = 5, .steps = 1, .broken = true});
-    Lesson3 broken(name, with), without(name, three_learners());
+    DistillationRounds broken(name, with), without(name, three_learners());
     const RoundResult result = broken.step();
     without.step();
     ASSERT_EQ(result.failed.size(), 1U) << name;
@@ -185,7 +94,7 @@ TEST_P(DistillationContract, ClientsThatFailOrSendInvalidValuesAreSkippedAndRepo
     if (name == "feddf") continue;  // it sends weights
     for (const bool shape : {true, false}) {
       with.back() = {.examples = 5, .steps = 1};
-      Lesson3 lying(name, with);
+      DistillationRounds lying(name, with);
       lying.change = [shape](Reply& reply) {
         if (reply.client != 3 || !reply.body.has_tensor("predictions")) return;
         at::Tensor changed = reply.body.tensor("predictions").clone();
@@ -199,53 +108,16 @@ TEST_P(DistillationContract, ClientsThatFailOrSendInvalidValuesAreSkippedAndRepo
       EXPECT_TRUE(torch::equal(lying.own(3), lying.world.beginning())) << name;
     }
 
-    Lesson3 nobody(name, {{.broken = true}, {.examples = 0}});
+    DistillationRounds nobody(name, {{.broken = true}, {.examples = 0}});
     EXPECT_EQ(nobody.step().failed.size(), 2U) << name;
     EXPECT_TRUE(torch::equal(nobody.model, nobody.world.beginning())) << name;
   }
 }
 
-TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
-  std::ifstream file(CHORUS_SOURCE_DIR "/tests/golden/distillation_rounds.json");
-  const auto golden = nlohmann::json::parse(file);
-  const std::map<std::string, std::pair<std::string, std::string>> cases{
-      {"ds_fl hard", {"ds_fl", "{epochs: 2}"}},
-      {"ds_fl soft", {"ds_fl", "{epochs: 2, labels: soft, temperature: 0.5}"}},
-      {"ds_fl votes", {"ds_fl", "{epochs: 2, send: votes}"}},
-      {"calibrated", {"calibrated", "{epochs: 2, prior: 0.5, confidence: 2}"}},
-      {"mhat hard", {"mhat", "{epochs: 2}"}},
-      {"mhat soft", {"mhat", "{epochs: 2, labels: soft}"}},
-      {"fedkd", {"fedkd", "{epochs: 2}"}},
-      {"feded", {"feded", "{epochs: 2, temperature: 2}"}},
-      {"feddf", {"feddf", "{epochs: 2}"}},
-      {"fedmd", {"fedmd", "{epochs: 2}"}},
-      {"cronus", {"cronus", "{epochs: 2}"}},
-      {"fedid as_published", {"fedid", "{epochs: 2, batch_size: 3}"}},
-      {"fedid no feedback", {"fedid", "{epochs: 2, batch_size: 3, feedback: none}"}},
-      {"fedid no distillation", {"fedid", "{epochs: 2, batch_size: 3, distillation: false}"}},
-      {"fedid as_written", {"fedid", "{epochs: 2, preset: as_written}"}}};
-  ASSERT_EQ(golden.size(), cases.size());
-  for (const auto& [name, how] : cases) {
-    Lesson3 run(how.first, three_learners(), how.second);
-    for (const auto& expected : golden.at(name)) {
-      run.step();
-      for (std::int64_t p = 0; p < 9; ++p) {
-        const auto at = static_cast<std::size_t>(p);
-        EXPECT_NEAR(run.model[p].item<double>(), expected.at("server")[at].get<double>(), 5e-6) << name;
-        for (std::size_t k = 0; k < 3; ++k) {
-          EXPECT_NEAR(run.own(static_cast<ClientId>(k))[p].item<double>(), expected.at("clients")[k][at].get<double>(),
-                      5e-6)
-              << name << ", client " << k;
-        }
-      }
-    }
-  }
-}
-
 TEST_P(DistillationContract, PublicTextsTeachLanguageModelsAsMuchAsConfigured) {
   const auto after = [](const std::string& name, const std::string& share, bool teach, bool changed) {
-    Lesson3 run(name, three_learners(),
-                "{batch_size: 3, epochs: 2" + (share.empty() ? "" : ", text_loss: " + share) + "}");
+    DistillationRounds run(name, three_learners(),
+                           "{batch_size: 3, epochs: 2" + (share.empty() ? "" : ", text_loss: " + share) + "}");
     run.world.texts_teach = teach;
     if (changed) {
       run.change = [](Reply& reply) {
@@ -285,35 +157,11 @@ TEST(Distillation, AClientRefusesAnImpossibleShareOfTheTexts) {
   }
 }
 
-TEST(Distillation, HardLabelsIgnoreTheTemperature) {
-  const std::vector<linear::Client> same{{.examples = 6, .steps = 2}};
-  Lesson3 cold("ds_fl", same, "{temperature: 0.01}"), warm("ds_fl", same, "{temperature: 5}");
-  cold.step();
-  warm.step();
-  EXPECT_TRUE(torch::equal(cold.model, warm.model));
-  Lesson3 soft("ds_fl", same, "{temperature: 5, labels: soft}");
-  soft.step();
-  EXPECT_FALSE(torch::allclose(cold.model, soft.model, 1e-3, 1e-3));
-}
-
-TEST(Distillation, WithoutFeedbackFedIdIsLocalDistillation) {
-  Message body;
-  body.numbers["hard"] = 1;
-  const at::Tensor own = torch::tensor({{{0.1F, 2.F}, {3.F, 0.F}}}), mean = torch::tensor({{1.F, 0.F}, {2.F, 0.F}});
-  body.tensors["ensemble"] = mean;
-  const Targets none = fedid_targets(body, own, {0});
-  EXPECT_TRUE(torch::equal(none.votes[0], torch::tensor({{1.F, 0.F}, {1.F, 0.F}})));
-  // An improved server reinforces the client's own label.
-  EXPECT_TRUE(torch::allclose(fedid_targets(body, own, {0.25}).votes[0], torch::tensor({{1.F, 0.25F}, {1.25F, 0.F}})));
-  EXPECT_TRUE(
-      torch::allclose(fedid_targets(body, own, {-0.25}).votes[0], torch::tensor({{1.F, -0.25F}, {0.75F, 0.F}})));
-}
-
 TEST(Distillation, TrafficIsThatOfTable5) {
   // |D0| = 8 rows of 3 elements, K = 3 clients, one round; a broadcast counts once.
   const double public_numbers = 8 * 3, clients = 3, theta = 9;
   const auto traffic = [](const std::string& name, const std::string& options) {
-    Lesson3 run(name, three_learners(), options);
+    DistillationRounds run(name, three_learners(), options);
     run.step();
     return std::tuple{run.floats_up, run.floats_down, run.asks};
   };
@@ -334,7 +182,7 @@ TEST_P(DistillationContract, BytesAreTable5PlusFraming) {
   for (const std::string& name : distilling()) {
     std::map<std::int64_t, std::pair<double, double>> framing;  // by public rows: total, messages
     for (const std::int64_t rows : {8, 200}) {
-      Lesson3 run(name, three_learners(), "{epochs: 1, batch_size: 8}");
+      DistillationRounds run(name, three_learners(), "{epochs: 1, batch_size: 8}");
       run.world.public_rows = rows;
       const RoundResult result = run.step();
       const double sent = result.numbers.at("payload_bytes"), clients = 3,
@@ -356,6 +204,25 @@ TEST_P(DistillationContract, BytesAreTable5PlusFraming) {
     const double one = framing[8].first / framing[8].second, other = framing[200].first / framing[200].second;
     if (name == "fedid") continue;  // its first and last messages differ from those between
     EXPECT_NEAR(one, other, GetParam() ? 8 : 0) << name;
+  }
+}
+
+// The table's formula is of one epoch and all clients; the payload is what really travelled.
+TEST_P(DistillationContract, PayloadCountsEveryEpochAndOnlyWhatTravelled) {
+  const double theta = 4 * 9, predictions = 4 * 8 * 3, cohort = 4;
+  for (const std::string& name : distilling()) {
+    std::vector<linear::Client> clients = three_learners();
+    clients.push_back({.examples = 5, .steps = 1, .broken = true});
+    DistillationRounds run(name, clients, "{epochs: 2, batch_size: 3}");
+    const RoundResult result = run.step();
+    EXPECT_EQ(result.failed.size(), 1U) << name;
+    EXPECT_EQ(result.numbers.at("payload_bytes"), 4 * (run.floats_up + run.floats_received)) << name;
+    EXPECT_GT(static_cast<double>(run.traffic.up + run.traffic.down), result.numbers.at("payload_bytes")) << name;
+    EXPECT_EQ(result.numbers.at("table5_bytes"), name == "feddf"   ? theta * (cohort + 1) + predictions * cohort
+                                                 : name == "feded" ? theta + predictions * cohort
+                                                 : name == "fedkd" ? predictions * cohort
+                                                                   : predictions * (cohort + 1))
+        << name;
   }
 }
 

@@ -22,43 +22,60 @@ struct Rows {
 /// Values [C, P] that learn from data by gradient descent.
 class LinearLearner final : public Learner {
  public:
-  LinearLearner(const World& world, std::vector<Rows> own, const at::Tensor& start, TrainWish::Teacher teacher = {})
-      : world_(world), own_(std::move(own)), teacher_(std::move(teacher)) {
+  LinearLearner(const World& world, std::vector<Rows> own, const at::Tensor& start, const LearnerWish& wish = {})
+      : world_(world),
+        own_(std::move(own)),
+        teacher_(wish.train.teacher),
+        rate_(world.learning_rate * wish.rate),
+        steps_(wish.steps.value_or(0)) {
     const auto count = static_cast<std::int64_t>(own_.size());
     values_ = (start.dim() == 1 ? start.unsqueeze(0).expand({count, -1}) : start).clone();
+    velocity_ = torch::zeros_like(values_);
   }
 
   LearnResult train(std::int64_t steps) override {
+    double rates = 0;
     for (std::int64_t step = 0; step < steps; ++step) {
       for (std::size_t c = 0; c < own_.size(); ++c) step_of(c, own_loss(c));
+      rates += rate();
+      ++done_;
     }
-    return result(static_cast<double>(steps));
+    return result(static_cast<double>(steps), rates);
   }
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets,
                   const std::function<void()>& meanwhile) override {
     const at::Tensor x = public_x(rows);
     check(targets.own == 0 || world_.texts_teach, "only language models learn from public texts");
+    const bool untaught = !targets.labels.defined() && !targets.probabilities.defined() && !targets.votes.defined() &&
+                          !targets.rewards.defined() && !targets.scores.defined();
     for (std::size_t c = 0; c < own_.size(); ++c) {
       step_of(c, [&](const at::Tensor& w) {
-        const at::Tensor z = torch::matmul(x, w.t()), taught = loss(z, targets, c);
+        const at::Tensor z = torch::matmul(x, w.t());
+        if (untaught) return torch::nn::functional::cross_entropy(z, public_y(rows));
+        const at::Tensor taught = loss(z, targets, c);
         if (targets.own == 0) return taught;
         return targets.own * torch::nn::functional::cross_entropy(z, public_y(rows)) + (1 - targets.own) * taught;
       });
     }
     if (meanwhile) meanwhile();
-    return result(1);
+    const double used = rate();
+    ++done_;
+    return result(1, used);
   }
   at::Tensor predict(std::span<const std::uint32_t> rows) override {
     const torch::NoGradGuard no_grad;
     return torch::matmul(public_x(rows), matrices().transpose(1, 2));
   }
-  at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override { return predict(rows); }
+  at::Tensor predict_with_dropout(std::span<const std::uint32_t> rows) override {
+    const torch::NoGradGuard no_grad;
+    return torch::matmul(dropped(public_x(rows)), matrices().transpose(1, 2));
+  }
   ProbeResult probe(std::int64_t, const ProbeWish& wish) override {
     ProbeResult result;
     std::vector<at::Tensor> gradients;
     for (std::size_t c = 0; c < own_.size(); ++c) {
       const at::Tensor w = matrices()[static_cast<std::int64_t>(c)].detach().clone().requires_grad_(true);
-      const at::Tensor value = own_loss(c)(w);
+      const at::Tensor value = own_loss(c, wish.dropout)(w);
       value.backward();
       result.loss.push_back(value.item<double>());
       gradients.push_back(w.grad().flatten());
@@ -76,20 +93,26 @@ class LinearLearner final : public Learner {
     }
     return torch::stack(products);
   }
-  void renew(std::int64_t) override {}
+  void renew(std::int64_t steps) override {
+    velocity_.zero_();
+    steps_ = steps;
+    done_ = 0;
+  }
   at::Tensor values() const override { return values_; }
   void set_values(const at::Tensor& values) override {
     values_.copy_(values.dim() == 1 ? values.unsqueeze(0) : values);
   }
   void retain(std::span<const std::size_t> clients) override {
     std::vector<Rows> own;
-    std::vector<at::Tensor> rows;
+    std::vector<at::Tensor> rows, velocities;
     for (const std::size_t c : clients) {
       own.push_back(own_[c]);
       rows.push_back(values_[static_cast<std::int64_t>(c)]);
+      velocities.push_back(velocity_[static_cast<std::int64_t>(c)]);
     }
     own_ = std::move(own);
     values_ = torch::stack(rows);
+    velocity_ = torch::stack(velocities);
   }
 
  private:
@@ -104,9 +127,15 @@ class LinearLearner final : public Learner {
     std::vector<std::int64_t> index(rows.begin(), rows.end());
     return world_.y(World::kPublic, world_.public_rows).index_select(0, torch::tensor(index, at::kLong));
   }
-  Loss own_loss(std::size_t c) const {
-    return [this, c](const at::Tensor& w) {
-      const at::Tensor z = torch::matmul(own_[c].x, w.t());
+  at::Tensor dropped(const at::Tensor& x) const {
+    if (!world_.dropout) return x;
+    const at::Tensor kept = x.clone();
+    kept.select(1, 0).zero_();
+    return kept;
+  }
+  Loss own_loss(std::size_t c, bool dropout = false) const {
+    return [this, c, dropout](const at::Tensor& w) {
+      const at::Tensor z = torch::matmul(dropout ? dropped(own_[c].x) : own_[c].x, w.t());
       const at::Tensor plain = torch::nn::functional::cross_entropy(z, own_[c].y);
       if (!teacher_.values.defined()) return plain;
       const at::Tensor old = teacher_.values[static_cast<std::int64_t>(c)].view_as(w);
@@ -136,14 +165,19 @@ class LinearLearner final : public Learner {
     const at::Tensor w = matrices()[row].detach().clone().requires_grad_(true);
     of(w).backward();
     const torch::NoGradGuard no_grad;
-    values_[row].sub_(w.grad().flatten(), world_.learning_rate);
+    velocity_[row].mul_(world_.momentum).add_(w.grad().flatten());
+    values_[row].sub_(velocity_[row], rate());
   }
-  LearnResult result(double steps) const {
+  double rate() const {
+    if (!world_.decay || steps_ == 0) return rate_;
+    return rate_ * (1 - static_cast<double>(done_) / static_cast<double>(steps_));
+  }
+  LearnResult result(double steps, double rates) const {
     LearnResult result;
     for (const Rows& rows : own_) {
       result.loss.push_back(rows.broken ? std::nan("") : 1.0);
       result.steps.push_back(steps);
-      result.rate_sum.push_back(world_.learning_rate * steps);
+      result.rate_sum.push_back(rates);
       result.failures.emplace_back(rows.broken ? "the loss is not a number" : "");
     }
     return result;
@@ -152,7 +186,9 @@ class LinearLearner final : public Learner {
   const World& world_;
   std::vector<Rows> own_;
   TrainWish::Teacher teacher_;
-  at::Tensor values_;
+  double rate_;
+  std::int64_t steps_, done_ = 0;  // of the learning-rate schedule; no steps: it has no end
+  at::Tensor values_, velocity_;
 };
 
 class LinearBench final : public Workbench {
@@ -194,7 +230,9 @@ class LinearBench final : public Workbench {
         teacher.values = teacher.values.narrow(0, static_cast<std::int64_t>(i), 1);
         teacher.weights = {teacher.weights[i]};
       }
-      LinearLearner alone(world_, {mine}, from, std::move(teacher));
+      LearnerWish alone_wish;
+      alone_wish.train.teacher = std::move(teacher);
+      LinearLearner alone(world_, {mine}, from, alone_wish);
       alone.train(mine.steps);
       values.push_back(wish.updates ? alone.values()[0] - from : alone.values()[0]);
       result.examples.push_back(mine.examples);
@@ -207,10 +245,10 @@ class LinearBench final : public Workbench {
     result.values = torch::stack(values);
     return result;
   }
-  std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish&) override {
+  std::unique_ptr<Learner> learner(const at::Tensor& start, const LearnerWish& wish) override {
     std::vector<Rows> own;
     for (const ClientId id : ids_) own.push_back(rows(id));
-    return std::make_unique<LinearLearner>(world_, std::move(own), start);
+    return std::make_unique<LinearLearner>(world_, std::move(own), start, wish);
   }
   std::size_t public_rows() const override { return static_cast<std::size_t>(world_.public_rows); }
   bool public_texts_teach() const override { return world_.texts_teach; }
@@ -240,7 +278,8 @@ class LinearBench final : public Workbench {
               static_cast<double>(world_.queries)};
     }
     const Client& client = world_.clients[id];
-    return {world_.x(id, client.examples), world_.y(id, client.examples), client.steps,
+    const std::int64_t set = client.twin_of < 0 ? static_cast<std::int64_t>(id) : client.twin_of;
+    return {world_.x(set, client.examples), world_.y(set, client.examples), client.steps,
             static_cast<double>(client.examples), client.broken};
   }
 

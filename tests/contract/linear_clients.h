@@ -19,12 +19,17 @@ struct Client {
   std::int64_t examples = 6;
   int steps = 2;
   bool broken = false;  // its loss is NaN
+  int twin_of = -1;     // has the data of this client; -1: data of its own
 };
 
 struct World {
   std::vector<Client> clients;
   std::int64_t features = 3, classes = 3, public_rows = 8, queries = 5;
   double learning_rate = 1;
+  // What makes the settings of optimizers and dropout visible.
+  double momentum = 0;       ///< v = momentum v + gradient, w = w - rate v; a new optimizer has v = 0
+  bool decay = false;        ///< the rate of a learner falls linearly to 0 over the steps it was wished for
+  bool dropout = false;      ///< where a learner predicts or measures with dropout, the first feature is 0
   bool texts_teach = false;  ///< the public set has labels that everybody may learn, as the texts of language models
   std::map<ClientId, ClientState> states = {};  // between rounds
   std::mutex mutex = {};

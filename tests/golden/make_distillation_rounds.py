@@ -15,6 +15,12 @@ import numpy as np
 K = D = 3
 SIZES, STEPS = [6, 9, 15], [2, 5, 9]
 LR, PUBLIC, QUERIES, EPOCHS = 1.0, 8, 5, 2
+MOMENTUM = 0.5
+# The rows of the public set in the order of PublicOrder, by round and epoch; the test compares them.
+ORDERS = [
+    [[0, 4, 5, 7, 1, 3, 6, 2], [4, 2, 0, 3, 7, 6, 5, 1]],
+    [[2, 1, 6, 7, 4, 5, 0, 3], [4, 0, 7, 3, 2, 6, 1, 5]],
+]
 W0 = np.linspace(-0.3, 0.3, K * D).reshape(K, D)
 SHARE = np.array(SIZES) / sum(SIZES)
 
@@ -139,16 +145,19 @@ def feddf(server, own, heat):
     return times(lambda v: kl(v, X0, z, heat), mean(trained)), own
 
 
-def fedmd(server, own, first):
+def fedmd(server, own, first, transfer=False):
+    if first and transfer:
+        own = [times(lambda v: cross(v, X0, onehot(labels(100, PUBLIC))), w) for w in own]
     if first:
         own = [local(k, w) for k, w in enumerate(own)]
     z = mean([X0 @ w.T for w in own])
     return server, [local(k, times(lambda v: mse(v, X0, z), w)) for k, w in enumerate(own)]
 
 
-def cronus(server, own):
+def cronus(server, own, rule):
     own = [local(k, w) for k, w in enumerate(own)]
-    p = mean([softmax(X0 @ w.T) for w in own])
+    p = rule([softmax(X0 @ w.T) for w in own])
+    p /= p.sum(-1, keepdims=True)  # rows of a median do not sum to 1
     return server, [times(lambda v: cross(v, X0, p), w) for w in own]
 
 
@@ -191,11 +200,87 @@ def fedid_written(server, own):
     return server, own
 
 
+class Net:
+    """A model with momentum, whose rate falls linearly to 0 over `steps` steps."""
+
+    def __init__(self, w, steps):
+        self.w, self.v, self.steps, self.done = w.copy(), np.zeros_like(w), steps, 0
+
+    def renew(self, steps):
+        self.v, self.steps, self.done = np.zeros_like(self.w), steps, 0
+
+    def down(self, x, slope):
+        """Returns the learning rate of the step."""
+        rate = LR * (1 - self.done / self.steps)
+        self.v = MOMENTUM * self.v + slope.T @ x / len(x)
+        self.w = self.w - rate * self.v
+        self.done += 1
+        return rate
+
+    def cross(self, x, t):
+        return self.down(x, t.sum(-1, keepdims=True) * softmax(x @ self.w.T) - t)
+
+
+def local_with_momentum(k, w):
+    x, y, v = features(k, SIZES[k]), onehot(labels(k, SIZES[k])), 0
+    for _ in range(STEPS[k]):
+        v = MOMENTUM * v + (softmax(x @ w.T) - y).T @ x / len(x)
+        w = w - LR * v
+    return w
+
+
+def dropped(x):
+    """What is seen with dropout."""
+    return x * np.array([0.0, 1.0, 1.0])
+
+
+def query_slope(w, seen):
+    return (softmax(seen(XQ) @ w.T) - onehot(YQ)).T @ seen(XQ) / QUERIES
+
+
+def fedid_switches(server, own, number, written, renew, dropout, batch=3):
+    """FedID with momentum, a falling rate and dropout: as_published or as_written, with either of two switches."""
+    seen = dropped if dropout else lambda x: x
+    shards = -(-PUBLIC // batch)
+    steps = EPOCHS * shards
+    nets = [Net(local_with_momentum(k, w), 1 if renew else steps) for k, w in enumerate(own)]
+    net = Net(server, 1 if renew else steps)
+    vote = softmax if written else hard
+    for step in range(steps):
+        if written:
+            at = step % shards * batch
+            x = X0[ORDERS[number][step // shards][at : at + batch]]
+        else:
+            x = X0[step % shards :: shards]
+        z = [seen(x) @ one.w.T for one in nets]
+        if renew:
+            for one in [net] + nets:
+                one.renew(1)
+        before = net.w
+        old = -np.log(softmax(seen(XQ) @ net.w.T)[np.arange(QUERIES), YQ]).mean()
+        rate = net.cross(x, mean([vote(one) for one in z]))
+        delta = old + np.log(softmax(seen(XQ) @ net.w.T)[np.arange(QUERIES), YQ]).mean()
+        target = mean([softmax(one) for one in z]) if written else hard(mean(z))
+        if written:
+            along, q = x @ query_slope(net.w, seen).T, softmax(x @ before.T)
+            s = rate / len(x) * (along - (q * along).sum(-1, keepdims=True))
+        for k, one in enumerate(nets):
+            if written:
+                p = softmax(x @ one.w.T)
+                feed = SHARE[k] * p * (s - (s * p).sum(-1, keepdims=True)) * len(x)
+                one.down(x, p - target + feed)
+            else:
+                one.cross(x, target + SHARE[k] * delta * hard(z[k]))
+    return net.w, [one.w for one in nets]
+
+
 def run(method, rounds=2, **options):
     server, own, out = W0.copy(), [W0.copy()] * 3, []
     for r in range(rounds):
         if method is fedmd:
             options["first"] = r == 0
+        if method is fedid_switches:
+            options["number"] = r
         server, own = method(server, own, **options)
         out.append({"server": server.flatten().tolist(), "clients": [w.flatten().tolist() for w in own]})
     return out
@@ -213,12 +298,21 @@ print(
             "feded": run(feded, heat=2.0),
             "feddf": run(feddf, heat=1.0),
             "fedmd": run(fedmd),
-            "cronus": run(cronus),
+            "fedmd transfer": run(fedmd, transfer=True),
+            "cronus": run(cronus, rule=mean),
+            "cronus median": run(cronus, rule=lambda p: np.median(p, axis=0)),
             "calibrated": run(calibrated, tau=0.5, beta=2.0),
             "fedid as_published": run(fedid_published, feedback=True, distillation=True, batch=3),
             "fedid no feedback": run(fedid_published, feedback=False, distillation=True, batch=3),
             "fedid no distillation": run(fedid_published, feedback=True, distillation=False, batch=3),
             "fedid as_written": run(fedid_written),
+            "published switches": run(fedid_switches, written=False, renew=True, dropout=True),
+            "published, one optimizer": run(fedid_switches, written=False, renew=False, dropout=True),
+            "published, no dropout": run(fedid_switches, written=False, renew=True, dropout=False),
+            "written switches": run(fedid_switches, written=True, renew=False, dropout=False),
+            "written, new optimizers": run(fedid_switches, written=True, renew=True, dropout=False),
+            "written, dropout": run(fedid_switches, written=True, renew=False, dropout=True),
+            "orders": ORDERS,
         },
         indent=1,
     )
