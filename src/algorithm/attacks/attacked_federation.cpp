@@ -1,10 +1,13 @@
 #include "algorithm/attacks/attacked_federation.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+
+#include "core/base/error.h"
 
 namespace chorus::inline attacks {
 namespace {
@@ -35,14 +38,29 @@ void AttacksConfig::describe(ConfigVisitor& visitor) {
   visitor.field("attack", attack, "what they send");
 }
 
+bool AttacksConfig::spares(ClientId client) const {
+  return std::find(spared.begin(), spared.end(), static_cast<std::int64_t>(client)) != spared.end();
+}
+
+std::string attackers_mistake(const std::vector<ClientId>& clients, const AttacksConfig& config) {
+  for (const std::int64_t id : config.spared) {
+    const auto is = [&](ClientId client) { return static_cast<std::int64_t>(client) == id; };
+    if (std::any_of(clients.begin(), clients.end(), is)) continue;
+    return fmt::format("attacks.spared: there is no client {} among {}; leave it out", id, clients.size());
+  }
+  if (!draw_attackers(clients, config, 0).empty()) return "";
+  if (config.share * static_cast<double>(clients.size()) < 1) {
+    return fmt::format("attacks.share: {:g} of {} clients is less than one; set it to at least {:.3g}", config.share,
+                       clients.size(), 1 / static_cast<double>(std::max<std::size_t>(clients.size(), 1)));
+  }
+  return "attacks.spared: everybody is spared, so nobody attacks; spare fewer clients";
+}
+
 std::set<ClientId> draw_attackers(std::vector<ClientId> clients, const AttacksConfig& config, std::uint64_t seed) {
   RandomStream stream({.seed = seed, .purpose = "attackers"});
   stream.shuffle(std::span(clients));
   const auto count = static_cast<std::size_t>(std::floor(config.share * static_cast<double>(clients.size()) + 1e-9));
-  std::erase_if(clients, [&](ClientId client) {
-    return std::find(config.spared.begin(), config.spared.end(), static_cast<std::int64_t>(client)) !=
-           config.spared.end();
-  });
+  std::erase_if(clients, [&](ClientId client) { return config.spares(client); });
   clients.resize(std::min(count, clients.size()));
   return {clients.begin(), clients.end()};
 }
@@ -53,7 +71,10 @@ AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
       attackers_(draw_attackers(ids_of(input.inner.roster()), input.config, input.seed)),
       attack_(input.config.attack.make()),
       sees_(input.config.attack.traits().sees),
-      claim_(input.config.claim) {}
+      claim_(input.config.claim) {
+  const std::string mistake = attackers_mistake(ids_of(input.inner.roster()), input.config);
+  if (!mistake.empty()) throw ConfigError(mistake);
+}
 
 /// The replies to one request, those of attackers changed.
 class AttackedFederation::Asking {

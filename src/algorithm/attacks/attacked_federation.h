@@ -18,11 +18,14 @@ struct AttacksConfig {
   double claim = 1;                       ///< examples that an attacker claims, in multiples of those it has
   Choice<Attacks> attack{"sign_flip"};
 
+  bool spares(ClientId client) const;
   void describe(ConfigVisitor& visitor);
 };
 
 /// The attackers among these clients: the whole part of share * clients, drawn from the seed.
 std::set<ClientId> draw_attackers(std::vector<ClientId> clients, const AttacksConfig& config, std::uint64_t seed);
+/// Why there would be no attacker among these clients, or a spared one is not among them; "": all is well.
+std::string attackers_mistake(const std::vector<ClientId>& clients, const AttacksConfig& config);
 
 struct AttackedFederationInput {
   Federation& inner;  ///< borrowed
@@ -38,6 +41,7 @@ struct AttackedFederationInput {
 ///     AttackedFederation federation({inner, config, seed});
 class AttackedFederation : public Federation {
  public:
+  /// ConfigError for an attackers_mistake.
   explicit AttackedFederation(const AttackedFederationInput& input);
 
   const Roster& roster() const override { return inner_.roster(); }

@@ -74,6 +74,22 @@ TEST(Attacks, TheShareOfClientsIsDrawnFromTheSeed) {
   EXPECT_EQ(attack("sign_flip").numbers.at("attackers"), 2);
 }
 
+TEST(Attacks, SettingsWithoutAnAttackerAreRefused) {
+  std::vector<ClientId> clients(10);
+  std::iota(clients.begin(), clients.end(), 0U);
+  const auto mistake = [&](double share, std::vector<std::int64_t> spared) {
+    AttacksConfig config;
+    config.share = share;
+    config.spared = std::move(spared);
+    return attackers_mistake(clients, config);
+  };
+  EXPECT_EQ(mistake(0.1, {0, 9}), "");
+  EXPECT_EQ(mistake(0.05, {}), "attacks.share: 0.05 of 10 clients is less than one; set it to at least 0.1");
+  EXPECT_EQ(mistake(0.2, {99}), "attacks.spared: there is no client 99 among 10; leave it out");
+  EXPECT_THAT(mistake(0.2, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), testing::HasSubstr("everybody is spared"));
+  EXPECT_THROW(attack("sign_flip", false, 1, 0.01), ConfigError);
+}
+
 TEST(Attacks, SignFlipAndScalingMultiply) {
   for (const auto& [yaml, factor] : {std::pair("sign_flip", -1.0),
                                      {"{name: sign_flip, factor: 4}", -4.0},

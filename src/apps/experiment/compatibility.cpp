@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "algorithm/local_budget/local_charges.h"
 #include "apps/experiment/in_the_clear.h"
 
@@ -402,6 +404,18 @@ std::string incompatibility(const ExperimentConfig& config) {
   if (const std::int64_t trusted = integer_of(config.aggregation, "trusted"); counted && trusted >= clients.count) {
     return fmt::format("aggregation.trusted: there is no client {}; clients.count is {}, so the last one is {}",
                        trusted, clients.count, clients.count - 1);
+  }
+  if (config.attacks && counted) {
+    std::vector<ClientId> ids(static_cast<std::size_t>(clients.count));
+    std::iota(ids.begin(), ids.end(), ClientId{0});
+    if (const std::string mistake = attackers_mistake(ids, *config.attacks); !mistake.empty()) return mistake;
+  }
+  if (config.attacks && config.aggregation.name() == "fltrust" &&
+      !config.attacks->spares(static_cast<ClientId>(integer_of(config.aggregation, "trusted")))) {
+    return fmt::format(
+        "aggregation.trusted: client {0} may be drawn as an attacker, whom the rule would trust; set attacks.spared: "
+        "[{0}]",
+        integer_of(config.aggregation, "trusted"));
   }
   if (config.attacks) {
     if (const std::string mistake = attack_mistake(config); !mistake.empty()) return mistake;

@@ -170,6 +170,17 @@ TEST(Compatibility, EveryAlgorithmThatLooksAtUpdatesRefusesHiddenOnes) {
   EXPECT_GE(looking, 2);
 }
 
+TEST(Compatibility, AttacksThatCannotWorkAreRefused) {
+  using testing::HasSubstr;
+  const std::string ten = "clients: {count: 10}\nclients_per_round: 5\n";
+  EXPECT_EQ(mistake_in(ten + "attacks: {share: 0.1}"), "");
+  EXPECT_THAT(mistake_in(ten + "attacks: {share: 0.05}"), HasSubstr("0.05 of 10 clients is less than one"));
+  EXPECT_THAT(mistake_in(ten + "attacks: {share: 0.2, spared: [99]}"), HasSubstr("there is no client 99"));
+  const std::string trusts = ten + "aggregation: {name: fltrust, trusted: 3}\n";
+  EXPECT_THAT(mistake_in(trusts + "attacks: {share: 0.2}"), HasSubstr("set attacks.spared: [3]"));
+  EXPECT_EQ(mistake_in(trusts + "attacks: {share: 0.2, spared: [3]}"), "");
+}
+
 TEST(Compatibility, WhatDistillationCannotDoIsRefused) {
   using testing::HasSubstr;
   const auto with = [](const std::string& algorithm, const std::string& more) {
