@@ -11,6 +11,10 @@ const NameRegistration kMissingSecAggPlus{
     {.kind = "aggregation", .name = "secagg_plus", .summary = "a secure sum", .unavailable = kUnavailable}};
 const NameRegistration kMissingLight{
     {.kind = "aggregation", .name = "light_secagg", .summary = "a secure sum", .unavailable = kUnavailable}};
+const NameRegistration kMissingGroups{{.kind = "aggregation",
+                                       .name = "secure_groups",
+                                       .summary = "a robust rule over secure sums of random groups",
+                                       .unavailable = kUnavailable}};
 
 }  // namespace
 }  // namespace chorus::inline secure_mean
