@@ -135,9 +135,12 @@ Bytes LightClient::mask_input(ByteView message) {
     RingVector share(bits, code_.piece());
     share.add(text->view());
     if (in_field(share)) held_.emplace(entry.client, std::move(share));
+    share.forget();
   }
   demand(held_.size() >= session_.parameters.threshold, "fewer readable shares than must stay");
-  add_in_field(input_, pieces_.part(0, code_.length));
+  RingVector mask = pieces_.part(0, code_.length);
+  add_in_field(input_, mask);
+  mask.forget();
   Bytes reply = write_masked({MessageType::kMasked, self_, id_}, bits, input_.bytes());
   // A second input under the same mask would reveal the difference.
   pieces_.forget();
