@@ -50,8 +50,12 @@ struct SumSession {
   Digest context() const;
 };
 
-/// The graph among the clients that sent keys, derived from the session id: neither the server nor a client chooses
-/// neighbours.
+/// The graph among the clients that sent keys, derived from the session id, which is a hash of all keys. Nobody chooses
+/// neighbours directly, but whoever fixes the last input of the hash can try again until it likes the graph: a client
+/// that colludes with the server and sends its keys after it has seen all others, or the server, which leaves clients
+/// out. So the probabilities of graph_finder.h hold for one graph; a party that tries 2^b graphs
+/// in the time of a round takes b bits off them. This is outside the semi-honest model, where nobody tries again, and a
+/// limit of active mode: there the thresholds (2t > k + colluding) hold for the colluding neighbours that are expected.
 NeighbourGraph graph_of(const Digest& session, std::size_t clients, std::size_t k);
 
 }  // namespace chorus::inline secure
