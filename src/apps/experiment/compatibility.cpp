@@ -149,25 +149,6 @@ std::string split_mistake(const ExperimentConfig& config) {
   return "";
 }
 
-<<<<<<< b38aa7dd59890591b020eb18e3536504ff4ef99b
-// Settings for models that an algorithm does not have.
-std::string model_mistake(const ExperimentConfig& config) {
-  const AlgorithmTraits& algorithm = config.algorithm.traits();
-  const std::string& name = config.algorithm.name();
-  if (config.checkpoint.client_models && !algorithm.own_models) {
-    return fmt::format("checkpoint.client_models: algorithm: {} gives clients no models of their own; leave it out",
-                       name);
-  }
-  if (config.checkpoint.client_models && !algorithm.any_network) {
-    return fmt::format(
-        "checkpoint.client_models: algorithm: {} does not keep clients' models as a whole; leave it out, and write "
-        "single ones with `chorus model personal`",
-        name);
-  }
-  if (algorithm.distills && algorithm.personal && number_of(config.algorithm, "server_rate") > 0) {
-    return fmt::format("algorithm.server_rate: with algorithm: {} the server has no model that learns; leave it out",
-                       name);
-=======
 // Filters for predictions in a direction in which none travel.
 std::string filter_mistake(const FilterList& filters, const char* direction, bool predictions,
                            const std::string& algorithm) {
@@ -202,7 +183,27 @@ std::string attack_mistake(const ExperimentConfig& config) {
   }
   if (!config.compression.up.empty()) {
     return "attacks: what attackers send does not pass through compression.up; leave one of them out";
->>>>>>> local
+  }
+  return "";
+}
+
+// Settings for models that an algorithm does not have.
+std::string model_mistake(const ExperimentConfig& config) {
+  const AlgorithmTraits& algorithm = config.algorithm.traits();
+  const std::string& name = config.algorithm.name();
+  if (config.checkpoint.client_models && !algorithm.own_models) {
+    return fmt::format("checkpoint.client_models: algorithm: {} gives clients no models of their own; leave it out",
+                       name);
+  }
+  if (config.checkpoint.client_models && !algorithm.any_network) {
+    return fmt::format(
+        "checkpoint.client_models: algorithm: {} does not keep clients' models as a whole; leave it out, and write "
+        "single ones with `chorus model personal`",
+        name);
+  }
+  if (algorithm.distills && algorithm.personal && number_of(config.algorithm, "server_rate") > 0) {
+    return fmt::format("algorithm.server_rate: with algorithm: {} the server has no model that learns; leave it out",
+                       name);
   }
   return "";
 }
