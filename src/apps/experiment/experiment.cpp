@@ -94,16 +94,11 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
   data_ = open_dataset(config_.data);
   model_ = std::make_unique<const TaskModel>(config_, TaskFacts::of(data_));
   const auto seed = static_cast<std::uint64_t>(config_.clients.seed.value_or(config_.seed));
-<<<<<<< b38aa7dd59890591b020eb18e3536504ff4ef99b
   if (config_.publics) {
     public_ = std::make_unique<const PublicData>(
-        PublicData::Input{*config_.publics, config_.data, data_, seed, config_.algorithm.traits().queries});
+        PublicData::Input{*config_.publics, config_.data, data_, seed, config_.algorithm.make()->queries()});
   }
-  if (public_ && config_.algorithm.traits().queries && public_->queries() == 0) {
-=======
-  if (config_.publics) public_ = std::make_unique<const PublicData>(*config_.publics, config_.data, data_, seed);
   if (public_ && config_.algorithm.make()->queries() && public_->queries() == 0) {
->>>>>>> local
     throw ConfigError(fmt::format(
         "public.query_share: {:g} of {} public examples is none, but algorithm: {} needs labelled examples at the "
         "server; raise it, or give public.query",
