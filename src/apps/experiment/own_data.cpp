@@ -30,7 +30,7 @@ std::optional<PublicData> own_public_data(const ExperimentConfig& config, const 
   if (publics.query.empty()) publics.query_share = 0;  // everybody has the same files
   return std::optional<PublicData>(std::in_place,
                                    PublicData::Input{publics, reading, data, static_cast<std::uint64_t>(config.seed),
-                                                     config.algorithm.traits().queries});
+                                                     config.algorithm.make()->queries()});
 }
 
 Dataset open_client_data(DataConfig config, const TaskFacts& facts) {

@@ -106,15 +106,15 @@ RoundLoopEnd ServerHalf::run(Federation& clients, const ServerRounds& rounds, Ru
   std::optional<ServerDesk> desk;
   if (public_ && traits.distills) desk.emplace(model_, *public_, static_cast<std::uint64_t>(rounds.total));
   const bool sums_predictions = desk && traits.predictions_up && traits.one_sum;
-  aggregation->prepare({.folder = rounds.folder,
-                        .clients = static_cast<double>(loop.population),
-                        .clients_per_round = static_cast<double>(config().clients_per_round),
-                        .rounds = rounds.total,
-                        .ledger = mark_of(state.ledgers, "privacy.ledger"),
-                        .trial = rounds.trial,
-                        .size = sums_predictions ? answer_shape(*desk->open(1)).elements()
-                                                 : model_.model().layout().trainable_size(),
-                        .layout = sums_predictions ? nullptr : &model_.model().layout()});
+  aggregation->prepare(
+      {.folder = rounds.folder,
+       .clients = static_cast<double>(loop.population),
+       .clients_per_round = static_cast<double>(config().clients_per_round),
+       .rounds = rounds.total,
+       .ledger = mark_of(state.ledgers, "privacy.ledger"),
+       .trial = rounds.trial,
+       .size = sums_predictions ? answer_shape(*desk->open(1)).elements() : model_.model().layout().trainable_size(),
+       .layout = sums_predictions ? nullptr : &model_.model().layout()});
   const auto selector = config().selection.make();
   std::optional<EvaluationSet> attacked;
   if (rounds.attacked != nullptr) {
