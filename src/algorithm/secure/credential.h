@@ -18,7 +18,8 @@ namespace chorus::inline secure {
 /// As bytes: the length of the certificate (4, little-endian), the certificate (DER), the signature (DER).
 struct CertifiedKey {
   std::string certificate;  ///< PEM
-  std::string key;          ///< PEM, private
+  std::string key;          ///< PEM, private: wiped at the end
+  ~CertifiedKey() { wipe(key.data(), key.size()); }
 };
 /// Keys that are derived from the private key: the same ones as long as the certificate's key is the same.
 SigningKeys signing_keys_of(const CertifiedKey& own);

@@ -68,8 +68,13 @@ std::shared_ptr<const SigningKeys> identity_in(ClientState& state) {
 }
 
 at::Tensor identity_tensor(const SigningKeys& keys) {
-  at::Tensor stored = at::empty({kSecret + kOpen}, at::kByte);
-  auto* const bytes = static_cast<std::byte*>(stored.data_ptr());
+  // Wiped when nobody holds the tensor any more.
+  auto* const bytes = new std::byte[kSecret + kOpen];
+  const auto let_go = [](void* memory) {
+    wipe(memory, kSecret + kOpen);
+    delete[] static_cast<std::byte*>(memory);
+  };
+  at::Tensor stored = at::from_blob(bytes, {kSecret + kOpen}, let_go, at::kByte);
   std::copy_n(keys.secret.data(), kSecret, bytes);
   std::copy(keys.open.begin(), keys.open.end(), bytes + kSecret);
   return stored;
