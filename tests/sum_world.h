@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,23 @@
 #include "algorithm/secure/sum_server.h"
 
 namespace chorus::inline tests {
+
+/// Cases of a random test; a longer run sets the variable.
+inline std::size_t secure_cases(std::size_t usual) {
+  const char* wanted = std::getenv("CHORUS_SECURE_CASES");
+  return wanted == nullptr ? usual : static_cast<std::size_t>(std::atoll(wanted));
+}
+
+/// A sparse graph: each client has four neighbours, of which three reconstruct a secret.
+inline SumParameters ring_of_four(Trust trust) {
+  SumParameters parameters;
+  parameters.trust = trust;
+  parameters.neighbours = 4;
+  parameters.threshold = 3;
+  parameters.colluding = 1;
+  parameters.least_cohort = 3;
+  return parameters;
+}
 
 /// What the server, and anyone who reads its disk, has seen of the clients' secrets.
 class Transcript {

@@ -2,18 +2,12 @@
 // in some of them, and random bytes into both state machines. The network is drawn from a seed; keys are not.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <deque>
 
 #include "tests/sum_world.h"
 
 namespace chorus::inline secure {
 namespace {
-
-std::size_t seeds(std::size_t usual) {
-  const char* wanted = std::getenv("CHORUS_SECURE_CASES");
-  return wanted == nullptr ? usual : static_cast<std::size_t>(std::atoll(wanted));
-}
 
 class Network {
  public:
@@ -63,7 +57,7 @@ void lie(std::vector<std::pair<ClientId, Bytes>>& messages, RandomStream& stream
       message = write_keys(head, list);
     } else if (head.type == MessageType::kForwarded) {
       auto list = *read_shares(message);
-      std::swap(list.front().sealed, list.back().sealed);
+      if (!list.empty()) std::swap(list.front().sealed, list.back().sealed);
       message = write_shares(head, list);
     } else if (head.type == MessageType::kSignatures) {
       auto list = *read_signatures(message);
@@ -81,8 +75,9 @@ Outcome run_seed(std::uint64_t seed) {
   static const CheckedInputs kInputs;
   const Trust trust = seed % 3 == 0 ? Trust::kSemiHonest : Trust::kActive;
   const bool lying = trust == Trust::kActive && seed % 5 == 1;
-  const std::size_t clients = 4 + seed % 3;
-  SumWorld world(clients, complete_graph(clients, trust));
+  const bool sparse = seed % 4 == 2;
+  const std::size_t clients = sparse ? 8 : 4 + seed % 3;
+  SumWorld world(clients, sparse ? ring_of_four(trust) : complete_graph(clients, trust));
   std::map<ClientId, std::unique_ptr<SumClient>> members;
   for (const ClientId id : world.session.cohort) {
     const Secret<64>* identity = trust == Trust::kActive ? &world.identities[id]->secret : nullptr;
@@ -126,7 +121,7 @@ Outcome run_seed(std::uint64_t seed) {
 }
 
 TEST(HostileNetwork, TheSumIsExactOrThereIsNone) {
-  const std::size_t count = seeds(250);
+  const std::size_t count = secure_cases(250);
   std::size_t sums = 0;
   for (std::uint64_t seed = 0; seed < count; ++seed) sums += run_seed(seed).sum ? 1 : 0;
   EXPECT_GT(sums, count / 5);
@@ -156,9 +151,10 @@ Bytes nearly(RandomStream& stream, const Bytes& like) {
 
 TEST(HostileNetwork, RandomBytesNeverCrashOrUnlockAnything) {
   RandomStream stream({.seed = 4, .purpose = "fuzz"});
-  const std::size_t count = seeds(60);
+  const std::size_t count = secure_cases(60);
   for (std::size_t i = 0; i < count; ++i) {
-    SumWorld world(4, complete_graph(4, i % 2 == 0 ? Trust::kActive : Trust::kSemiHonest));
+    const Trust trust = i % 2 == 0 ? Trust::kActive : Trust::kSemiHonest;
+    SumWorld world(i % 3 == 0 ? 7 : 4, i % 3 == 0 ? ring_of_four(trust) : complete_graph(4, trust));
     world.advertise(always);
     for (std::size_t phase = 1; phase <= world.phases(); ++phase) {
       auto out = world.server->close();

@@ -269,27 +269,29 @@ TEST(HostileServer, Case11DuplicatesChangeNothing) {
 // 4c, case 12: every message in every state in which it does not belong.
 TEST(HostileServer, Case12OutOfOrderMessagesChangeNothing) {
   for (std::size_t phase = 1; phase <= 4; ++phase) {
-    Moment now(Trust::kActive, phase);
-    const State before = now.client(0).state();
+    auto now = std::make_unique<Moment>(Trust::kActive, phase);
+    const State before = now->client(0).state();
+    std::size_t tried = 0;
     for (std::uint8_t type = 1; type <= 9; ++type) {
-      const MessageHead right = now.head(0);
+      const MessageHead right = now->head(0);
       if (static_cast<MessageType>(type) == right.type) continue;
+      ++tried;
       MessageHead wrong = right;
       wrong.type = static_cast<MessageType>(type);
-      EXPECT_FALSE(now.client(0).receive(write_survivors(wrong, {now.id(0), now.id(1)})).ok());
-      // A second list of survivors is a lie, not a mix-up.
-      if (now.client(0).state() == State::kAborted) {
-        EXPECT_EQ(wrong.type, MessageType::kSurvivors);
-        EXPECT_EQ(before, State::kSigned);
-        return;
+      EXPECT_FALSE(now->client(0).receive(write_survivors(wrong, {now->id(0), now->id(1)})).ok());
+      if (before == State::kSigned && wrong.type == MessageType::kSurvivors) {
+        // A second list of survivors is a lie, not a mix-up: this client is lost.
+        EXPECT_EQ(now->client(0).state(), State::kAborted);
+        now = std::make_unique<Moment>(Trust::kActive, phase);
       }
-      EXPECT_EQ(now.client(0).state(), before);
+      EXPECT_EQ(now->client(0).state(), before) << int{type};
     }
-    MessageHead others = now.head(0);
-    others.client = now.id(1);
-    EXPECT_FALSE(now.client(0).receive(write_survivors(others, now.world.session.cohort)).ok());
-    EXPECT_FALSE(now.client(0).receive({}).ok());
-    EXPECT_TRUE(now.client(0).receive(now.message(0)).ok());
+    EXPECT_EQ(tried, 8U);
+    MessageHead others = now->head(0);
+    others.client = now->id(1);
+    EXPECT_FALSE(now->client(0).receive(write_survivors(others, now->world.session.cohort)).ok());
+    EXPECT_FALSE(now->client(0).receive({}).ok());
+    EXPECT_TRUE(now->client(0).receive(now->message(0)).ok());
   }
 }
 

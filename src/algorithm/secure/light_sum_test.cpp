@@ -1,11 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 
 #include "algorithm/secure/light_server.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "tests/sum_world.h"
 
 namespace chorus::inline secure {
 namespace {
@@ -139,9 +141,12 @@ TEST(CodedMask, IntegersGoThroughTheField) {
   }
 }
 
+// Every eleventh way to spread six clients over the phases; with CHORUS_SECURE_EXHAUSTIVE all 15,625.
 TEST(LightSum, EverySpreadOfSixOverThePhasesIsExactOrAbandoned) {
+  const bool all = std::getenv("CHORUS_SECURE_EXHAUSTIVE") != nullptr;
   int exact = 0, abandoned = 0;
-  for (int spread = 0; spread < 5 * 5 * 5 * 5 * 5 * 5; spread += 11) {
+  constexpr int kSpreads = 5 * 5 * 5 * 5 * 5 * 5;
+  for (int spread = 0; spread < kSpreads; spread += all ? 1 : 11) {
     LightWorld world(6, 0.3, 0.34);
     std::map<ClientId, std::size_t> dies;
     int code = spread;
@@ -162,6 +167,33 @@ TEST(LightSum, EverySpreadOfSixOverThePhasesIsExactOrAbandoned) {
   }
   EXPECT_GT(exact, 10);
   EXPECT_GT(abandoned, 100);
+  if (!all) return;
+  EXPECT_EQ(exact, 1 + 6 * 4 + 15 * 16);  // nobody, one or two of six vanish, each in one of four phases
+  EXPECT_EQ(exact + abandoned, kSpreads);
+}
+
+TEST(LightSum, RandomDropoutsOfFifty) {
+  RandomStream stream({.seed = 13, .purpose = "dropouts"});
+  std::size_t sums = 0;
+  const std::size_t count = secure_cases(15);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double rate = 0.12 * stream.uniform();
+    LightWorld world(50, 0.2, 0.2);
+    std::map<ClientId, std::size_t> dies;
+    std::size_t stay = 0;
+    for (const ClientId id : world.session.cohort) {
+      std::size_t phase = 0;
+      while (phase < 4 && stream.uniform() >= rate) ++phase;
+      dies[id] = phase;
+      stay += phase == 4 ? 1 : 0;
+    }
+    const auto sum = world.run([&](ClientId id, std::size_t phase) { return phase < dies[id]; });
+    EXPECT_EQ(sum.has_value(), stay >= world.session.parameters.threshold) << i;
+    EXPECT_TRUE(!sum || world.is_sum_of_survivors(*sum)) << i;
+    sums += sum ? 1 : 0;
+  }
+  EXPECT_GT(sums, count / 5);
+  EXPECT_LT(sums, count);
 }
 
 TEST(LightSum, IsExactInBothFieldsWithManyClients) {

@@ -11,37 +11,10 @@
 #include "algorithm/secure/ring_vector.h"
 #include "algorithm/secure/shamir.h"
 #include "core/base/error.h"
+#include "tests/hex_bytes.h"
 
 namespace chorus::inline secure {
 namespace {
-
-Bytes from_hex(std::string_view hex) {
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
-  }
-  return bytes;
-}
-
-template <typename T>
-T array_of(std::string_view hex) {
-  T value{};
-  const Bytes bytes = from_hex(hex);
-  EXPECT_EQ(bytes.size(), value.size());
-  std::copy(bytes.begin(), bytes.end(), value.data());
-  return value;
-}
-
-template <std::size_t N>
-Secret<N> secret_of(std::string_view hex) {
-  Secret<N> secret;
-  const Bytes bytes = from_hex(hex);
-  EXPECT_EQ(bytes.size(), N);
-  std::copy(bytes.begin(), bytes.end(), secret.data());
-  return secret;
-}
-
-Bytes bytes_of(ByteView view) { return {view.begin(), view.end()}; }
 
 TEST(Primitives, AgreementEqualsRfc7748) {
   const Key alice = secret_of<32>("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a");
