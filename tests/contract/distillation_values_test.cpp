@@ -238,6 +238,19 @@ TEST(Distillation, WithoutFeedbackTheQuerySetIsNeitherNeededNorMeasured) {
   EXPECT_FALSE(DistillationRounds("calibrated", three_learners(), "{query: false}").algorithm->queries());
 }
 
+TEST(Distillation, TheServerLearnsItsQuerySetOnRequest) {
+  for (const char* method : {"mhat", "ds_fl", "fedkd", "feded", "feddf"}) {
+    DistillationRounds without(method, three_learners()), with(method, three_learners(), "{query: true}");
+    EXPECT_FALSE(without.algorithm->queries()) << method;
+    EXPECT_TRUE(with.algorithm->queries()) << method;
+    EXPECT_FALSE(without.step().numbers.contains("query_loss")) << method;
+    EXPECT_TRUE(std::isfinite(with.step().numbers.at("query_loss"))) << method;
+    const at::Tensor then = without.world.server()->train(without.model).values[0];
+    EXPECT_FALSE(torch::allclose(with.model, without.model, 1e-3, 1e-3)) << method;
+    EXPECT_TRUE(torch::equal(with.model, then)) << method;
+  }
+}
+
 TEST(Distillation, HardLabelsIgnoreTheTemperature) {
   const std::vector<linear::Client> same{{.examples = 6, .steps = 2}};
   DistillationRounds cold("ds_fl", same, "{temperature: 0.01}"), warm("ds_fl", same, "{temperature: 5}");

@@ -18,7 +18,7 @@ void CalibratedConfig::describe(ConfigVisitor& visitor) {
   visitor.field("confidence", confidence, "how much more a confident prediction counts; 0: all count the same")
       .at_least(0)
       .at_most(10);
-  visitor.field("query", query, "the server also trains on its labelled query set in every round");
+  describe_query(visitor, query);
 }
 
 at::Tensor calibrated_mean(const std::vector<ClientAnswers>& clients, double prior, double confidence) {
@@ -73,12 +73,7 @@ RoundResult Calibrated::round(const RoundInput& input) {
   for (auto& entry : answers) used.push_back(std::move(entry.second));
   const at::Tensor targets = calibrated_mean(used, config_.prior, config_.confidence);
   ensemble.result.numbers["server_loss"] = teach_votes(input, targets, order, config_.teaching);
-  if (config_.query) {
-    const TrainResult trained = input.server->train(input.model);
-    if (!trained.failures[0].empty()) throw DataError("training on the query set failed: " + trained.failures[0]);
-    input.model.copy_(trained.values[0]);
-    ensemble.result.numbers["query_loss"] = trained.loss[0];
-  }
+  learn_queries(input, config_.query, ensemble.result);
   const at::Tensor taught = server_logits(input, input.model);
   Lessons lessons = lessons_of(input, config_.teaching, taught, order);
   lessons.lesson = Lesson::kSoft;

@@ -6,6 +6,7 @@ namespace chorus::inline distillation {
 
 void DsFlConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
+  describe_query(visitor, query);
   visitor.field("temperature", temperature, "of the entropy reduction; below 1 it sharpens the mean").above(0);
   visitor.field("labels", lesson, {{"hard", Lesson::kHard}, {"soft", Lesson::kSoft}},
                 "hard: the most probable class of the mean; soft: its probabilities");
@@ -26,6 +27,7 @@ RoundResult DsFl::round(const RoundInput& input) {
   Lessons lessons = lessons_of(input, config_.teaching, answers, order);
   lessons.lesson = config_.lesson;
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
+  learn_queries(input, config_.query, ensemble.result);
   ask_to_learn(input, learn_request(input, lessons), ensemble.result);
   return std::move(ensemble.result);
 }

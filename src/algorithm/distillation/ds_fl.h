@@ -6,6 +6,7 @@ namespace chorus::inline distillation {
 
 struct DsFlConfig {
   TeachingConfig teaching = {};
+  bool query = false;             ///< the server also trains on its labelled query set in every round
   double temperature = 0.1;       ///< T of the entropy reduction; below 1 it sharpens
   Lesson lesson = Lesson::kHard;  ///< hard: as in the code of Ma et al. 2023
   Sent sent = Sent::kLogits;  ///< logits: as in the code of Ma et al. 2023; probabilities: as in Itahara et al. 2021
@@ -29,6 +30,7 @@ class DsFl : public OwnModelAlgorithm {
  public:
   explicit DsFl(const DsFlConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   DsFlConfig config_;

@@ -10,6 +10,7 @@ namespace chorus::inline distillation {
 
 void FedDfConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
+  describe_query(visitor, query);
   visitor.field("temperature", temperature, "of the soft loss").above(0);
 }
 
@@ -44,6 +45,7 @@ RoundResult FedDf::round(const RoundInput& input) {
   lessons.lesson = Lesson::kSoft;
   lessons.temperature = config_.temperature;
   collected.result.numbers["server_loss"] = teach_server(input, lessons);
+  learn_queries(input, config_.query, collected.result);
   return std::move(collected.result);
 }
 

@@ -6,6 +6,7 @@ namespace chorus::inline distillation {
 
 struct FedDfConfig {
   TeachingConfig teaching = {};
+  bool query = false;      ///< the server also trains on its labelled query set in every round
   double temperature = 1;  ///< T of the soft loss
 
   void describe(ConfigVisitor& visitor);
@@ -20,6 +21,7 @@ class FedDf : public Algorithm {
  public:
   explicit FedDf(const FedDfConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   FedDfConfig config_;

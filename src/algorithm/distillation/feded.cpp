@@ -8,6 +8,7 @@ namespace chorus::inline distillation {
 
 void FedEdConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
+  describe_query(visitor, query);
   visitor.field("temperature", temperature, "of the soft loss").above(0);
 }
 
@@ -29,6 +30,7 @@ RoundResult FedEd::round(const RoundInput& input) {
   lessons.lesson = Lesson::kSoft;
   lessons.temperature = config_.temperature;
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
+  learn_queries(input, config_.query, ensemble.result);
   return std::move(ensemble.result);
 }
 

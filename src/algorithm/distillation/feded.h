@@ -6,6 +6,7 @@ namespace chorus::inline distillation {
 
 struct FedEdConfig {
   TeachingConfig teaching = {};
+  bool query = false;      ///< the server also trains on its labelled query set in every round
   double temperature = 1;  ///< T of the soft loss
 
   void describe(ConfigVisitor& visitor);
@@ -19,6 +20,7 @@ class FedEd : public Algorithm {
  public:
   explicit FedEd(const FedEdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   FedEdConfig config_;

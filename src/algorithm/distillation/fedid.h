@@ -58,6 +58,8 @@ struct FedIdConfig {
 /// the derivative of the server's log-probabilities in the direction v. The server computes it with two forward passes,
 /// (log p(theta + e v) - log p(theta - e v)) / 2e, and sends s = dL_new / dy [n, K] beside y; client k adds
 /// w_k sum_ic s_ic softmax(f_k(x_i))_c to its loss, whose gradient is equation 14. eta is the server's learning rate.
+/// Equation 14 is for a server that steps with SGD; after a step of AdamW, which scales every parameter by its own
+/// factor, it has the direction of SGD's.
 ///
 /// A client that sends predictions of a wrong shape, or values that are not finite, leaves the round. Traffic is |D_0|
 /// (K + 1) predictions per epoch and round if the broadcast counts once (table 5 counts one epoch), plus |D_0| for

@@ -4,6 +4,11 @@
 
 namespace chorus::inline distillation {
 
+void FedKdConfig::describe(ConfigVisitor& visitor) {
+  teaching.describe(visitor);
+  describe_query(visitor, query);
+}
+
 RoundResult FedKd::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
   Ensemble ensemble = gather(input, predict_request(input, order));
@@ -12,6 +17,7 @@ RoundResult FedKd::round(const RoundInput& input) {
   Lessons lessons = lessons_of(input, config_.teaching, ensemble.mean, order);
   lessons.lesson = Lesson::kLogits;
   ensemble.result.numbers["server_loss"] = teach_server(input, lessons);
+  learn_queries(input, config_.query, ensemble.result);
   return std::move(ensemble.result);
 }
 

@@ -6,8 +6,9 @@ namespace chorus::inline distillation {
 
 struct FedKdConfig {
   TeachingConfig teaching = {};
+  bool query = false;  ///< the server also trains on its labelled query set in every round
 
-  void describe(ConfigVisitor& visitor) { teaching.describe(visitor); }
+  void describe(ConfigVisitor& visitor);
 };
 
 /// FedKD (Gong et al. 2022): one-way, one-shot distillation.
@@ -19,6 +20,7 @@ class FedKd : public OwnModelAlgorithm {
  public:
   explicit FedKd(const FedKdConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   FedKdConfig config_;

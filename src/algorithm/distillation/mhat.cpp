@@ -8,6 +8,7 @@ namespace chorus::inline distillation {
 
 void MhatConfig::describe(ConfigVisitor& visitor) {
   teaching.describe(visitor);
+  describe_query(visitor, query);
   visitor.field("labels", lesson, {{"hard", Lesson::kHard}, {"soft", Lesson::kSoft}},
                 "hard: most probable classes; soft: probabilities");
 }
@@ -46,6 +47,7 @@ RoundResult Mhat::round(const RoundInput& input) {
   note_predictions(input, ensemble, true);
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   ensemble.result.numbers["server_loss"] = teach_votes(input, ensemble.mean, order, config_.teaching);
+  learn_queries(input, config_.query, ensemble.result);
   const at::Tensor answers = server_logits(input, input.model);
   Lessons lessons = lessons_of(input, config_.teaching, answers, order);
   lessons.lesson = config_.lesson;

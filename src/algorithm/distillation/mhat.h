@@ -6,6 +6,7 @@ namespace chorus::inline distillation {
 
 struct MhatConfig {
   TeachingConfig teaching = {};
+  bool query = false;             ///< the server also trains on its labelled query set in every round
   Lesson lesson = Lesson::kHard;  ///< hard: as in the code of Ma et al. 2023
 
   void describe(ConfigVisitor& visitor);
@@ -22,6 +23,7 @@ class Mhat : public OwnModelAlgorithm {
  public:
   explicit Mhat(const MhatConfig& config) : config_(config) {}
   RoundResult round(const RoundInput& input) override;
+  bool queries() const override { return config_.query; }
 
  private:
   MhatConfig config_;

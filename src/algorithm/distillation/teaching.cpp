@@ -113,6 +113,18 @@ double teach_server(const RoundInput& input, const Lessons& lessons) {
   return result.loss[0];
 }
 
+void describe_query(ConfigVisitor& visitor, bool& query) {
+  visitor.field("query", query, "the server also trains on its labelled query set in every round");
+}
+
+void learn_queries(const RoundInput& input, bool query, RoundResult& result) {
+  if (!query) return;
+  const TrainResult trained = input.server->train(input.model);
+  if (!trained.failures[0].empty()) throw DataError("training on the query set failed: " + trained.failures[0]);
+  input.model.copy_(trained.values[0]);
+  result.numbers["query_loss"] = trained.loss[0];
+}
+
 at::Tensor server_logits(const RoundInput& input, const at::Tensor& model) {
   PublicOrder order;
   order.rows = input.server->public_rows();

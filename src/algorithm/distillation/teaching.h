@@ -27,10 +27,10 @@ std::string name_of(Lesson lesson);
 /// DataError for another name.
 Lesson lesson_named(const std::string& name);
 
-/// Settings of every method: how long and in which batches a model learns from the public set.
 /// The largest factor of the learning rate.
 inline constexpr double kMostRate = 1000;
 
+/// Settings of every method: how long and in which batches a model learns from the public set.
 struct TeachingConfig {
   std::int64_t epochs = 3;                 ///< over the public set in each phase of distillation
   std::int64_t batch_size = 32;            ///< rows of the public set per step
@@ -78,6 +78,13 @@ LearnResult teach(Learner& learner, const Lessons& lessons);
 
 /// Trains the server's model in place: from input.model, with a new optimizer. Returns the mean loss.
 double teach_server(const RoundInput& input, const Lessons& lessons);
+
+/// A setting of some methods: after the predictions the server's model also learns the labelled query set, as a client
+/// learns its own data. FedID has these labels in any case; Ma et al. 2023 train the servers of its baselines on them
+/// where the methods are compared by the number of labels.
+void describe_query(ConfigVisitor& visitor, bool& query);
+/// Trains input.model there and adds query_loss to the numbers, if `query`.
+void learn_queries(const RoundInput& input, bool query, RoundResult& result);
 
 /// Logits [N, K] of a model [P] of the server's network on the whole public set.
 at::Tensor server_logits(const RoundInput& input, const at::Tensor& model);
