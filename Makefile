@@ -3,7 +3,7 @@ PRESET ?= release
 PREFIX ?= /usr/local
 CONFIGURE = cmake --preset $(PRESET) > build/configure.log || { cat build/configure.log; exit 1; }
 
-.PHONY: program build test test-gpu demo check bench install package clean help
+.PHONY: program build test test-long test-gpu demo check bench install package clean help
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -18,6 +18,9 @@ build: bootstrap ## build everything, tests included
 test: build check ## build, check the sources, run all tests
 	tools/make_reference --check
 	ctest --preset $(PRESET)
+
+test-long: build ## the long versions of tests: every dropout, hostile networks, kills, constant time
+	tools/test_long $(PRESET)
 
 test-gpu: ## on a machine with a GPU: build there, and test everything a GPU can break
 	tools/test_gpu
