@@ -415,10 +415,11 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
 }
 
 // The other processes, which run until killed.
-std::string given_address() {
-  const char* address = std::getenv("CHORUS_TEST_ADDRESS");
-  return address == nullptr ? "" : address;
+std::string given(const std::string& what) {
+  const char* value = std::getenv(("CHORUS_TEST_" + what).c_str());
+  return value == nullptr ? "" : value;
 }
+std::string given_address() { return given("ADDRESS"); }
 
 TEST(GrpcChild, DISABLED_Echo) {
   if (given_address().empty()) GTEST_SKIP();
@@ -432,6 +433,7 @@ TEST(GrpcChild, DISABLED_Serve) {
   if (given_address().empty()) GTEST_SKIP();
   GrpcConfig config;
   config.address = given_address();
+  config.tls = {given("CERTIFICATE"), given("KEY"), given("AUTHORITY")};
   config.buffers = kServeBuffers;
   const auto server = GrpcTransport(config).listen();
   while (const auto event = server->receive(std::nullopt)) {

@@ -46,13 +46,17 @@ class Relay {
   std::thread acceptor_;
 };
 
-/// This program again, in another process: it runs GrpcChild.DISABLED_TEST at an address until it is killed.
+/// This program again, in another process: it runs GrpcChild.DISABLED_TEST at an address until it is killed, with the
+/// certificate that it finds in `tls`.
 class TestProcess {
  public:
-  TestProcess(const std::string& test, const std::string& address) {
+  TestProcess(const std::string& test, const std::string& address, const TlsFiles& tls = {}) {
     pid_ = ::fork();
     if (pid_ != 0) return;
     ::setenv("CHORUS_TEST_ADDRESS", address.c_str(), 1);
+    ::setenv("CHORUS_TEST_CERTIFICATE", tls.certificate.c_str(), 1);
+    ::setenv("CHORUS_TEST_KEY", tls.key.c_str(), 1);
+    ::setenv("CHORUS_TEST_AUTHORITY", tls.authority.c_str(), 1);
     const std::string filter = "--gtest_filter=GrpcChild.DISABLED_" + test;
     ::execl("/proc/self/exe", "grpc_test", "--gtest_also_run_disabled_tests", "--gtest_brief=1", filter.c_str(),
             nullptr);

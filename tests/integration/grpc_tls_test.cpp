@@ -213,6 +213,28 @@ TEST_F(GrpcTlsCase26, ARevokedCertificateIsDroppedAndStaysOut) {
   EXPECT_EQ(next().frame, "hello");
 }
 
+TEST_F(GrpcTlsCase26, AConnectedClientWhoseCertificateExpiresIsDropped) {
+  const auto good = connect(fleet_.issue("clinic-a"));
+  EXPECT_EQ(next().kind, Kind::kJoined);
+  const auto client = connect(fleet_.issue("clinic-b", false, -60, 3));
+  const PeerId id = next().peer;
+  const TransportEvent left = next();
+  EXPECT_EQ(left.kind, Kind::kLeft);
+  EXPECT_EQ(left.peer, id);
+  EXPECT_FALSE(client->receive(kPatience).has_value());
+  EXPECT_THAT(client->refusal(), HasSubstr("expired on"));
+  EXPECT_TRUE(good->send("hello"));
+  EXPECT_EQ(next().frame, "hello");
+}
+
+TEST_F(GrpcTlsCase26, AClientThatCannotReachItsServerEndsWithItsCertificate) {
+  server_.reset();
+  const auto client = connect(fleet_.issue("clinic-a", false, -60, 2));
+  EXPECT_FALSE(client->receive(kPatience).has_value());
+  EXPECT_FALSE(client->connected());
+  EXPECT_THAT(client->refusal(), HasSubstr("clinic-a.crt expired on"));
+}
+
 TEST_F(GrpcTlsCase26, TheServerLoadsANewCertificateWhileRunning) {
   const auto client = connect(fleet_.issue("clinic-a"));
   const TransportEvent joined = next();

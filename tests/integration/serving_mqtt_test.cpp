@@ -1,11 +1,16 @@
 // `chorus serve` and `chorus join` over an MQTT broker with the files that `chorus fleet` writes for it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "tests/broker.h"
 #include "tests/integration/serving_fixture.h"
 
 namespace chorus::inline integration {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr const char* kScaffold =
     "algorithm: scaffold\nrounds: 40\nclients_per_round: 4\n"
@@ -19,6 +24,14 @@ class MqttServingTest : public ServingTest {
     make_fleet({"a", "b", "c", "d"});
   }
   std::unique_ptr<Child> join_broker(const std::string& name) { return join(name, {"--transport", "mqtt"}); }
+  /// Whether a program prints this within ten seconds.
+  static bool says(const Child& program, const std::string& text) {
+    for (int i = 0; i < 200; ++i) {
+      if (program.output().find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  }
   std::unique_ptr<Broker> start_broker() {
     return std::make_unique<Broker>(folder_ / "fleet" / "broker" / "mosquitto.conf", port_);
   }
@@ -48,6 +61,40 @@ TEST_F(MqttServingTest, GivesTheBitsOfOneProcessWhateverIsKilled) {
   for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+TEST_F(MqttServingTest, ARoundGoesOnWithoutAClientThatIsRevoked) {
+  write_config("served.yaml",
+               "algorithm: fedavg\nrounds: 100000\nclients_per_round: 2\n"
+               "trainer: {batch_size: 4, optimizer: sgd, learning_rate: 0.1}\n"
+               "serving: {clients: 2, min_clients: 1, transport: mqtt}\n",
+               true);
+  auto broker = start_broker();
+  ASSERT_TRUE(broker->ready());
+  auto server = serve("served");
+  const auto a = join_broker("a"), d = join_broker("d");
+  ASSERT_TRUE(reaches("served", 3)) << server->output();
+  ASSERT_EQ(chorus({"fleet", "revoke", "d", "--fleet", path("fleet")}), 0) << output_;
+  broker->send(SIGHUP);
+  EXPECT_NE(d->wait(), 0);
+  EXPECT_THAT(d->output(), HasSubstr("does not accept d: the certificate is revoked"));
+  const json now = status();
+  ASSERT_TRUE(reaches("served", now.at("round").get<int>() + 3)) << server->output();
+  ASSERT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0) << output_;
+  EXPECT_EQ(server->wait(), 130) << server->output();
+}
+
+TEST_F(MqttServingTest, ClientsSayWhyTheyAreNotAccepted) {
+  write_config("served.yaml", kScaffold, true);
+  auto broker = start_broker();
+  ASSERT_TRUE(broker->ready());
+  auto server = serve("served");
+  const auto first = join_broker("a");
+  ASSERT_TRUE(eventually([](const json& now) { return now.dump().find("\"connected\":true") != std::string::npos; }));
+  const auto second = join_broker("a"), other = join("b");
+  EXPECT_TRUE(says(*second, "does not accept this client, trying again: another process is connected"))
+      << second->output();
+  EXPECT_TRUE(says(*other, "the server of this fleet may use mqtt: --transport mqtt")) << other->output();
 }
 
 }  // namespace

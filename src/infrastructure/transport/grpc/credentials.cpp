@@ -6,13 +6,11 @@
 #include <grpcpp/security/tls_certificate_provider.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/console/log.h"
 #include "core/files/files.h"
-#include "infrastructure/certificates/certificate.h"
+#include "infrastructure/certificates/own_end.h"
 
 namespace chorus::inline transport_grpc {
 namespace {
@@ -29,36 +27,10 @@ void require_tls_1_3() {
 
 std::string own_certificate(const TlsFiles& files) {
   require_tls_1_3();
-  std::string pem = read_file(files.certificate, kMostPem);
-  const CertificateFacts facts = certificate_facts(pem);
-  const std::time_t now = std::time(nullptr);
-  if (now < facts.from) {
-    throw DataError(fmt::format("{} is valid from {}, but this machine's clock says {}; set the clock",
-                                files.certificate, time_text(facts.from), time_text(now)));
-  }
-  if (now > facts.until) {
-    throw DataError(
-        fmt::format("{} expired on {}, and this machine's clock says {}; set the clock, or enrol this machine "
-                    "again",
-                    files.certificate, time_text(facts.until), time_text(now)));
-  }
-  return pem;
+  return valid_certificate(files.certificate);
 }
 
 }  // namespace
-
-void require_loopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
-  const bool local = host == "localhost" || host == "[::1]" || (numeric && host.starts_with("127."));
-  if (!local) {
-    throw ConfigError(fmt::format(
-        "{} is not on this machine, so the transport needs a certificate, a key and an authority; plaintext is "
-        "for loopback only",
-        address));
-  }
-  Log("transport").warning("{} is not encrypted, because both ends are on this machine", address);
-}
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& files) {
   own_certificate(files);
@@ -82,33 +54,27 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& fi
 }
 
 CertificateFacts readable_facts(std::string_view pem) {
-  try {
-    return certificate_facts(std::string(pem));
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-bool RevokedSerials::contains(const std::string& serial) {
-  if (file_.empty()) return false;
-  const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  if (now - looked_ < std::chrono::milliseconds(500)) return serials_.contains(serial);
-  looked_ = now;
-  std::error_code error;
-  const auto changed = std::filesystem::last_write_time(file_, error);
-  if (!error && changed != changed_) {
+  // All calls of a connection have one certificate, and whoever makes many calls must not make the server read it anew.
+  thread_local std::pair<std::string, CertificateFacts> last;
+  if (last.first != pem) {
+    last = {std::string(pem), {}};
     try {
-      std::istringstream lines(read_file(file_));
-      std::set<std::string> serials;
-      for (std::string line; lines >> line;) serials.insert(line);
-      serials_ = std::move(serials);
-      changed_ = changed;
-    } catch (const Error& why) {
-      Log("transport").error("the list of revoked certificates is not up to date: {}", why.what());
+      last.second = certificate_facts(last.first);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): nothing is known of it
     }
   }
-  return serials_.contains(serial);
+  return last.second;
+}
+
+std::string RevokedSerials::refusal(const CertificateFacts& owner) {
+  if (certificate_expired(owner.until)) return expiry_text(owner.until);
+  const std::lock_guard lock(mutex_);
+  if (const auto text = file_.news()) {
+    std::istringstream lines(*text);
+    serials_.clear();
+    for (std::string line; lines >> line;) serials_.insert(line);
+  }
+  return serials_.contains(owner.serial) ? kRevokedText : "";
 }
 
 }  // namespace chorus::inline transport_grpc

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -8,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/watched_file.h"
 #include "infrastructure/certificates/certificate.h"
 
 namespace grpc {
@@ -25,9 +25,6 @@ struct TlsFiles {
   bool secure() const { return !certificate.empty(); }
 };
 
-/// ConfigError unless both ends of `address` (host:port) are on this machine.
-void require_loopback(const std::string& address);
-
 /// TLS 1.3 with certificates on both sides. The server loads replaced files within a second.
 ///
 /// DataError: a file cannot be read, or this end's certificate is not valid at this machine's time.
@@ -37,18 +34,18 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& fi
 /// What a peer's certificate says; nothing for one that cannot be read. Throws nothing: gRPC calls it.
 CertificateFacts readable_facts(std::string_view pem);
 
-/// A file of hexadecimal serial numbers, one per line, that must not connect. Checked twice per second.
+/// Who must not be connected: a file of hexadecimal serial numbers, one per line, checked twice per second, and
+/// certificates whose time has passed.
 class RevokedSerials {
  public:
+  /// A missing file revokes nothing.
   explicit RevokedSerials(std::filesystem::path file) : file_(std::move(file)) {}
-  /// A missing file revokes nothing; one that becomes unreadable keeps its last content.
-  bool contains(const std::string& serial);
+  /// Why the owner of a certificate must not; empty: it may.
+  std::string refusal(const CertificateFacts& owner);
 
  private:
-  std::filesystem::path file_;
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point looked_ = {};
-  std::filesystem::file_time_type changed_ = {};
+  WatchedFile file_;
   std::set<std::string> serials_;
 };
 

@@ -49,6 +49,13 @@ std::shared_ptr<grpc::Channel> make_channel(const GrpcConfig& config) {
   return grpc::CreateCustomChannel(config.address, channel_credentials(config.tls), arguments);
 }
 
+// What speaks TLS at this port and no HTTP/2 is probably the fleet's broker.
+std::string trouble_text(const grpc::Status& status) {
+  if (status.error_message().empty()) return "the connection was cut";
+  if (status.error_message().find("ALPN") == std::string::npos) return status.error_message();
+  return "what answers there is no gRPC server; the server of this fleet may use mqtt: --transport mqtt";
+}
+
 class ClientStream;
 
 /// Everything is guarded by one mutex; see GrpcServer.
@@ -76,8 +83,9 @@ class GrpcClient final : public ClientTransport {
   void run();
   void exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel);
   void judge(const grpc::Status& status);
-  void complain(const std::string& why);
+  void complain(const std::string& what);
   void gone(const std::string& why);
+  void refuse(const std::string& why);  // trying again is of no use
   // With the mutex held:
   void handle(ClientStream& stream, const ArrivedPacket& arrived);
   void pump(ClientStream& stream);
@@ -194,12 +202,14 @@ void GrpcClient::run() {
   while (!ended_ && !expired()) {
     lock.unlock();
     std::shared_ptr<grpc::Channel> channel;
+    std::string trouble;  // such as a certificate that has expired meanwhile
     try {
       channel = make_channel(config_);
     } catch (const Error& error) {
-      complain(error.what());
+      trouble = error.what();
     }
     lock.lock();
+    if (!trouble.empty() && !ended_) refuse(trouble);
     const ClientClock::time_point before = last_seen_;
     if (channel) exchange(lock, channel);
     if (last_seen_ != before) pause = kFirstPause;
@@ -251,12 +261,21 @@ void GrpcClient::judge(const grpc::Status& status) {
     case StatusCode::FAILED_PRECONDITION:
     case StatusCode::INVALID_ARGUMENT:
     case StatusCode::UNIMPLEMENTED:
-      refusal_ = status.error_message();
-      gone(status.error_message());
+      refuse(status.error_message());
+      return;
+    case StatusCode::ALREADY_EXISTS:
+      complain("does not accept this client, trying again: " + status.error_message());
       return;
     default:
-      complain(status.error_message().empty() ? "the connection was cut" : status.error_message());
+      complain("cannot be reached, trying again: " + trouble_text(status));
   }
+}
+
+void GrpcClient::refuse(const std::string& why) {
+  Log("transport").error("{} refuses this client: {}", config_.address, why);
+  refusal_ = why;
+  ended_ = true;
+  changed_.notify_all();
 }
 
 void GrpcClient::gone(const std::string& why) {
@@ -265,11 +284,11 @@ void GrpcClient::gone(const std::string& why) {
   changed_.notify_all();
 }
 
-void GrpcClient::complain(const std::string& why) {
+void GrpcClient::complain(const std::string& what) {
   const auto now = ClientClock::now();
   if (complained_ != ClientClock::time_point{} && now - complained_ < for_seconds(kSecondsOfSilence)) return;
   complained_ = now;
-  Log("transport").warning("{} cannot be reached, trying again: {}", config_.address, why);
+  Log("transport").warning("{} {}", config_.address, what);
 }
 
 void GrpcClient::read_done(ClientStream& stream, bool ok) {

@@ -159,9 +159,9 @@ grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackS
     const auto pem = context->auth_context()->FindPropertyValues("x509_pem_cert");
     if (!pem.empty()) owner = readable_facts({pem[0].data(), pem[0].size()});
     if (owner.name.empty()) return new Refusal({StatusCode::UNAUTHENTICATED, "the certificate names nobody"});
-    if (revoked_.contains(owner.serial)) {
-      Log("transport").warning("{} was refused: its certificate is revoked", owner.name);
-      return new Refusal({StatusCode::PERMISSION_DENIED, "the certificate is revoked"});
+    if (const std::string why = revoked_.refusal(owner); !why.empty()) {
+      Log("transport").warning("{} was refused: {}", owner.name, why);
+      return new Refusal({StatusCode::PERMISSION_DENIED, why});
     }
   }
   const std::lock_guard lock(mutex_);
@@ -473,10 +473,10 @@ void GrpcServer::tidy() {
     for (Stream* stream : streams_) {
       if (stream->finished) continue;
       const double silent = seconds_since(stream->active);
-      if (revoked_.contains(stream->owner.serial)) {
-        Log("transport").warning("{} is dropped: its certificate was revoked", stream->owner.name);
+      if (const std::string why = revoked_.refusal(stream->owner); !why.empty()) {
+        Log("transport").warning("{} is dropped: {}", stream->owner.name, why);
         if (stream->session) end_session(stream->session);
-        finish(*stream, {StatusCode::PERMISSION_DENIED, "the certificate is revoked"});
+        finish(*stream, {StatusCode::PERMISSION_DENIED, why});
       } else if (!stream->session && silent > kOpenSeconds) {
         finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it did not open a session"});
       } else if (stream->session && !stream->held && stream->session->partial && silent > config_.stall) {

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/console/log.h"
+#include "infrastructure/certificates/own_end.h"
 
 namespace chorus::inline transport_grpc {
 namespace {

@@ -10,6 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/console/log.h"
+#include "core/console/terminal.h"
+#include "infrastructure/transport/mailbox/mail_peer.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
 #include "infrastructure/transport/mailbox/post.h"
 
@@ -18,9 +20,12 @@ namespace {
 
 using MailClock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostFramesUnread = 16;  // by the server
-constexpr std::size_t kMostBytesUnread = 4U << 20U;
-constexpr auto kKnockPause = std::chrono::milliseconds(500);  // between two attempts to join
+constexpr double kKnockPause = 0.5, kLongestPause = 10;  // seconds between two attempts to join
+constexpr double kAskPause = 2;                          // between two questions whether there is room
+constexpr double kSilence = 30;                          // between two log lines about the same trouble
+constexpr std::size_t kMostReason = 300;                 // characters
+
+std::chrono::duration<double> for_seconds(double seconds) { return std::chrono::duration<double>(seconds); }
 
 class MailClient final : public ClientTransport {
  public:
@@ -60,7 +65,9 @@ class MailClient final : public ClientTransport {
       data.resize(std::min(config_.chunk, frame.size() - post.offset));
       frame.read(post.offset, data);
       mailbox_->post(mailbox_->server(), encode_post(post, data));
+      const bool first = post.offset == 0;
       post.offset += data.size();
+      if (first && post.offset < frame.size() && !may_go_on(sequence)) return false;
     } while (post.offset < frame.size());
     return true;
   }
@@ -83,9 +90,29 @@ class MailClient final : public ClientTransport {
     const std::lock_guard lock(mutex_);
     return !ended_ || !inbox_.empty();
   }
+  std::string refusal() const override {
+    const std::lock_guard lock(mutex_);
+    return refusal_;
+  }
 
  private:
-  // Until the server has answered: it may not be there yet.
+  // Waits until the server has room for the rest of a frame. False: it is gone.
+  bool may_go_on(std::uint64_t sequence) {
+    std::unique_lock lock(mutex_);
+    heard_ = MailClock::now();
+    while (!changed_.wait_for(lock, for_seconds(kAskPause), [&] { return ended_ || room_for_ >= sequence; })) {
+      if (config_.patience > 0 && MailClock::now() - heard_ > for_seconds(config_.patience)) {
+        end("it does not answer any more");
+        break;
+      }
+      lock.unlock();
+      mailbox_->post(mailbox_->server(), encode_post({Post::Kind::kOpen, session_, sequence}));
+      lock.lock();
+    }
+    return !ended_;
+  }
+
+  // Until the server has answered: it may not be there yet, or not take this client yet.
   void knock() {
     const auto begin = MailClock::now();
     std::unique_lock lock(mutex_);
@@ -93,53 +120,74 @@ class MailClient final : public ClientTransport {
       lock.unlock();
       mailbox_->post(mailbox_->server(), encode_post({Post::Kind::kOpen, session_}));
       lock.lock();
-      changed_.wait_for(lock, kKnockPause, [&] { return opened_ || ended_; });
+      changed_.wait_for(lock, for_seconds(knock_pause_), [&] { return opened_ || ended_; });
       const double waited = std::chrono::duration<double>(MailClock::now() - begin).count();
-      if (!opened_ && config_.patience > 0 && waited > config_.patience) {
-        Log("transport").error("the server could not be reached for {:.0f} s", waited);
-        ended_ = true;
-        changed_.notify_all();
+      if (!opened_ && !ended_ && config_.patience > 0 && waited > config_.patience) {
+        end(fmt::format("it could not be reached for {:.0f} s", waited));
       }
     }
+  }
+
+  void end(const std::string& why) {
+    if (!ended_ && !why.empty()) Log("transport").error("the server is gone: {}", why);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  void refuse(const std::string& why) {
+    if (!ended_) Log("transport").error("the server refuses this client: {}", why);
+    refusal_ = why;
+    end("");
   }
 
   // On the mailbox's thread.
   void handle(const Letter& letter) {
     std::string_view data;
-    const auto post = decode_post(letter.bytes, data);
-    if (!post.ok()) return;
-    const bool to_all = post.value().session == kEverySession && post.value().kind == Post::Kind::kBye;
-    if (post.value().session != session_ && !to_all) return;  // of an earlier connection
+    const auto decoded = decode_post(letter.bytes, data);
+    if (!decoded.ok()) return;
+    const Post& post = decoded.value();
+    const bool to_all = post.session == kEverySession && post.kind == Post::Kind::kBye;
+    if (post.session != session_ && !to_all) return;  // of an earlier connection
     const std::lock_guard lock(mutex_);
-    switch (post.value().kind) {
-      case Post::Kind::kOpened:
-        opened_ = true;
-        break;
-      case Post::Kind::kAck:
-        while (read_ < post.value().sequence && !unread_.empty()) {
-          unread_bytes_ -= unread_.front();
-          unread_.pop_front();
-          ++read_;
-        }
-        break;
-      case Post::Kind::kChunk: {
-        opened_ = true;
-        auto frame = gatherer_.add(post.value(), data);
-        if (!frame.ok()) {
-          Log("transport").error("the server cannot be understood: {}", frame.failure().message);
-          ended_ = true;
-        } else if (frame.value()) {
-          inbox_.push_back(std::move(*frame.value()));
-        }
-        break;
+    heard_ = MailClock::now();
+    if (post.version != kPostVersion) {
+      refuse(other_version(kPostVersion, post.version));
+    } else if (post.kind == Post::Kind::kOpened) {
+      opened_ = true;
+      mailbox_->answered();
+    } else if (post.kind == Post::Kind::kGo) {
+      room_for_ = std::max(room_for_, post.sequence);
+    } else if (post.kind == Post::Kind::kAck) {
+      for (; read_ < post.sequence && !unread_.empty(); ++read_) {
+        unread_bytes_ -= unread_.front();
+        unread_.pop_front();
       }
-      case Post::Kind::kBye:
-        ended_ = true;
-        break;
-      default:
-        break;
+    } else if (post.kind == Post::Kind::kBye) {
+      part(static_cast<Verdict>(post.sequence), shortened(printable(data), kMostReason));
+    } else if (post.kind == Post::Kind::kChunk) {
+      opened_ = true;
+      auto frame = gatherer_.add(post, data);
+      if (!frame.ok()) {
+        end("it cannot be understood: " + frame.failure().message);
+      } else if (frame.value()) {
+        inbox_.push_back(std::move(*frame.value()));
+      }
     }
     changed_.notify_all();
+  }
+
+  void part(Verdict verdict, const std::string& why) {
+    if (verdict == Verdict::kRefused) {
+      refuse(why);
+    } else if (verdict == Verdict::kLater && !opened_) {
+      const auto now = MailClock::now();
+      if (!complained_ || now - *complained_ > for_seconds(kSilence)) {
+        Log("transport").warning("the server does not accept this client, trying again: {}", why);
+        complained_ = now;
+      }
+      knock_pause_ = std::min(knock_pause_ * 1.6, kLongestPause);
+    } else {
+      end(why);
+    }
   }
 
   const MailConfig config_;
@@ -152,7 +200,12 @@ class MailClient final : public ClientTransport {
   std::deque<std::size_t> unread_;  // sizes of frames that the server has not read
   std::size_t unread_bytes_ = 0;
   std::uint64_t sent_ = 0, read_ = 0;
+  std::uint64_t room_for_ = 0;  // the last large frame that may go on
   bool opened_ = false, ended_ = false;
+  std::string refusal_;
+  double knock_pause_ = kKnockPause;
+  MailClock::time_point heard_ = MailClock::now();
+  std::optional<MailClock::time_point> complained_;
   std::unique_ptr<Mailbox> mailbox_;  // its thread uses what is above
   std::thread knocker_;
 };
@@ -164,7 +217,7 @@ std::uint64_t new_session() {
   return (static_cast<std::uint64_t>(entropy()) << 32U) | entropy() | 1U;
 }
 
-std::string farewell(std::uint64_t session) { return encode_post({Post::Kind::kBye, session}); }
+std::string farewell(std::uint64_t session) { return encode_bye(session, Verdict::kOver); }
 
 std::unique_ptr<ClientTransport> make_mail_client(std::unique_ptr<Mailbox> mailbox, const MailConfig& config,
                                                   std::uint64_t session) {

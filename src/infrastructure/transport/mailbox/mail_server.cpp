@@ -6,42 +6,40 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/console/log.h"
+#include "infrastructure/transport/mailbox/mail_peer.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
 #include "infrastructure/transport/mailbox/post.h"
 
 namespace chorus::inline transport_mailbox {
 namespace {
 
-/// A client as the server's end knows it.
-struct MailPeer {
-  MailPeer(PeerId its_id, std::string its_address, std::uint64_t its_session, std::size_t limit)
-      : id(its_id), address(std::move(its_address)), session(its_session), gatherer(limit) {}
-  PeerId id;
-  std::string address;
-  std::uint64_t session;
-  FrameGatherer gatherer;
-  std::uint64_t sent = 0;  // frames
-  std::mutex sending;      // frames go out one after the other
-  bool gone = false;       // guarded by the server's mutex
-};
+using ServerClock = std::chrono::steady_clock;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kAnswerPause = std::chrono::milliseconds(200);  // between two answers to one address without a session
 
 class MailServer final : public ServerTransport {
  public:
   MailServer(std::unique_ptr<Mailbox> mailbox, const MailConfig& config)
-      : config_(config), mailbox_(std::move(mailbox)) {
+      : config_(config), room_(config.room), mailbox_(std::move(mailbox)) {
     mailbox_->open([this](Letter letter) { handle(std::move(letter)); });
+    janitor_ = std::thread([this] { tidy(); });
   }
   ~MailServer() override {
     std::map<PeerId, std::shared_ptr<MailPeer>> peers;
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
+      changed_.notify_all();
       peers = peers_;
     }
-    for (const auto& entry : peers) say(*entry.second, Post::Kind::kBye, 0);
+    janitor_.join();
+    for (const auto& entry : peers) mailbox_->post(entry.second->address, bye(*entry.second, Verdict::kOver, ""));
     // Not mailbox_.reset(), which clears the pointer while letters may still be handled.
   }
 
@@ -57,44 +55,56 @@ class MailServer final : public ServerTransport {
       frame->read(post.offset, data);
       mailbox_->post(peer->address, encode_post(post, data));
       post.offset += data.size();
-    } while (post.offset < frame->size());
+    } while (post.offset < frame->size() && find(id) != nullptr);
     return find(id) != nullptr;
   }
 
   std::optional<TransportEvent> receive(std::optional<double> seconds) override {
-    std::shared_ptr<MailPeer> reader;
-    TransportEvent event;
-    std::uint64_t read = 0;
-    {
-      std::unique_lock lock(mutex_);
-      const auto ready = [&] { return !events_.empty(); };
-      if (!seconds) {
-        changed_.wait(lock, ready);
-      } else if (!changed_.wait_for(lock, std::chrono::duration<double>(*seconds), ready)) {
-        return std::nullopt;
-      }
-      event = std::move(events_.front());
-      events_.pop_front();
-      const auto found = peers_.find(event.peer);
-      if (event.kind != TransportEvent::Kind::kFrame || found == peers_.end()) return event;
-      reader = found->second;
-      read = ++reads_[event.peer];
+    std::unique_lock lock(mutex_);
+    const auto ready = [&] { return !events_.empty(); };
+    if (!seconds) {
+      changed_.wait(lock, ready);
+    } else if (!changed_.wait_for(lock, std::chrono::duration<double>(*seconds), ready)) {
+      return std::nullopt;
     }
-    say(*reader, Post::Kind::kAck, read);  // which lets the client send more
+    TransportEvent event = std::move(events_.front());
+    events_.pop_front();
+    if (event.kind != TransportEvent::Kind::kFrame) return event;
+    if (event.frame.size() > config_.chunk) room_.give_back(event.frame.size());
+    if (const auto found = peers_.find(event.peer); found != peers_.end()) {
+      MailPeer& reader = *found->second;
+      --reader.unread;
+      reader.unread_bytes -= event.frame.size();
+      say(reader, {Post::Kind::kAck, reader.session, ++reader.read});  // which lets the client send more
+    }
+    let_go_on();
+    deliver(lock);
     return event;
   }
 
  private:
+  struct Outgoing {
+    std::string to, bytes;
+  };
+
   std::shared_ptr<MailPeer> find(PeerId id) const {
     const std::lock_guard lock(mutex_);
     const auto found = peers_.find(id);
     return found == peers_.end() ? nullptr : found->second;
   }
-  void say(const MailPeer& peer, Post::Kind kind, std::uint64_t sequence) const {
-    mailbox_->post(peer.address, encode_post({kind, peer.session, sequence}));
+  static std::string bye(const MailPeer& peer, Verdict verdict, const std::string& why) {
+    return encode_bye(peer.session, verdict, why);
+  }
+  // Letters are written with the mutex held and posted without it.
+  void say(const MailPeer& peer, const Post& post) { outgoing_.push_back({peer.address, encode_post(post)}); }
+  void deliver(std::unique_lock<std::mutex>& lock) {
+    const std::vector<Outgoing> letters = std::exchange(outgoing_, {});
+    lock.unlock();
+    for (const Outgoing& letter : letters) mailbox_->post(letter.to, letter.bytes);
+    lock.lock();
   }
 
-  // On the mailbox's thread. Answers are posted without the lock.
+  // On the mailbox's thread.
   void handle(Letter letter) {
     std::string_view data;
     const auto post = decode_post(letter.bytes, data);
@@ -102,69 +112,148 @@ class MailServer final : public ServerTransport {
       Log("transport").warning("a letter is dropped: {}", post.failure().message);
       return;
     }
-    const auto [kind, sequence] = react(letter, post.value(), data);
-    if (kind && !letter.from.empty()) mailbox_->post(letter.from, encode_post({*kind, post.value().session, sequence}));
+    std::unique_lock lock(mutex_);
+    if (letter.from.empty()) {  // the mailbox itself has lost its connection
+      if (!data.empty()) Log("transport").error("{}", data);
+      while (!by_key_.empty()) leave(by_key_.begin()->second);
+    } else {
+      react(letter, post.value(), data);
+    }
+    deliver(lock);
   }
 
-  std::pair<std::optional<Post::Kind>, std::uint64_t> react(const Letter& letter, const Post& post,
-                                                            std::string_view data) {
-    const std::lock_guard lock(mutex_);
-    if (closing_) return {Post::Kind::kBye, 0};
-    if (letter.from.empty()) {  // the mailbox itself has lost its connection
-      while (!by_key_.empty()) leave(by_key_.begin()->second, by_key_.begin()->first.first);
-      return {};
+  void react(const Letter& letter, const Post& post, std::string_view data) {
+    const auto known = by_key_.find({letter.from, post.session});
+    const std::shared_ptr<MailPeer> peer = known == by_key_.end() ? nullptr : known->second;
+    if (post.version != kPostVersion) {
+      answer(letter, post, Verdict::kRefused, other_version(post.version, kPostVersion));
+    } else if (closing_) {
+      answer(letter, post, Verdict::kOver, "");
+    } else if (post.kind == Post::Kind::kBye) {
+      if (peer) leave(peer);
+    } else if (post.kind == Post::Kind::kOpen) {
+      if (peer || welcome(letter, post)) {
+        outgoing_.push_back({letter.from, encode_post({Post::Kind::kOpened, post.session})});
+      }
+      if (peer && post.sequence == peer->gatherer.next()) remind(peer);
+    } else if (!peer) {
+      answer(letter, post, Verdict::kOver, "");  // of an earlier life of this server: it must join anew
+    } else if (post.kind == Post::Kind::kChunk) {
+      gather(peer, post, data);
     }
-    const std::pair key(letter.from, post.session);
-    auto known = by_key_.find(key);
-    if (post.kind == Post::Kind::kOpen) {
-      if (known == by_key_.end() && !welcome(letter, post.session)) return {Post::Kind::kBye, 0};
-      return {Post::Kind::kOpened, 0};
+  }
+
+  /// A farewell to somebody who has no session here. Whoever sends many letters gets few answers.
+  void answer(const Letter& letter, const Post& post, Verdict verdict, const std::string& why) {
+    const auto now = ServerClock::now();
+    const auto [last, fresh] = answered_.try_emplace(letter.from, now);
+    if (!fresh && now - last->second < kAnswerPause) return;
+    last->second = now;
+    if (!why.empty()) {
+      Log("transport").warning("{} was refused: {}", letter.identity.empty() ? "a peer" : letter.identity, why);
     }
-    if (known == by_key_.end()) {
-      // Of an earlier life of this server: it must join anew.
-      if (post.kind == Post::Kind::kBye) return {};
-      return {Post::Kind::kBye, 0};
-    }
-    const std::shared_ptr<MailPeer> peer = known->second;
-    if (post.kind == Post::Kind::kBye) {
-      leave(peer, letter.from);
-      return {};
-    }
-    if (post.kind != Post::Kind::kChunk) return {};
-    auto frame = peer->gatherer.add(post, data);
-    if (!frame.ok()) {
-      Log("transport").warning("a peer is dropped: {}", frame.failure().message);
-      leave(peer, letter.from);
-      return {Post::Kind::kBye, 0};
-    }
-    if (frame.value()) {
-      events_.push_back({TransportEvent::Kind::kFrame, peer->id, std::move(*frame.value()), {}});
-      changed_.notify_all();
-    }
-    return {};
+    outgoing_.push_back({letter.from, encode_bye(post.session, verdict, why)});
   }
 
   // One process at a time has an identity. A process that dies is reported by the system that delivers letters.
-  bool welcome(const Letter& letter, std::uint64_t session) {
+  bool welcome(const Letter& letter, const Post& post) {
     const auto other = by_key_.lower_bound({letter.from, 0});
-    if (!letter.identity.empty() && other != by_key_.end() && other->first.first == letter.from) {
-      Log("transport").warning("{} was refused: another process is connected with its certificate", letter.identity);
-      return false;
+    const std::string why = config_.refusal ? config_.refusal(letter.identity) : "";
+    if (!why.empty()) {
+      answer(letter, post, Verdict::kRefused, why);
+    } else if (!letter.identity.empty() && other != by_key_.end() && other->first.first == letter.from) {
+      answer(letter, post, Verdict::kLater, "another process is connected with this certificate");
+    } else if (peers_.size() >= config_.peers) {
+      answer(letter, post, Verdict::kLater, "the server has as many peers as it may");
+    } else {
+      auto peer = std::make_shared<MailPeer>(++last_peer_, letter, post.session, config_.frame_limit);
+      peers_[peer->id] = peer;
+      by_key_[{letter.from, post.session}] = peer;
+      events_.push_back({TransportEvent::Kind::kJoined, peer->id, {}, letter.identity});
+      changed_.notify_all();
+      mailbox_->answered();
+      return true;
     }
-    auto peer = std::make_shared<MailPeer>(++last_peer_, letter.from, session, config_.frame_limit);
-    peers_[peer->id] = peer;
-    by_key_[{letter.from, session}] = peer;
-    events_.push_back({TransportEvent::Kind::kJoined, peer->id, {}, letter.identity});
-    changed_.notify_all();
-    return true;
+    return false;
   }
 
-  void leave(std::shared_ptr<MailPeer> peer, const std::string& from) {
-    by_key_.erase({from, peer->session});
+  void gather(const std::shared_ptr<MailPeer>& peer, const Post& post, std::string_view data) {
+    peer->active = ServerClock::now();
+    const std::string why =
+        data.size() + kPostBytes > kMostLetter ? "its letter is too long" : peer->trouble_with(post);
+    if (!why.empty()) {
+      drop(peer, Verdict::kRefused, why);
+      return;
+    }
+    const bool begins = peer->gatherer.begins(post);
+    auto frame = peer->gatherer.add(post, data);
+    if (!frame.ok()) {
+      drop(peer, Verdict::kOver, frame.failure().message);
+    } else if (frame.value()) {
+      const std::size_t size = frame.value()->size();
+      if (size > config_.chunk && !peer->may_go_on) room_.take(size);  // which is given back when it is read
+      peer->large = 0;
+      peer->may_go_on = false;
+      ++peer->unread;
+      peer->unread_bytes += size;
+      events_.push_back({TransportEvent::Kind::kFrame, peer->id, std::move(*frame.value()), {}});
+      changed_.notify_all();
+    } else if (begins) {
+      peer->large = post.size;
+      room_.queue(peer);
+      let_go_on();
+    }
+  }
+
+  // A client asks whether there is room for the rest of its frame.
+  void remind(const std::shared_ptr<MailPeer>& peer) {
+    if (!peer->gatherer.partial()) {
+      drop(peer, Verdict::kOver, "its letters were lost");
+    } else if (peer->may_go_on) {
+      say(*peer, {Post::Kind::kGo, peer->session, peer->gatherer.next()});
+    }
+  }
+
+  void let_go_on() {
+    while (const auto peer = room_.next()) say(*peer, {Post::Kind::kGo, peer->session, peer->gatherer.next()});
+  }
+
+  void drop(const std::shared_ptr<MailPeer>& peer, Verdict verdict, const std::string& why) {
+    Log("transport").warning("{} is dropped: {}", peer->name(), why);
+    outgoing_.push_back({peer->address, bye(*peer, verdict, why)});
+    leave(peer);
+  }
+
+  void leave(const std::shared_ptr<MailPeer>& left) {
+    const std::shared_ptr<MailPeer> peer = left;  // the caller's reference may be a member of what is erased
+    by_key_.erase({peer->address, peer->session});
     peers_.erase(peer->id);
-    reads_.erase(peer->id);
+    room_.forget(*peer);
     events_.push_back({TransportEvent::Kind::kLeft, peer->id, {}, {}});
     changed_.notify_all();
+    let_go_on();
+  }
+
+  // Drops who must not be here any more, or has taken too long. Runs on its own thread until the server closes.
+  void tidy() {
+    std::unique_lock lock(mutex_);
+    while (!closing_) {
+      changed_.wait_for(lock, kTick, [&] { return closing_; });
+      if (closing_) return;
+      const auto now = ServerClock::now();
+      const std::map<PeerId, std::shared_ptr<MailPeer>> peers = peers_;
+      for (const auto& [id, peer] : peers) {
+        const std::string why = config_.refusal ? config_.refusal(peer->identity) : "";
+        const bool sends = peer->gatherer.partial() && (peer->large == 0 || peer->may_go_on);
+        if (!why.empty()) {
+          drop(peer, Verdict::kRefused, why);
+        } else if (sends && std::chrono::duration<double>(now - peer->active).count() > config_.stall) {
+          drop(peer, Verdict::kOver, "it paused within a frame");
+        }
+      }
+      std::erase_if(answered_, [&](const auto& entry) { return now - entry.second > kAnswerPause; });
+      deliver(lock);
+    }
   }
 
   const MailConfig config_;
@@ -173,9 +262,12 @@ class MailServer final : public ServerTransport {
   std::deque<TransportEvent> events_;
   std::map<PeerId, std::shared_ptr<MailPeer>> peers_;
   std::map<std::pair<std::string, std::uint64_t>, std::shared_ptr<MailPeer>> by_key_;  // address and session
-  std::map<PeerId, std::uint64_t> reads_;                                              // frames that were read
+  std::map<std::string, ServerClock::time_point> answered_;                            // addresses, a moment ago
+  MailRoom room_;
+  std::vector<Outgoing> outgoing_;
   PeerId last_peer_ = 0;
   bool closing_ = false;
+  std::thread janitor_;
   std::unique_ptr<Mailbox> mailbox_;  // last: its thread uses the rest
 };
 

@@ -29,15 +29,23 @@ class Mailbox {
   virtual void post(const std::string& to, std::string bytes) = 0;
   /// Where the server's mailbox is.
   virtual std::string server() const = 0;
+  /// The other end has answered: what went wrong before is over.
+  virtual void answered() {}
 };
 
 struct MailConfig {
   std::size_t chunk = 256U << 10U;         ///< bytes of a letter
   std::size_t frame_limit = 2047U << 20U;  ///< a larger frame is refused before anything is allocated
   double patience = 0;                     ///< seconds a client waits for a server to answer; 0: for ever
+  std::size_t room = 256U << 20U;          ///< bytes of large frames that a server gathers at once; at least one frame
+  double stall = 60;                       ///< seconds a client may pause within a frame
+  std::size_t peers = 10'000;              ///< a server refuses more
+  /// Server: why the owner of this name must not be connected (asked all the time); empty: it may.
+  std::function<std::string(const std::string& name)> refusal = {};
 };
 
-/// The two ends of a transport over mailboxes.
+/// The two ends of a transport over mailboxes. A client has at most 16 frames, and 4 MiB before the last one, that the
+/// server has not read; a server drops one that sends more, and tells it why.
 std::unique_ptr<ServerTransport> make_mail_server(std::unique_ptr<Mailbox> mailbox, const MailConfig& config);
 std::unique_ptr<ClientTransport> make_mail_client(std::unique_ptr<Mailbox> mailbox, const MailConfig& config);
 

@@ -36,7 +36,7 @@ std::uint64_t checksum_of(std::string_view head, std::string_view data) {
 std::string encode_post(const Post& post, std::string_view data) {
   std::string bytes;
   bytes.reserve(kPostBytes + data.size());
-  put_number(bytes, kPostVersion);
+  put_number(bytes, post.version);
   bytes.push_back(static_cast<char>(post.kind));
   put_number(bytes, post.session);
   put_number(bytes, post.sequence);
@@ -47,18 +47,27 @@ std::string encode_post(const Post& post, std::string_view data) {
   return bytes;
 }
 
+std::string encode_bye(std::uint64_t session, Verdict verdict, std::string_view reason) {
+  return encode_post({Post::Kind::kBye, session, static_cast<std::uint64_t>(verdict)}, reason);
+}
+
+std::string other_version(std::uint32_t client, std::uint32_t server) {
+  return fmt::format(
+      "the client speaks version {} of letters and the server version {}; install the same version of Chorus on both",
+      client, server);
+}
+
 Result<Post> decode_post(std::string_view bytes, std::string_view& data) {
   if (bytes.size() < kPostBytes) return bad_letter("a letter is too short");
   const std::string_view head = bytes.substr(0, kPostBytes - sizeof(std::uint64_t));
   const auto version = take_number<std::uint32_t>(bytes);
-  if (version != kPostVersion) {
-    return bad_letter(
-        fmt::format("a letter is of version {} and this program speaks version {}", version, kPostVersion));
-  }
   const auto kind = static_cast<std::uint8_t>(bytes.front());
   bytes.remove_prefix(1);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(Post::Kind::kBye)) return bad_letter("a letter of an unknown kind");
+  if (version == kPostVersion && (kind < 1 || kind > static_cast<std::uint8_t>(Post::Kind::kGo))) {
+    return bad_letter("a letter of an unknown kind");
+  }
   Post post{static_cast<Post::Kind>(kind)};
+  post.version = version;
   post.session = take_number<std::uint64_t>(bytes);
   post.sequence = take_number<std::uint64_t>(bytes);
   post.size = take_number<std::uint64_t>(bytes);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/console/log.h"
+#include "infrastructure/certificates/own_end.h"
 #include "infrastructure/transport/mailbox/post.h"
 
 namespace chorus::inline transport_mqtt {
@@ -20,6 +21,8 @@ constexpr std::size_t kMostUnderWay = 8U << 20U;
 constexpr double kFlushSeconds = 5;    // for what was posted before the end
 constexpr double kConnectSeconds = 2;  // that a letter waits for a connection; then it is lost
 constexpr double kFirstPause = 0.1, kPauseGrowth = 1.6;
+constexpr double kSilence = 30;                 // between two log lines about the same trouble
+constexpr std::size_t kMostHeld = 256U << 20U;  // bytes of one sender; Paho's thread must not wait
 constexpr const char* kUp = "chorus/up/";
 constexpr const char* kDown = "chorus/down/";
 
@@ -73,7 +76,14 @@ void MqttMailbox::run() {
   std::mt19937 jitter{std::random_device{}()};
   double pause = kFirstPause;
   for (;;) {
-    start();
+    const std::string trouble = trouble_with_certificate();
+    if (trouble.empty()) {
+      start();
+    } else {
+      receive_({"", "", encode_bye(kEverySession, Verdict::kRefused, trouble)});
+      const std::lock_guard lock(mutex_);
+      lost_ = true;
+    }
     bool was_connected = false;
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -88,6 +98,7 @@ void MqttMailbox::run() {
       }
       Letter letter = std::move(inbox_.front());
       inbox_.pop_front();
+      if ((held_[letter.from] -= letter.bytes.size()) == 0) held_.erase(letter.from);
       lock.unlock();
       receive_(std::move(letter));
       lock.lock();
@@ -102,16 +113,25 @@ void MqttMailbox::run() {
     up_ = lost_ = false;
     under_way_ = 0;
     inbox_.clear();
+    held_.clear();
+    if (std::exchange(answered_, false)) pause = kFirstPause;
     changed_.notify_all();
     lock.unlock();
-    if (was_connected) {
-      pause = kFirstPause;
-      receive_({"", "", encode_post({Post::Kind::kBye, kEverySession})});
-    }
+    if (was_connected) receive_({"", "", encode_bye(kEverySession, Verdict::kOver)});
     lock.lock();
     const double part = std::uniform_real_distribution<>(0.5, 1.0)(jitter);
     if (changed_.wait_for(lock, seconds_of(pause * part), [this] { return closing_; })) return;
     pause = std::min(pause * kPauseGrowth, input_.config.retry);
+  }
+}
+
+std::string MqttMailbox::trouble_with_certificate() const {
+  if (input_.config.certificate.empty()) return "";
+  try {
+    (void)valid_certificate(input_.config.certificate);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -208,6 +228,9 @@ void MqttMailbox::arrived(const std::string& topic, std::string bytes) {
     letter.from = kMqttServer;
   }
   const std::lock_guard lock(mutex_);
+  std::size_t& held = held_[letter.from];
+  if (held + letter.bytes.size() > kMostHeld) return;  // the gap ends its session
+  held += letter.bytes.size();
   inbox_.push_back(std::move(letter));
   changed_.notify_all();
 }
@@ -236,17 +259,24 @@ void MqttMailbox::connected() {
 void MqttMailbox::subscribed() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
-  complained_ = false;
   changed_.notify_all();
 }
 
 void MqttMailbox::lost(const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (!closing_ && !std::exchange(complained_, true)) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!closing_ && (!complained_ || now - *complained_ > seconds_of(kSilence))) {
     Log("transport").warning("the broker at {} cannot be reached, trying again: {}", input_.config.address, why);
+    complained_ = now;
   }
   lost_ = true;
   changed_.notify_all();
+}
+
+void MqttMailbox::answered() {
+  const std::lock_guard lock(mutex_);
+  answered_ = true;
+  complained_.reset();
 }
 
 void MqttMailbox::sent(std::size_t bytes) {

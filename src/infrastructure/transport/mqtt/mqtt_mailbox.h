@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +26,8 @@ struct MqttMailboxInput {
 inline constexpr const char* kMqttServer = "chorus-server";
 
 /// One party's connections to a broker, one after the other. A connection that is lost loses letters, so this end hears
-/// a farewell to all (kEverySession, from nobody), and connects again with back-off and jitter.
+/// a farewell to all (kEverySession, from nobody), and connects again with jitter and a back-off that begins anew once
+/// the other end has answered. The farewell says why when this end's certificate has expired.
 class MqttMailbox final : public Mailbox {
  public:
   explicit MqttMailbox(MqttMailboxInput input);
@@ -31,6 +35,7 @@ class MqttMailbox final : public Mailbox {
   void open(Receive receive) override;
   void post(const std::string& to, std::string bytes) override;
   std::string server() const override { return kMqttServer; }
+  void answered() override;
   /// False: not within so many seconds.
   bool wait_until_connected(double seconds);
 
@@ -43,6 +48,7 @@ class MqttMailbox final : public Mailbox {
 
  private:
   void run();
+  std::string trouble_with_certificate() const;
   void start();
   void subscribe();
   void stop();
@@ -54,8 +60,10 @@ class MqttMailbox final : public Mailbox {
   std::mutex mutex_;        // guards the rest
   std::condition_variable changed_;
   std::deque<Letter> inbox_;
-  std::size_t under_way_ = 0;  // bytes that the broker has not acknowledged
-  bool up_ = false, connected_ = false, lost_ = false, closing_ = false, complained_ = false;
+  std::map<std::string, std::size_t> held_;  // bytes in the inbox of each sender
+  std::size_t under_way_ = 0;                // bytes that the broker has not acknowledged
+  bool up_ = false, connected_ = false, lost_ = false, closing_ = false, answered_ = false;
+  std::optional<std::chrono::steady_clock::time_point> complained_;
   std::thread thread_;
 };
 

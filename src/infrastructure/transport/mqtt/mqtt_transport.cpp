@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/files/files.h"
-#include "infrastructure/certificates/certificate.h"
+#include "infrastructure/certificates/own_end.h"
 #include "infrastructure/transport/mailbox/post.h"
+#include "infrastructure/transport/mqtt/member_list.h"
 #include "infrastructure/transport/mqtt/mqtt_mailbox.h"
 
 namespace chorus::inline transport_mqtt {
@@ -13,9 +13,15 @@ namespace {
 
 constexpr double kBrokerSeconds = 10;
 
+constexpr double kMebi = 1U << 20U;
+
 MailConfig mail_config(const MqttConfig& config) {
-  return {static_cast<std::size_t>(config.chunk) << 10U, static_cast<std::size_t>(config.frame_limit * (1U << 20U)),
-          config.patience};
+  return {.chunk = static_cast<std::size_t>(config.chunk) << 10U,
+          .frame_limit = static_cast<std::size_t>(config.frame_limit * kMebi),
+          .patience = config.patience,
+          .room = static_cast<std::size_t>(config.inbox * kMebi),
+          .stall = config.stall,
+          .peers = static_cast<std::size_t>(config.peers)};
 }
 
 const Registration<Transports, MqttConfig> kRegisteredMqtt{
@@ -29,9 +35,12 @@ void MqttConfig::describe(ConfigVisitor& visitor) {
   visitor.field("certificate", certificate, "PEM file of this end; empty: plaintext, loopback only");
   visitor.field("key", key, "PEM file of its private key");
   visitor.field("authority", authority, "PEM file of the certificates that sign the broker's");
-  visitor.field("revoked", revoked, "server: not used; the broker's rules keep clients out");
+  visitor.field("revoked", revoked, "server: file that says until when each client may take part");
   visitor.field("chunk", chunk, "KiB of a message").at_least(1).at_most(4096);
   visitor.field("frame_limit", frame_limit, "MiB; larger frames are refused").above(0).at_most(2047);
+  visitor.field("inbox", inbox, "server: MiB of large frames that are received at once").at_least(0);
+  visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
+  visitor.field("stall", stall, "server: seconds a client may pause within a frame").above(0);
   visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1);
   visitor.field("grace", grace, "server: not used; the broker tells when a client is gone").at_least(0);
   visitor.field("retry", retry, "longest pause between two attempts to connect, in seconds").above(0);
@@ -39,22 +48,19 @@ void MqttConfig::describe(ConfigVisitor& visitor) {
 }
 
 MqttTransport::MqttTransport(MqttConfig config) : config_(std::move(config)) {
-  const std::string host = config_.address.substr(0, config_.address.rfind(':'));
-  if (config_.certificate.empty() && host != "127.0.0.1" && host != "localhost") {
-    throw ConfigError(
-        fmt::format("a broker at {} needs certificates: plaintext is for 127.0.0.1 only", config_.address));
-  }
+  if (config_.certificate.empty()) require_loopback(config_.address);
 }
 
 std::unique_ptr<ServerTransport> MqttTransport::listen() {
-  auto mailbox = std::make_unique<MqttMailbox>(MqttMailboxInput{config_,
-                                                                kMqttServer,
-                                                                kMqttServer,
-                                                                "chorus/all",
-                                                                encode_post({Post::Kind::kBye, kEverySession}),
-                                                                {"chorus/up/+"}});
+  if (!config_.certificate.empty()) (void)valid_certificate(config_.certificate);
+  auto mailbox = std::make_unique<MqttMailbox>(MqttMailboxInput{
+      config_, kMqttServer, kMqttServer, "chorus/all", encode_bye(kEverySession, Verdict::kOver), {"chorus/up/+"}});
   MqttMailbox& box = *mailbox;
-  auto server = make_mail_server(std::move(mailbox), mail_config(config_));
+  MailConfig mail = mail_config(config_);
+  mail.refusal = [members = std::make_shared<MemberList>(config_.revoked)](const std::string& name) {
+    return members->refusal(name);
+  };
+  auto server = make_mail_server(std::move(mailbox), mail);
   if (!box.wait_until_connected(kBrokerSeconds)) {
     throw WorldError(fmt::format("the broker at {} cannot be reached; is it running?", config_.address));
   }
@@ -64,7 +70,7 @@ std::unique_ptr<ServerTransport> MqttTransport::listen() {
 std::unique_ptr<ClientTransport> MqttTransport::connect() {
   const std::uint64_t session = new_session();
   const std::string name = config_.certificate.empty() ? fmt::format("anonymous-{:016x}", session)
-                                                       : certificate_facts(read_file(config_.certificate)).name;
+                                                       : certificate_facts(valid_certificate(config_.certificate)).name;
   auto mailbox = std::make_unique<MqttMailbox>(MqttMailboxInput{config_,
                                                                 name,
                                                                 fmt::format("{}-{:016x}", name, session),

@@ -14,9 +14,12 @@ struct MqttConfig {
   std::string certificate = {};            ///< PEM file of this end; empty: plaintext, loopback only
   std::string key = {};                    ///< of its private key
   std::string authority = {};              ///< of the certificates that sign the broker's
-  std::string revoked = {};                ///< not used here: the broker's rules keep clients out
+  std::string revoked = {};                ///< server: a MemberList's file
   std::int64_t chunk = 256;                ///< KiB of a message
   double frame_limit = 2047;               ///< MiB; a larger frame is refused before anything is allocated
+  double inbox = 256;                      ///< MiB of large frames a server gathers at once; at least one frame
+  std::int64_t peers = 10'000;             ///< a server refuses more
+  double stall = 60;                       ///< seconds a client may pause within a frame
   double keepalive = 20;                   ///< seconds between signs of life
   double grace = 30;                       ///< seconds after which a broker may report a silent client as gone
   double retry = 30;                       ///< the longest pause between two attempts to reach the broker, in seconds
@@ -28,7 +31,8 @@ struct MqttConfig {
 /// NAME publishes to chorus/up/NAME and subscribes to chorus/down/NAME and chorus/all; the broker's rules (an ACL file
 /// that `chorus fleet` writes) let it use no other topic, and the broker takes NAME from the client's certificate.
 /// Messages have QoS 1: they may come twice, and are delivered once. A client's last will tells the server that it is
-/// gone, the server's tells all clients. Who loses its connection to the broker joins anew.
+/// gone, the server's tells all clients. Who loses its connection to the broker joins anew. The server itself refuses
+/// clients that are revoked or whose certificates have expired, and drops them within a second.
 ///
 /// The broker sees every byte: it belongs to the server's side.
 class MqttTransport : public Transport {
