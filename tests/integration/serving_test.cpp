@@ -94,8 +94,8 @@ TEST_F(ServingTest, KillsAtRandomMomentsChangeNoBit) {
 TEST_F(ServingTest, PublicTextsAreSentToTheClients) {
   const std::string distill = std::string(kTrainer) +
                               "algorithm: {name: fedid, epochs: 1, batch_size: 4}\nrounds: 2\nclients_per_round: 4\n"
-                              "public: {unlabelled: [FOLDER/test.jsonl], query: [FOLDER/queries.jsonl]}\n";
-  fs::copy_file(folder_ / "test.jsonl", folder_ / "queries.jsonl");
+                              "public: {unlabelled: [FOLDER/public.jsonl], query: [FOLDER/queries.jsonl]}\n";
+  for (const char* name : {"public.jsonl", "queries.jsonl"}) fs::copy_file(folder_ / "test.jsonl", folder_ / name);
   write_config("run.yaml", distill, false);
   write_config("served.yaml", distill + "serving: {clients: 4, min_clients: 4}\n", true);
   ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;

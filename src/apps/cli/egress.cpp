@@ -38,6 +38,10 @@ void list_egress(const EgressOptions& options) {
 }
 
 void verify_egress(const EgressOptions& options) {
+  if (!options.head.empty() &&
+      (options.head.size() != 64 || options.head.find_first_not_of("0123456789abcdef") != std::string::npos)) {
+    throw ConfigError(fmt::format("--head {} is no hash; it must be 64 hexadecimal digits", options.head));
+  }
   const EgressReport report = report_of(options);
   if (!report.broken.empty()) throw Error(ExitCode::kCheckFailed, "the log is damaged: " + report.broken);
   bool found = options.head.empty();
@@ -60,14 +64,19 @@ void add_egress(CLI::App& app) {
   const auto options = std::make_shared<EgressOptions>();
   CLI::App* group = app.add_subcommand("egress", "Show everything that has left this client's machine");
   group->group(kFleets);
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
   CLI::App* list = group->add_subcommand("list", "One line per message that left");
   list->add_option("--last", options->last, "Only so many of the newest");
   list->callback([options] { list_egress(*options); });
   CLI::App* verify = group->add_subcommand("verify", "Check that no line was changed, removed or added in between");
   verify->add_option("--head", options->head, "A last hash that was noted earlier: it must be in the log");
   verify->callback([options] { verify_egress(*options); });
-  for (CLI::App* command : {list, verify}) {
+  group->callback([options, group] {
+    if (!group->get_subcommands().empty()) return;
+    list_egress(*options);
+    verify_egress(*options);
+  });
+  for (CLI::App* command : {group, list, verify}) {
     command->add_option("--identity", options->identity, "Folder of the client")->capture_default_str();
   }
 }

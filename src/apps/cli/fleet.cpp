@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <climits>
 #include <csignal>
 #include <memory>
 
@@ -18,10 +20,11 @@ namespace chorus::inline cli {
 namespace {
 
 constexpr const char* kOffice = "x509";
+constexpr int kPort = 7733;
 
 struct FleetOptions {
   std::string folder = "fleet";
-  std::string address;
+  std::string address, listen;
   int days = 365;
   std::string name;
   std::vector<std::string> names;
@@ -34,8 +37,10 @@ const char* state_text(FleetMember::State state) {
   switch (state) {
     case FleetMember::State::kInvited:
       return "invited";
-    case FleetMember::State::kExpired:
-      return "expired";
+    case FleetMember::State::kInvitationExpired:
+      return "invitation expired";
+    case FleetMember::State::kCertificateExpired:
+      return "certificate expired";
     case FleetMember::State::kJoined:
       return "joined";
     case FleetMember::State::kRevoked:
@@ -44,9 +49,23 @@ const char* state_text(FleetMember::State state) {
   return "";
 }
 
+/// Where clients reach this machine, if nobody says otherwise.
+std::string own_address() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) throw WorldError("this machine has no name; give --address");
+  return fmt::format("{}:{}", name.data(), kPort);
+}
+
 void fleet_init(const FleetOptions& options) {
-  FleetOffices::make(kOffice)->create({options.folder, options.address, options.days});
+  const std::string address = options.address.empty() ? own_address() : options.address;
+  FleetOffices::make(kOffice)->create({options.folder, address, options.days, options.listen});
   fmt::print("{} holds a new fleet. Keep authority.key secret, and make a backup of the folder.\n", options.folder);
+  if (options.address.empty()) {
+    fmt::print(
+        "Its clients look for the server at {}, this machine's name. If they know it by another, remove {} and\n"
+        "type `chorus fleet init {} --address NAME:{}`.\n",
+        address, options.folder, options.folder, kPort);
+  }
 }
 
 void fleet_invite(const FleetOptions& options) {
@@ -99,9 +118,12 @@ void add_fleet(CLI::App& app) {
   };
   CLI::App* init = add("init", "Create a fleet: an authority, and the server's certificate", fleet_init);
   init->add_option("DIR", options->folder, "Folder to create")->required();
-  init->add_option("--address", options->address,
-                   "HOST:PORT at which clients reach the server; PORT + 1 is for joining")
-      ->required();
+  init->add_option(
+      "--address", options->address,
+      "HOST:PORT at which clients reach the server; PORT + 1 is for joining (default: this machine's name, "
+      "port 7733)");
+  init->add_option("--listen", options->listen,
+                   "IP:PORT where this machine listens, if clients reach it at another address (a container, NAT)");
   init->add_option("--days", options->days, "Validity of certificates")->capture_default_str();
   CLI::App* invite = of_fleet(add("invite", "Print the line that each new client types", fleet_invite));
   invite->add_option("NAME", options->names, "Names of the clients")->required();

@@ -44,6 +44,16 @@ FleetIdentity enrol_patiently(FleetOffice& office, const FleetEnrolment& enrolme
   }
 }
 
+/// The address that was typed must be that of the server which this machine has joined, or of its enrolment.
+void check_server(const std::string& typed, const FleetIdentity& known) {
+  const auto host = [](const std::string& address) { return address.substr(0, address.rfind(':')); };
+  if (host(typed) == host(known.server)) return;
+  throw ConfigError(
+      fmt::format("this machine has joined the fleet at {}, not at {}; type that address, or name another "
+                  "folder with --identity",
+                  known.server, typed));
+}
+
 /// Enrols where this machine has not yet: the line of an invitation can be typed again.
 FleetIdentity join_fleet(const JoinOptions& options) {
   const auto office = FleetOffices::make("x509");
@@ -56,6 +66,14 @@ FleetIdentity join_fleet(const JoinOptions& options) {
                       "with --identity",
                       options.identity, known->name, invited));
     }
+    if (!token.empty() && !office->joined_with(options.identity, token)) {
+      throw ConfigError(
+          fmt::format("{0} holds the identity of {1} from another invitation; to use this one, remove {0}/fleet.json, "
+                      "or name another "
+                      "folder with --identity",
+                      options.identity, known->name));
+    }
+    check_server(options.enrolment.address, *known);
     if (!token.empty() && options.request.data.empty()) {
       throw ConfigError(
           fmt::format("{} holds the identity of {} already; add --data to take part", options.identity, known->name));
@@ -75,6 +93,9 @@ FleetIdentity join_fleet(const JoinOptions& options) {
   }
   FleetEnrolment enrolment = options.enrolment;
   enrolment.folder = options.identity;
+  enrolment.sending = [&](const std::string& message) {
+    Deployments::make("processes")->record_enrolment(options.identity, enrolment.address, message);
+  };
   const FleetIdentity identity = enrol_patiently(*office, enrolment, !options.request.data.empty());
   fmt::print("joined as {}; the certificate in {} is valid until {:%Y-%m-%d %H:%M} UTC\n", identity.name,
              options.identity, fmt::gmtime(identity.until));

@@ -22,6 +22,21 @@ struct ValidateOptions {
   bool print = false;
 };
 
+/// "" or what to write at the top of a file that says no kind, and is a valid one of another kind.
+std::string forgotten_kind(const ConfigDocument& document) {
+  if (document.kind("") != "") return "";
+  for (const std::string& kind : RegistryIndex::global().names("config")) {
+    if (kind == kDefaultKind) continue;
+    const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
+    try {
+      document.fill([&](ConfigVisitor& visitor) { config->describe(visitor); });
+      return fmt::format("; it is a valid {}: write 'kind: {}' at its top", kind, kind);
+    } catch (const ConfigError&) {  // NOLINT(bugprone-empty-catch): not of this kind
+    }
+  }
+  return "";
+}
+
 void validate(const ValidateOptions& options) {
   const auto document = ConfigDocument::read(options.config, options.overrides);
   const std::string kind = document.kind(kDefaultKind);
@@ -32,7 +47,11 @@ void validate(const ValidateOptions& options) {
   }
   const std::unique_ptr<AnyConfig> config = RegistryIndex::global().get("config", kind).make_config();
   const auto describe = [&](ConfigVisitor& visitor) { config->describe(visitor); };
-  document.fill(describe);
+  try {
+    document.fill(describe);
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.what() + forgotten_kind(document));
+  }
   if (kind == kDefaultKind && !options.print) {
     const std::vector<std::string> missing = missing_inputs(document.load<ExperimentConfig>());
     if (!missing.empty()) throw ConfigError(fmt::format("{}: {}", options.config, fmt::join(missing, "\n  ")));

@@ -51,6 +51,9 @@ class Inputs {
   }
 
   void data() {
+    if (config_.data.train.empty() && config_.data.validation.empty() && config_.data.test.empty()) {
+      problems_.emplace_back("data: no data; set train, validation or test");
+    }
     const bool made = config_.data.format == "synthetic";  // then a path says what is made
     for (const auto& [key, paths] :
          {std::pair("data.train", &config_.data.train), std::pair("data.validation", &config_.data.validation),

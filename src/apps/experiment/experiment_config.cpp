@@ -65,11 +65,11 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
   visitor.field("share", share, "of the training examples that are public (default 0.5); the rest goes to the clients")
       .above(0)
       .below(1);
-  visitor.field("unlabelled", unlabelled, "files with the public set, instead of a share (another domain)");
+  visitor.field("unlabelled", unlabelled, "files with the public set, instead of a share (another domain)").path();
   visitor.field("query_share", query_share, "of the public examples, those whose labels the server knows")
       .at_least(0)
       .below(1);
-  visitor.field("query", query, "files with the server's labelled examples, instead of a share");
+  visitor.field("query", query, "files with the server's labelled examples, instead of a share").path();
   visitor.field("labelled", labelled, "clients may use the labels of the public set (FedMD)");
   visitor.field("words", words, "language models predict one of so many words, the most frequent of the public texts")
       .at_least(2);

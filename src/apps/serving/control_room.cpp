@@ -21,8 +21,6 @@ nlohmann::json number_or_null(double value) { return std::isfinite(value) ? nloh
 
 ControlRoom::ControlRoom(const std::filesystem::path& socket, const std::string& metrics, std::filesystem::path pause)
     : pause_(std::move(pause)) {
-  std::error_code ignored;
-  std::filesystem::remove(pause_, ignored);
   status_.score = status_.loss = std::nan("");
   commands_ = std::make_unique<HttpServer>("unix:" + socket.string(),
                                            [this](const HttpRequest& request) { return answer(request); });

@@ -37,7 +37,7 @@ struct ServerStatus {
 /// folder, and /metrics (Prometheus) and /healthz on a port. Thread-safe.
 class ControlRoom {
  public:
-  /// `metrics`: IP:PORT; empty: no port. While the file `pause` exists, the server is paused; a new server is not.
+  /// `metrics`: IP:PORT; empty: no port. While the file `pause` exists, the server is paused, also after a restart.
   /// WorldError when another server of the fleet is running.
   ControlRoom(const std::filesystem::path& socket, const std::string& metrics, std::filesystem::path pause);
 
@@ -46,6 +46,10 @@ class ControlRoom {
   void update(Change change) {
     const std::lock_guard lock(mutex_);
     change(status_);
+  }
+  /// Something has happened: a client came or went or replied, a round is done.
+  void note_progress() {
+    const std::lock_guard lock(mutex_);
     alive_ = std::chrono::steady_clock::now();
   }
   ServerStatus status() const {

@@ -44,6 +44,9 @@ class Deployment {
   virtual RunReport serve(const ExperimentConfig& config, const ServeRequest& request) = 0;
   /// Takes part in the runs of the server that this machine has joined, until `stop`, or one run with `once`.
   virtual void join(const JoinRequest& request) = 0;
+  /// Notes in the identity's log that this enrolment leaves the machine for a server.
+  virtual void record_enrolment(const std::filesystem::path& identity, const std::string& server,
+                                const std::string& message) = 0;
   /// What has left the machine of a client, verified. DataError when it cannot be read.
   virtual EgressReport egress(const std::filesystem::path& identity) = 0;
 };

@@ -40,9 +40,14 @@ StateShelf supplemented(StateShelf states, const FleetEnd& end, const Job& job) 
           }};
 }
 
+/// The server's configuration, which names no file of this machine.
+ExperimentConfig config_of(const Job& job) {
+  return ConfigDocument::parse(job.config, "the server's configuration").ignore_paths().load<ExperimentConfig>();
+}
+
 /// How the server reads the public files, which it sends as they are.
 DataConfig reading_of(const Job& job, const ExperimentConfig& here) {
-  auto config = ConfigDocument::parse(job.config, "the server's configuration").load<ExperimentConfig>();
+  auto config = config_of(job);
   config.data.allow_new_labels = true;  // their labels are not used
   for (const std::string& file : here.publics ? here.publics->unlabelled : std::vector<std::string>{}) {
     check_public_file(file, config.data.format);
@@ -65,7 +70,7 @@ std::filesystem::path job_folder(const std::filesystem::path& identity, const Jo
 std::string hex_of(std::uint64_t run) { return fmt::format("{:016x}", run); }
 
 ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
-  auto config = ConfigDocument::parse(input.job.config, "the server's configuration").load<ExperimentConfig>();
+  auto config = config_of(input.job);
   const auto folder = job_folder(input.folder, input.job);
   if (!config.model.from.empty()) config.model.from = (folder / "model").string();
   if (!config.model.tokenizer.empty()) config.model.tokenizer = (folder / "tokenizer").string();
@@ -77,6 +82,7 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
     }
     if (config.publics->unlabelled.empty()) throw DataError("the server has a public set and has sent no file of it");
   }
+  config.emulation.reset();
   config.device = input.device;
   config.data.train = input.data;
   config.data.test = input.test;
@@ -128,12 +134,19 @@ std::string HostedClient::refusal(const Request& request) const {
   PolicyMoment moment;
   moment.task = config_.task.name();
   moment.procedure = request.procedure;
+  const bool measures = request.procedure == "evaluate" || request.procedure.ends_with("/evaluate");
+  moment.files = measures && !config_.data.test.empty() ? config_.data.test : config_.data.train;
   moment.sum = stated_sum(request);
   moment.now = std::time(nullptr);
   moment.bytes_today = input_.egress.bytes_on_day_of(moment.now);
   const auto elements = static_cast<std::uint64_t>(model_.model().layout().trainable_size());
   moment.bytes_next = elements * sizeof(float) + kReplyOverhead;
   return refusal_of_request(input_.policy, moment);
+}
+
+std::string HostedClient::withheld(std::size_t bytes) const {
+  const std::string why = refusal_of_bytes(input_.policy, input_.egress.bytes_on_day_of(std::time(nullptr)), bytes);
+  return why.empty() ? "" : std::string(kRefuses) + why;
 }
 
 void HostedClient::expect(std::uint64_t number, std::uint64_t kept) { lost_ = !states_.begin(number, kept); }

@@ -8,6 +8,8 @@
 
 #include "apps/experiment/tiny_experiment_test.h"
 #include "apps/serving/job_offer.h"
+#include "core/files/files.h"
+#include "infrastructure/certificates/certificate.h"
 #include "tests/support.h"
 
 namespace chorus::inline serving {
@@ -22,6 +24,7 @@ class HostedClientTest : public testing::Test {
     for (int i = 0; i < 8; ++i) {
       data << R"({"text": "the boat in the harbour", "label": ")" << (i % 2 == 0 ? "sea" : "film") << "\"}\n";
     }
+    enrol();
   }
 
   std::unique_ptr<HostedClient> client(const std::string& aggregation) {
@@ -30,6 +33,10 @@ class HostedClientTest : public testing::Test {
     const ModelFiles files = model_files(config);
     HostedClientInput input{
         .job = {}, .folder = folder_.path(), .data = {}, .test = {}, .policy = policy_, .egress = egress_};
+    input.end = {.address = "",
+                 .certificate = folder_ / "client.crt",
+                 .key = folder_ / "client.key",
+                 .authority = folder_ / "authority.crt"};
     input.job = {.client = 3,
                  .run = 9,
                  .rounds = 2,
@@ -40,10 +47,21 @@ class HostedClientTest : public testing::Test {
     for (const JobFile& file : files.files) {
       const auto place = job_folder(folder_.path(), input.job) / file.place;
       std::filesystem::create_directories(place);
-      std::filesystem::copy_file(files.paths.at(file.digest), place / file.name);
+      std::filesystem::copy_file(files.paths.at(file.digest), place / file.name,
+                                 std::filesystem::copy_options::overwrite_existing);
     }
     model_ = TaskModel(HostedClient::config_for(input), facts).params().values()[0].clone();
     return std::make_unique<HostedClient>(std::move(input));
+  }
+
+  void enrol() const {
+    const std::time_t now = std::time(nullptr), later = now + 3600;
+    const std::string authority_key = make_key(), key = make_key();
+    const std::string authority = make_authority({authority_key, "fleet", now, later});
+    write_file(folder_ / "authority.crt", authority);
+    write_file(folder_ / "client.key", key);
+    write_file(folder_ / "client.crt",
+               sign_request({authority, authority_key, make_request(key, "clinic"), "clinic", now, later}));
   }
 
   /// What the server is told.
@@ -80,6 +98,7 @@ TEST_F(HostedClientTest, RepliesWithNothingWhereNoReplyIsNeeded) {
   const auto secure = client("secagg");
   Message model;
   model.tensors["model"] = model_;
+  model.numbers["fedbuff.version"] = 1;
   const Reply held = answer(*secure, "fedbuff/hold", model);
   EXPECT_EQ(held.failure, "");
   EXPECT_EQ(held.body.bytes(), 0U);

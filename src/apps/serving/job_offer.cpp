@@ -69,9 +69,6 @@ void check_public_file(const fs::path& path, const std::string& format) {
 std::string config_for_clients(ExperimentConfig config) {
   const ExperimentConfig defaults;
   const FederationConfig server = config.federation;
-  config.data.train = {"of-the-client"};
-  config.data.validation.clear();
-  config.data.test.clear();
   config.data.cache = "none";
   config.data.client_files = false;
   config.data.limit = 0;
@@ -84,10 +81,6 @@ std::string config_for_clients(ExperimentConfig config) {
   config.emulation.reset();
   config.continual.reset();
   config.serving = defaults.serving;
-  if (config.publics) {
-    config.publics->unlabelled = {kPublicPlace};  // the files of the job
-    config.publics->query = {"of-the-server"};
-  }
   config.federation = {};
   config.federation.cohort_batch = "1";
   config.federation.workers = 1;
@@ -95,7 +88,10 @@ std::string config_for_clients(ExperimentConfig config) {
   config.federation.deterministic = server.deterministic;
   if (!config.model.from.empty()) config.model.from = "model";
   if (!config.model.tokenizer.empty()) config.model.tokenizer = "tokenizer";
-  return config_to_yaml(config, "experiment");
+  return config_to_yaml(ConfigDocument::parse(config_to_yaml(config, "experiment"), "the configuration for clients")
+                            .ignore_paths()
+                            .load<ExperimentConfig>(),
+                        "experiment");
 }
 
 ModelFiles model_files(const ExperimentConfig& config) {

@@ -7,6 +7,7 @@
 
 #include "apps/serving/job_offer.h"
 #include "core/base/error.h"
+#include "core/config/config.h"
 #include "core/files/files.h"
 #include "tests/support.h"
 
@@ -38,15 +39,36 @@ std::string refusal(std::string text, const std::string& from, const std::string
 TEST(Job, ClientsGetThePublicTextsAndNotTheQueries) {
   TemporaryFolder folder;
   std::ofstream(folder / "texts.jsonl.gz") << "texts";
-  ExperimentConfig config;
-  config.publics.emplace();
+  auto config = ConfigDocument::parse(
+                    "{data: {test: [x]}, task: text_classification, algorithm: ds_fl, public: {}, model: "
+                    "{fresh: {model_type: bert}, tokenizer: " CHORUS_SOURCE_DIR "/models/chorus-mini}}",
+                    "job")
+                    .load<ExperimentConfig>();
   config.publics->unlabelled = {(folder / "texts.jsonl.gz").string()};
   config.publics->query = {(folder / "secret.jsonl").string()};
   const ModelFiles sent = model_files(config);
-  ASSERT_EQ(sent.files.size(), 1U);
-  EXPECT_EQ(sent.files[0].place, "public");
-  EXPECT_EQ(sent.files[0].name, "0.jsonl.gz");
+  ASSERT_FALSE(sent.files.empty());
+  EXPECT_EQ(sent.files.back().place, "public");
+  EXPECT_EQ(sent.files.back().name, "0.jsonl.gz");
   EXPECT_THAT(config_for_clients(config), Not(AnyOf(HasSubstr("secret"), HasSubstr(folder.path().string()))));
+}
+
+// Neither the server's files nor what a hostile server would like to know of a client's.
+TEST(Job, NoFileOfTheOtherMachineIsNamed) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "trace.csv") << "client,start,end\n0,0,1\n";
+  const std::string trace = (folder / "trace.csv").string();
+  const auto config = ConfigDocument::parse(
+                          "{data: {train: [x], validation: [y], test: [z]}, task: text_classification, "
+                          "model: {from: m}, selection: {name: available, trace: " +
+                              trace + "}}",
+                          "job")
+                          .load<ExperimentConfig>();
+  const std::string sent = config_for_clients(config);
+  EXPECT_THAT(sent, Not(HasSubstr("trace.csv")));
+  const auto read = ConfigDocument::parse(sent, "job").ignore_paths().load<ExperimentConfig>();
+  EXPECT_EQ(read.selection.name(), "available");
+  EXPECT_TRUE(read.data.validation.empty());
 }
 
 TEST(Job, RoundTrips) { EXPECT_EQ(to_json(parse_job(to_json(job()))), to_json(job())); }

@@ -68,18 +68,14 @@ double setting(Choice<Aggregations> aggregation, std::string_view name) {
   return std::get<double>(field->get().front().second);
 }
 
-const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
-                                                   "what the owner of a client's data agrees to (chorus join)"};
-
-}  // namespace
-
-namespace {
-
 /// What is wrong with a name that must be one of `names`; empty: nothing.
 std::string unknown_name(const std::string& what, const std::string& name, const std::vector<std::string>& names) {
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return "";
   return fmt::format("there is no {} {}{}; see chorus list {}", what, name, did_you_mean(name, names), what);
 }
+
+const ConfigRegistration<Policy> kRegisteredPolicy{"policy",
+                                                   "what the owner of a client's data agrees to (chorus join)"};
 
 }  // namespace
 

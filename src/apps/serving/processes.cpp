@@ -10,6 +10,15 @@ class Processes final : public Deployment {
     return serve_experiment(config, request);
   }
   void join(const JoinRequest& request) override { take_part(request); }
+  void record_enrolment(const std::filesystem::path& identity, const std::string& server,
+                        const std::string& message) override {
+    EgressLog(identity / "egress.jsonl")
+        .append({.what = "enrolment: the client's name, its request for a certificate and the secret of its invitation",
+                 .server = server,
+                 .bytes = message.size(),
+                 .digest = sha256_hex(message),
+                 .time = std::time(nullptr)});
+  }
   EgressReport egress(const std::filesystem::path& identity) override { return read_egress(identity / "egress.jsonl"); }
 };
 

@@ -84,10 +84,28 @@ std::optional<Unfinished> read_unfinished(const fs::path& fleet) {
   const fs::path path = unfinished_path(fleet);
   if (!fs::exists(path)) return std::nullopt;
   const auto json = nlohmann::json::parse(read_file(path, 1U << 24U), nullptr, false);
-  if (!json.is_object() || !json.contains("run") || !json["run"].is_string()) return std::nullopt;
+  if (!json.is_object() || !json.contains("run") || !json["run"].is_string()) {
+    throw DataError(fmt::format(
+        "{} is damaged; it says which run this fleet is in the middle of: put it back, or begin anew with --new",
+        path.string()));
+  }
   const fs::path folder = json["run"].get<std::string>();
-  if (!fs::exists(folder / "config.yaml") || fs::exists(folder / "summary.json")) return std::nullopt;
+  if (fs::exists(folder / "summary.json")) return std::nullopt;
+  if (!fs::exists(folder / "config.yaml")) {
+    throw DataError(fmt::format(
+        "this fleet is in the middle of {}, which is not there; put that folder back, or begin anew with --new",
+        folder.string()));
+  }
   return Unfinished{folder, read_file(folder / "config.yaml", 1U << 24U)};
+}
+
+bool is_configuration(const std::string& yaml) {
+  try {
+    (void)ConfigDocument::parse(yaml, "config.yaml").load<ExperimentConfig>();
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 /// Continues the unfinished run of the same configuration, or makes a new one.
@@ -95,6 +113,10 @@ RunFolder open_run(const ExperimentConfig& config, const ServeRequest& request) 
   const std::string yaml = config_to_yaml(config, "experiment");
   const auto unfinished = request.fresh ? std::nullopt : read_unfinished(request.fleet);
   if (unfinished && (request.run.folder.empty() || fs::absolute(request.run.folder) == unfinished->folder)) {
+    if (unfinished->config != yaml && !is_configuration(unfinished->config)) {
+      throw DataError(fmt::format("{} is damaged; put it back from a backup, or begin anew with --new",
+                                  (unfinished->folder / "config.yaml").string()));
+    }
     if (unfinished->config != yaml) {
       throw ConfigError(fmt::format(
           "the fleet {} is in the middle of {}, whose configuration is another one (see its config.yaml); go on with "
@@ -130,9 +152,14 @@ class Admission {
             fleet, [this] { return closing_.load(); },
             [](const std::string& name) { Log("serve").info("{} has joined the fleet", name); });
       } catch (const std::exception& error) {
-        Log("serve").error("nobody can join the fleet: {}", error.what());
+        failure_ = error.what();
+        failed_ = true;
       }
     });
+  }
+  /// WorldError when it has ended, for example because another program has its port.
+  void check() const {
+    if (failed_) throw WorldError(fmt::format("nobody can join the fleet: {}", failure_));
   }
   ~Admission() {
     closing_ = true;
@@ -142,13 +169,15 @@ class Admission {
   Admission& operator=(const Admission&) = delete;
 
  private:
-  std::atomic<bool> closing_ = false;
+  std::atomic<bool> closing_ = false, failed_ = false;
+  std::string failure_;  // read after failed_
   std::thread thread_;
 };
 
 class ServedRun {
  public:
-  ServedRun(const ServerHalf& server, std::string data, RunFolder folder, const ServeRequest& request)
+  ServedRun(const ServerHalf& server, std::string data, RunFolder folder, const ServeRequest& request,
+            std::unique_ptr<ServerTransport> transport)
       : server_(server),
         config_(with_checkpoints(server.config())),
         data_(std::move(data)),
@@ -156,9 +185,8 @@ class ServedRun {
         folder_(std::move(folder)),
         names_(folder_.path() / "fleet.json"),
         room_(control_socket(request.fleet), request.metrics, folder_.path() / "pause"),
-        rounds_(config_.rounds) {
-    const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);
-    transport_ = listen_at(config_.serving, end);
+        rounds_(config_.rounds),
+        transport_(std::move(transport)) {
     remember(request.fleet, folder_.path());
     for (const FleetMember& member : FleetOffices::make("x509")->members(request.fleet)) {
       if (member.state != FleetMember::State::kRevoked) (void)names_.id_of(member.name);
@@ -166,7 +194,8 @@ class ServedRun {
     clients_ = std::make_unique<ServedClients>(clients_input());
     if (request.admit) admission_.emplace(request.fleet);
     Log("serve").info("{}: {} for the fleet {} at {}", folder_.path().string(), config_.algorithm.name(),
-                      request.fleet.string(), end.address);
+                      request.fleet.string(), FleetOffices::make("x509")->server_end(request.fleet).address);
+    if (room_.paused()) Log("serve").info("is still paused; `chorus pause --end` lets it go on");
   }
 
   RunReport run(ServeClock::time_point begun) {
@@ -184,8 +213,10 @@ class ServedRun {
         journal_->begin(state(), rounds_, clients_->roster().size());
         began_ = true;
         state().setup_seconds += seconds_since(begun);
-        WatchedFederation watched(*clients_,
-                                  [this](std::size_t done, std::size_t asked) { journal_->show_replies(done, asked); });
+        WatchedFederation watched(*clients_, [this](std::size_t done, std::size_t asked) {
+          journal_->show_replies(done, asked);
+          room_.note_progress();
+        });
         const RoundLoopEnd end = server_.run(watched, rounds(), state());
         if (end == RoundLoopEnd::kStopped) interrupted();
         return finish(end);
@@ -272,6 +303,7 @@ class ServedRun {
     auto reminded = ServeClock::time_point{};
     for (;;) {
       clients_->poll();
+      if (admission_) admission_->check();
       show_clients();
       const std::size_t there = clients_->roster().trainable();
       const bool paused = room_.paused();
@@ -302,12 +334,17 @@ class ServedRun {
     if (now - shown_ < kShowPause) return;
     shown_ = now;
     const auto members = clients_->roster().members();
+    if (const std::size_t there = clients_->roster().trainable(); std::exchange(there_, there) != there) {
+      room_.note_progress();
+    }
     const std::vector<ClientNow> states = clients_->states();
     room_.update([&](ServerStatus& status) {
       for (const ClientNow& state : states) status.doing[state.name] = state.state;
       status.clients.assign(members.begin(), members.end());
       status.traffic = clients_->traffic();
-      for (const RosterEntry& member : members) status.refusals.erase(member.name);
+      for (const RosterEntry& member : members) {
+        if (member.alive) status.refusals.erase(member.name);
+      }
     });
     const std::string text = server_json(room_.status(), states);
     if (text == written_) return;
@@ -332,6 +369,7 @@ class ServedRun {
     rounds.show = [this](const RoundLoopState& loop, const RoundResult& result) {
       journal_->show(loop, result);
       show_clients();
+      room_.note_progress();
       room_.update([&](ServerStatus& status) {
         status.round = loop.round;
         status.loss = result.loss;
@@ -386,7 +424,8 @@ class ServedRun {
   std::optional<RunJournal> journal_;
   bool began_ = false;  // the journal
   ServeClock::time_point round_begin_ = ServeClock::now(), shown_ = {};
-  std::string written_;  // to server.json
+  std::size_t there_ = 0;  // clients that could be asked
+  std::string written_;    // to server.json
 };
 
 }  // namespace
@@ -394,7 +433,7 @@ class ServedRun {
 RunReport serve_experiment(const ExperimentConfig& config, const ServeRequest& request) {
   const auto begun = ServeClock::now();
   check_servable(config);
-  (void)FleetOffices::make("x509")->server_end(request.fleet);  // a mistake in the folder is told first
+  const FleetEnd end = FleetOffices::make("x509")->server_end(request.fleet);  // a mistake in the folder is told first
   if (connect_unix(control_socket(request.fleet)).get() >= 0) {
     throw WorldError(fmt::format("a server is already running for the fleet {}; `chorus status` shows what it does",
                                  request.fleet.string()));
@@ -408,7 +447,9 @@ RunReport serve_experiment(const ExperimentConfig& config, const ServeRequest& r
         ServerPublic{shared->query_data(), shared->queries_for(model, nullptr), shared->set_for(model, nullptr)});
   }
   const ServerHalf server(model, own_test_set(model, data), of_server);
-  return ServedRun(server, data.fingerprint().hex(), open_run(config, request), request).run(begun);
+  auto transport = listen_at(config.serving, end);  // before there is a run folder
+  return ServedRun(server, data.fingerprint().hex(), open_run(config, request), request, std::move(transport))
+      .run(begun);
 }
 
 }  // namespace chorus::inline serving

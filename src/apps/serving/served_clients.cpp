@@ -139,8 +139,10 @@ Replies ServedClients::watched(std::span<const ClientId> cohort, Request request
     if (reply && session != 0) limit_time(session, *reply);
     if (reply) board_->replied(*reply, std::chrono::steady_clock::now());
     if (reply && reply->failure.starts_with(kRefuses)) {
+      const std::string& name = input_.names.names().at(reply->client);
       remote_.rest(reply->client, input_.rest);
-      connected_.erase(input_.names.names().at(reply->client));  // nobody waits for it
+      connected_.erase(name);  // nobody waits for it
+      if (input_.refused) input_.refused(name, shortened(reply->failure, kMostReason));
     }
     return reply;
   });

@@ -76,6 +76,11 @@ class Participant {
         if (!fs::exists(file)) throw DataError(fmt::format("{} does not exist", file));
       }
     }
+    DataConfig reading;
+    ConfigDocument::parse("", "--data-set", request.data_settings).fill([&](ConfigVisitor& visitor) {
+      reading.describe(visitor);
+    });
+    check_transport(request.transport, end_);
     egress_.emplace(request.identity / "egress.jsonl");
     name_ = FleetOffices::make("x509")->identity(request.identity).value().name;
   }
@@ -120,6 +125,7 @@ class Participant {
       ClientServiceHooks hooks;
       hooks.control = [this](const ControlFrame& said) { hear(said); };
       hooks.asked = [this](const CohortFrame& cohort) { expect(cohort); };
+      hooks.withheld = [this](std::size_t bytes) { return client_->withheld(bytes); };
       hooks.sending = [this](const Frame& sent, const FrameBytes& bytes) { record(sent, bytes); };
       hooks.stop = [this] { return stopped(); };
       hooks.states_sizes = !client_->sums_only();
@@ -192,8 +198,10 @@ class Participant {
                               .egress = *egress_,
                               .stop = request_.stop};
       const ExperimentConfig config = HostedClient::config_for(input);
-      std::vector<std::string> files = request_.data;
-      files.insert(files.end(), request_.test.begin(), request_.test.end());
+      std::vector<std::string> files;  // with those of --data-set
+      for (const auto& some : {config.data.train, config.data.validation, config.data.test}) {
+        files.insert(files.end(), some.begin(), some.end());
+      }
       refusal = refusal_of_job(policy_, config, files);
       if (refusal.empty()) {
         if (!fetch(transport, job)) return false;
@@ -207,7 +215,7 @@ class Participant {
     } catch (const Interrupted&) {
       throw;
     } catch (const std::exception& error) {  // LibTorch's and the allocator's, too: a server must not end this process
-      Log("client").error("cannot take part: {}", error.what());
+      Log("client").error("cannot take part: {}; waits for the server's next run, Ctrl-C ends this", error.what());
       refusal = "its data or its model does not fit the job; its own log says why";
     }
     (void)tell(transport, {kRefuseTopic, refusal, ""});

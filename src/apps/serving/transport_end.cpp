@@ -23,13 +23,13 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
     }
     field->set({{"", std::move(value)}});
   };
-  set("address", end.address);
   const bool broker = server != nullptr && name == "mqtt";  // of which a server is a client, too
+  set("address", server != nullptr && !broker ? end.listen : end.address);
   set("certificate", (broker ? end.client_certificate : end.certificate).string());
   set("key", (broker ? end.client_key : end.key).string());
   set("authority", end.authority.string());
   if (server != nullptr) {
-    set("revoked", end.revoked.string());
+    set("revoked", (broker ? end.broker_members : end.revoked).string());
     set("grace", server->grace);
     if (visitor.find("spool_in") != nullptr) set("spool_in", server->spool);
   } else {
@@ -42,6 +42,10 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
 
 std::unique_ptr<ServerTransport> listen_at(const ServingConfig& config, const FleetEnd& end) {
   return make_transport(config.transport, end, &config)->listen();
+}
+
+void check_transport(const std::string& transport, const FleetEnd& end) {
+  (void)make_transport(transport, end, nullptr);
 }
 
 std::unique_ptr<ClientTransport> connect_to(const std::string& transport, const FleetEnd& end) {

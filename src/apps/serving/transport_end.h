@@ -13,6 +13,8 @@ namespace chorus::inline serving {
 /// transport for machines that do not share memory has the settings address, certificate, key, authority and revoked.
 /// ConfigError for one that has not.
 std::unique_ptr<ServerTransport> listen_at(const ServingConfig& config, const FleetEnd& end);
+/// ConfigError when no transport for clients has that name.
+void check_transport(const std::string& transport, const FleetEnd& end);
 std::unique_ptr<ClientTransport> connect_to(const std::string& transport, const FleetEnd& end);
 
 }  // namespace chorus::inline serving

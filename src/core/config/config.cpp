@@ -171,7 +171,7 @@ void ConfigDocument::fill(const DescribeConfig& describe) const {
   }
   ConfigVisitor visitor;
   describe(visitor);
-  ConfigFiller(mistakes).fill(visitor, tree, "", "kind");
+  ConfigFiller(mistakes, ignores_paths_).fill(visitor, tree, "", "kind");
   if (!mistakes.empty()) throw ConfigError(mistakes_text(origin_, mistakes));
 }
 

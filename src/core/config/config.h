@@ -31,6 +31,13 @@ class ConfigDocument {
   /// `origin` replaces the file name in messages.
   static ConfigDocument parse(const std::string& text, std::string origin, std::vector<std::string> overrides = {});
 
+  /// Fields that name files or folders keep their defaults: another machine's configuration has no say in the files of
+  /// this one, and must not learn which of them exist.
+  ConfigDocument& ignore_paths() {
+    ignores_paths_ = true;
+    return *this;
+  }
+
   /// The value of the top-level key `kind`, which names what the file configures (RegistryIndex kind "config"), or
   /// `otherwise` when it is absent. `load` and `fill` skip that key.
   std::string kind(std::string_view otherwise) const;
@@ -48,6 +55,7 @@ class ConfigDocument {
   std::string origin_;
   ConfigNodePtr tree_;
   std::vector<std::string> overrides_;
+  bool ignores_paths_ = false;
   std::vector<ConfigMistake> mistakes_;  // found while parsing
 };
 

@@ -121,6 +121,7 @@ void ConfigFiller::fill(ConfigVisitor& visitor, const ConfigNodePtr& node, const
   }
   for (ConfigField& field : visitor.fields()) {
     const std::string key = join(path, field.name);
+    if (ignore_paths_ && field.is_path) continue;
     if (const ConfigNode::Entry* entry = node->find(field.name)) {
       fill_field(field, entry->value, key);
     } else if (field.is_required) {

@@ -11,7 +11,8 @@ namespace chorus::inline config {
 /// Assigns the values of a tree to the fields of a struct and collects mistakes. Used by ConfigDocument.
 class ConfigFiller {
  public:
-  explicit ConfigFiller(std::vector<ConfigMistake>& mistakes) : mistakes_(mistakes) {}
+  ConfigFiller(std::vector<ConfigMistake>& mistakes, bool ignore_paths)
+      : mistakes_(mistakes), ignore_paths_(ignore_paths) {}
 
   /// `path` is the section's dotted name, "" at the top; `skip` is a key that does not belong to the struct (`kind`,
   /// `name`).
@@ -27,6 +28,7 @@ class ConfigFiller {
   void report(const ConfigNode& node, const std::string& key, std::string message);
 
   std::vector<ConfigMistake>& mistakes_;
+  const bool ignore_paths_;
 };
 
 }  // namespace chorus::inline config

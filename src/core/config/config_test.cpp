@@ -281,6 +281,10 @@ TEST(Config, RequiredFieldsAndPaths) {
   EXPECT_THAT(error_of("input: /no/such/place"), HasSubstr("'/no/such/place' does not exist"));
   EXPECT_THAT(error_of("{input: /, output: ''}"), HasSubstr("output: '' is empty"));
   EXPECT_EQ(error_of("input: /"), "");
+  const Job elsewhere =
+      ConfigDocument::parse("{input: /no/such/place, output: /etc/passwd}", "f.yaml").ignore_paths().load<Job>();
+  EXPECT_EQ(elsewhere.input, "");
+  EXPECT_EQ(elsewhere.output, "o");
 }
 
 TEST(Config, Overrides) {

@@ -15,7 +15,7 @@ namespace chorus::inline ports {
 
 /// A client of a fleet, as its server knows it.
 struct FleetMember {
-  enum class State { kInvited, kExpired, kJoined, kRevoked };
+  enum class State { kInvited, kInvitationExpired, kJoined, kCertificateExpired, kRevoked };
   std::string name;
   State state = State::kInvited;
   std::time_t until = 0;  ///< end of the invitation or of the certificate
@@ -25,6 +25,7 @@ struct FleetCreation {
   std::filesystem::path folder;  ///< must not hold a fleet
   std::string address;           ///< host:port at which clients reach the server; port + 1 is for enrolment
   int days = 365;                ///< a certificate of a server or a client is valid
+  std::string listen = {};       ///< host:port of this machine where the server listens; empty: at `address`
 };
 
 /// What a new client needs: one line to paste.
@@ -38,6 +39,7 @@ struct FleetEnrolment {
   std::string address;  ///< as in the invitation
   std::string token;
   std::filesystem::path folder;  ///< receives client.key, client.crt, authority.crt and fleet.json
+  std::function<void(const std::string&)> sending = {};  ///< gets what is about to leave this machine
 };
 
 /// A machine that has joined.
@@ -57,9 +59,11 @@ class FleetUnreachable : public WorldError {
 struct FleetEnd {
   std::string address;  ///< host:port of the server
   std::filesystem::path certificate, key, authority;
+  std::string listen = {};             ///< of a server: host:port of this machine
   std::filesystem::path revoked = {};  ///< of a server: serial numbers that must not connect
   /// Of a server that is the client of a broker.
   std::filesystem::path client_certificate = {}, client_key = {};
+  std::filesystem::path broker_members = {};  ///< until when each client of the broker may take part
 };
 
 /// The servers and clients that trust each other: a private authority in the server's folder, certificates for the
@@ -86,6 +90,8 @@ class FleetOffice {
   virtual FleetIdentity enrol(const FleetEnrolment& enrolment) = 0;
   /// Who the machine with this folder has joined as; nothing where it has not.
   virtual std::optional<FleetIdentity> identity(const std::filesystem::path& folder) = 0;
+  /// Whether it joined with this token; also true where that is not known.
+  virtual bool joined_with(const std::filesystem::path& folder, const std::string& token) = 0;
   /// The server's end, from a fleet's folder, and a client's end, from its identity's.
   virtual FleetEnd server_end(const std::filesystem::path& folder) = 0;
   virtual FleetEnd client_end(const std::filesystem::path& folder) = 0;

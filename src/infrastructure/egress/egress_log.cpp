@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/console/log.h"
 #include "infrastructure/fleet/secret.h"
 
 namespace chorus::inline egress {
@@ -90,6 +91,7 @@ EgressLog::EgressLog(std::filesystem::path path) : path_(std::move(path)), head_
     throw WorldError(fmt::format("{} is in use; is this client running already?", path_.string()));
   }
   EgressReport report;
+  std::string cut;
   try {
     report = read_egress(path_);
   } catch (...) {
@@ -97,11 +99,14 @@ EgressLog::EgressLog(std::filesystem::path path) : path_(std::move(path)), head_
     throw;
   }
   if (report.broken.ends_with("is incomplete")) {
-    // Nothing left with it; the chain goes on from the last whole line.
+    // A line is written before what it announces leaves, so it is unlikely that this did. The chain goes on from the
+    // last whole line, and says so.
     std::ifstream whole(path_, std::ios::binary);
     std::string text((std::istreambuf_iterator<char>(whole)), std::istreambuf_iterator<char>());
     const std::size_t end = text.rfind('\n');
     (void)!::ftruncate(file_, static_cast<off_t>(end == std::string::npos ? 0 : end + 1));
+    cut = fmt::format("line {} of this log was incomplete and was removed", report.entries.size() + 1);
+    Log("client").warning("{}: {}, as after a power cut or a full disk", path_.string(), cut);
   } else if (!report.broken.empty()) {
     ::close(file_);
     throw DataError(fmt::format("{}: {}; keep the file as evidence, and name another identity folder", path_.string(),
@@ -109,6 +114,7 @@ EgressLog::EgressLog(std::filesystem::path path) : path_(std::move(path)), head_
   }
   head_ = report.head;
   for (const Egress& entry : report.entries) count(entry);
+  if (!cut.empty()) append({.what = cut, .time = std::time(nullptr)});
 }
 
 EgressLog::~EgressLog() { ::close(file_); }

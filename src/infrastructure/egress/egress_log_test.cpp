@@ -58,14 +58,16 @@ TEST_F(EgressTest, AnyChangeShows) {
   EXPECT_EQ(read_egress(path_).broken, "line 1 is no entry");
 }
 
-TEST_F(EgressTest, ALineThatWasCutByAPowerFailureIsDropped) {
+TEST_F(EgressTest, ALineThatWasCutByAPowerFailureIsReplacedByANote) {
   append(2);
   const std::string good = read_file(path_);
   std::ofstream(path_, std::ios::binary) << good.substr(0, good.size() - 5);
   EXPECT_EQ(read_egress(path_).broken, "line 2 is incomplete");
   append(1);
-  EXPECT_EQ(read_egress(path_).entries.size(), 2U);
-  EXPECT_EQ(read_egress(path_).broken, "");
+  const EgressReport report = read_egress(path_);
+  EXPECT_EQ(report.broken, "");
+  ASSERT_EQ(report.entries.size(), 3U);
+  EXPECT_EQ(report.entries[1].what, "line 2 of this log was incomplete and was removed");
 }
 
 TEST_F(EgressTest, BytesAreCountedByDay) {

@@ -123,8 +123,9 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
     throw FleetUnreachable(connection.failure().message);
   }
   TlsSocket server = std::move(connection).value_or_throw();
-  const Admission request{token.name, token.secret, read_file(request_path), now()};
-  if (!server.write_line(admission_text(request))) {
+  const std::string request = admission_text({token.name, token.secret, read_file(request_path), now()});
+  if (enrolment.sending) enrolment.sending(request);
+  if (!server.write_line(request)) {
     throw WorldError(fmt::format("{} closed the connection", enrolment.address));
   }
   const auto line = server.read_line();
@@ -149,8 +150,11 @@ FleetIdentity enrol(const FleetEnrolment& enrolment, const TimeSource& now) {
   write_file(folder / "authority.crt", authority);
   fs::remove(request_path, error);
   // Last: a folder with it is complete.
-  write_file(folder / "fleet.json",
-             EnrolmentJson{{"format", 1}, {"name", facts.name}, {"server", address}}.dump(1) + "\n");
+  write_file(
+      folder / "fleet.json",
+      EnrolmentJson{{"format", 1}, {"name", facts.name}, {"server", address}, {"invitation", digest_hex(token.secret)}}
+              .dump(1) +
+          "\n");
   return {facts.name, address, facts.until};
 }
 
@@ -165,6 +169,12 @@ std::optional<FleetIdentity> read_identity(const std::filesystem::path& folder) 
     throw DataError(
         fmt::format("{} is damaged, or not of a client; name another folder for the identity", path.string()));
   }
+}
+
+bool joined_with(const std::filesystem::path& folder, const std::string& token) {
+  const auto json = EnrolmentJson::parse(read_file(folder / "fleet.json", 1U << 20U), nullptr, false);
+  if (!json.is_object() || !json.contains("invitation") || !json["invitation"].is_string()) return true;
+  return json["invitation"].get<std::string>() == digest_hex(parse_token(token).secret);
 }
 
 }  // namespace chorus::inline fleet

@@ -53,5 +53,7 @@ FleetIdentity enrol(
 
 /// Whom `folder` belongs to; nothing when nobody has enrolled there. DataError when it is damaged.
 std::optional<FleetIdentity> read_identity(const std::filesystem::path& folder);
+/// See FleetOffice.
+bool joined_with(const std::filesystem::path& folder, const std::string& token);
 
 }  // namespace chorus::inline fleet

@@ -65,11 +65,15 @@ Json to_json(const Entry& entry) {
           {"revoked", entry.revoked}};
 }
 
+DataError damaged(const fs::path& path) {
+  return DataError(fmt::format("{} is damaged; put it back from a backup of the folder", path.string()));
+}
+
 Json read_json(const fs::path& path) {
   try {
     return Json::parse(read_file(path, 1U << 30U));
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const Json::exception&) {
+    throw damaged(path);
   }
 }
 
@@ -82,8 +86,8 @@ std::vector<Entry> read_entries(const fs::path& folder) {
       entries.push_back({item.at("name"), item.at("token"), item.at("token_until"), item.at("used"),
                          item.at("used_request"), item.at("certificate"), item.at("revoked")});
     }
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const Json::exception&) {
+    throw damaged(path);
   }
   return entries;
 }
@@ -91,15 +95,19 @@ std::vector<Entry> read_entries(const fs::path& folder) {
 void write_entries(const fs::path& folder, const std::string& address, const std::vector<Entry>& entries) {
   Json json = {{"format", 1}, {"members", Json::array()}};
   std::string revoked;
-  std::vector<std::string> out;
+  std::vector<BrokerMember> members;
   for (const Entry& entry : entries) {
     json["members"].push_back(to_json(entry));
-    if (entry.certificate.empty() && !entry.revoked.empty()) out.push_back(entry.name);
+    if (!entry.certificate.empty()) {
+      members.push_back({entry.name, certificate_facts(entry.certificate).until});
+    } else if (!entry.revoked.empty()) {
+      members.push_back({entry.name});
+    }
     for (const std::string& serial : entry.revoked) revoked += serial + "\n";
   }
   // The list first: a crash in between must not lose a revocation.
   write_file(folder / "revoked", revoked);
-  write_broker_files(folder, address, out);
+  write_broker_files(folder, address, members);
   write_secret(folder / "members.json", json.dump(1) + "\n");
 }
 
@@ -158,16 +166,23 @@ FleetFolder::FleetFolder(fs::path folder) : folder_(std::move(folder)) {
   try {
     const Json json = read_json(path);
     address_ = json.at("address");
+    listen_ = json.value("listen", address_);
     days_ = json.at("days");
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const Json::exception&) {
+    throw damaged(path);
   }
 }
 
 void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
-  if (!next_port(creation.address)) {
-    throw ConfigError(
-        fmt::format("the address is \"{}\"; it must be HOST:PORT, with a port from 1 to 65534", creation.address));
+  const std::string& listen = creation.listen.empty() ? creation.address : creation.listen;
+  for (const std::string& each : {creation.address, listen}) {
+    if (next_port(each)) continue;
+    throw ConfigError(fmt::format("the address is \"{}\"; it must be HOST:PORT, with a port from 1 to 65534", each));
+  }
+  if (creation.address.starts_with("0.0.0.0:") || creation.address.starts_with("[::]:")) {
+    throw ConfigError(fmt::format(
+        "no client can reach \"{}\"; give the address that clients use with --address, and this one with --listen",
+        creation.address));
   }
   if (creation.days < 1 || creation.days > kAuthorityDays) {
     throw ConfigError(fmt::format("days is {}; it must be 1 to {}", creation.days, kAuthorityDays));
@@ -187,11 +202,13 @@ void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
   issue_server(folder, now, now + creation.days * kDay);
   write_entries(folder, creation.address, {});
   // Written last: a folder with it is complete.
-  write_file(folder / "fleet.json",
-             Json{{"format", 1}, {"address", creation.address}, {"days", creation.days}}.dump(1) + "\n");
+  write_file(
+      folder / "fleet.json",
+      Json{{"format", 1}, {"address", creation.address}, {"listen", listen}, {"days", creation.days}}.dump(1) + "\n");
 }
 
 std::string FleetFolder::enrolment_address() const { return next_port(address_).value_or(address_); }
+std::string FleetFolder::enrolment_listening_address() const { return next_port(listen_).value_or(listen_); }
 
 FleetInvitation FleetFolder::invite(const std::string& name, double hours, std::time_t now) {
   if (!(hours > 0) || hours > 24 * 365) {
@@ -218,10 +235,10 @@ std::vector<FleetMember> FleetFolder::members(std::time_t now) const {
     FleetMember member{entry.name};
     if (!entry.certificate.empty()) {
       member.until = certificate_facts(entry.certificate).until;
-      member.state = member.until < now ? FleetMember::State::kExpired : FleetMember::State::kJoined;
+      member.state = member.until < now ? FleetMember::State::kCertificateExpired : FleetMember::State::kJoined;
     } else if (!entry.token.empty()) {
       member.until = entry.token_until;
-      member.state = member.until < now ? FleetMember::State::kExpired : FleetMember::State::kInvited;
+      member.state = member.until < now ? FleetMember::State::kInvitationExpired : FleetMember::State::kInvited;
     } else {
       member.state = FleetMember::State::kRevoked;
     }

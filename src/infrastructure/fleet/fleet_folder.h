@@ -35,7 +35,7 @@ struct Admitted {
 ///     fleet.json                     addresses and validity
 ///     members.json                   invitations and certificates, without secrets
 ///     revoked                        serial numbers that must not connect, one per line
-///     broker/                        configuration and rules of an MQTT broker (broker_files.h)
+///     broker/                        configuration and rules of an MQTT broker, and its members (broker_files.h)
 ///
 /// Several processes may use it at once: changes are made under a lock, and files are replaced whole.
 class FleetFolder {
@@ -58,11 +58,14 @@ class FleetFolder {
   const std::string& address() const { return address_; }
   /// The same of the enrolment.
   std::string enrolment_address() const;
+  /// The addresses of this machine where both are served.
+  const std::string& listening_address() const { return listen_; }
+  std::string enrolment_listening_address() const;
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
 
  private:
   std::filesystem::path folder_;
-  std::string address_;
+  std::string address_, listen_;
   int days_ = 0;
 };
 

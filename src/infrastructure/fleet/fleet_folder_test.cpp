@@ -132,17 +132,22 @@ TEST_F(FleetFolderTest, ARevokedClientNeedsANewInvitation) {
   EXPECT_THAT(message_of<ConfigError>([&] { fleet().revoke("clinic-c"); }), HasSubstr("this fleet has no member"));
 }
 
-TEST_F(FleetFolderTest, ABrokersRulesFollowRevocations) {
-  const auto rules = [&] { return read_file(root_ / "fleet" / "broker" / "acl"); };
-  EXPECT_THAT(rules(), HasSubstr("pattern write chorus/up/%u\n"));
-  EXPECT_THAT(rules(), HasSubstr("user chorus-server\ntopic read chorus/up/+\n"));
-  EXPECT_EQ(refusal(admission(fleet().invite("clinic-a", 1, now_)), now_), "admitted");
-  EXPECT_THAT(rules(), Not(HasSubstr("deny")));
+TEST_F(FleetFolderTest, TheListForBrokersFollowsRevocations) {
+  const auto text = [&](const char* file) { return read_file(root_ / "fleet" / "broker" / file); };
+  EXPECT_THAT(text("acl"), HasSubstr("pattern write chorus/up/%u\n"));
+  EXPECT_THAT(text("acl"), HasSubstr("user chorus-server\ntopic read chorus/up/+\n"));
+  EXPECT_EQ(text("members"), "");
+  const auto admit = [&] {
+    const auto admitted = fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_);
+    return fmt::format("{} clinic-a\n", certificate_facts(admitted.value().certificate).until);
+  };
+  std::string line = admit();
+  EXPECT_EQ(text("members"), line);
   fleet().revoke("clinic-a");
-  EXPECT_THAT(rules(), HasSubstr("user clinic-a\ntopic deny chorus/#\n"));
-  EXPECT_EQ(refusal(admission(fleet().invite("clinic-a", 1, now_)), now_), "admitted");
-  EXPECT_THAT(rules(), Not(HasSubstr("deny")));
-  EXPECT_THAT(read_file(root_ / "fleet" / "broker" / "mosquitto.conf"), HasSubstr("\nlistener 7733\n"));
+  EXPECT_EQ(text("members"), "0 clinic-a\n");
+  line = admit();
+  EXPECT_EQ(text("members"), line);
+  EXPECT_THAT(text("mosquitto.conf"), HasSubstr("\nlistener 7733\n"));
 }
 
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
@@ -175,6 +180,8 @@ TEST_F(FleetFolderTest, MistakesAreNamed) {
   for (const char* address : {"host", "host:", ":7733", "host:0", "host:65535", "host:99999999999", "host:7x"}) {
     EXPECT_THAT(create({root_ / "other", address, 30}), HasSubstr("must be HOST:PORT")) << address;
   }
+  EXPECT_THAT(create({root_ / "other", "0.0.0.0:7733", 30}), HasSubstr("this one with --listen"));
+  EXPECT_THAT(create({root_ / "other", "host:7733", 30, "everywhere"}), HasSubstr("must be HOST:PORT"));
   EXPECT_THAT(create({root_ / "other", "host:7733", 0}), HasSubstr("days is 0"));
   EXPECT_THAT(message_of<DataError>([&] { FleetFolder none(root_ / "nowhere"); }), HasSubstr("chorus fleet init"));
   EXPECT_THAT(message_of<ConfigError>([&] { (void)fleet().invite(kServerName, 1, now_); }),
@@ -183,6 +190,15 @@ TEST_F(FleetFolderTest, MistakesAreNamed) {
   EXPECT_THAT(message_of<ConfigError>([&] { (void)fleet().invite("a", 0, now_); }), HasSubstr("0 hours"));
   std::ofstream(root_ / "fleet" / "members.json") << "{}";
   EXPECT_THAT(message_of<DataError>([&] { (void)fleet().members(now_); }), HasSubstr("members.json is damaged"));
+}
+
+TEST_F(FleetFolderTest, AServerMayListenElsewhereThanClientsReachIt) {
+  FleetFolder::create({root_ / "behind", "public.example:7733", 30, "0.0.0.0:9000"}, now_);
+  const FleetFolder folder(root_ / "behind");
+  EXPECT_EQ(folder.address(), "public.example:7733");
+  EXPECT_EQ(folder.enrolment_address(), "public.example:7734");
+  EXPECT_EQ(folder.listening_address(), "0.0.0.0:9000");
+  EXPECT_EQ(folder.enrolment_listening_address(), "0.0.0.0:9001");
 }
 
 }  // namespace

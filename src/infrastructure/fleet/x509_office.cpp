@@ -25,20 +25,33 @@ class X509Office final : public FleetOffice {
   void admit(const fs::path& folder, const std::function<bool()>& stop,
              const std::function<void(const std::string&)>& joined) override {
     const EnrolmentServer server(
-        {.folder = folder, .address = FleetFolder(folder).enrolment_address(), .joined = joined});
+        {.folder = folder, .address = FleetFolder(folder).enrolment_listening_address(), .joined = joined});
     while (!stop()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   FleetIdentity enrol(const FleetEnrolment& enrolment) override { return fleet::enrol(enrolment); }
   std::optional<FleetIdentity> identity(const fs::path& folder) override { return read_identity(folder); }
+  bool joined_with(const fs::path& folder, const std::string& token) override {
+    return fleet::joined_with(folder, token);
+  }
   FleetEnd server_end(const fs::path& folder) override {
-    return {FleetFolder(folder).address(),  folder / "server.crt", folder / "server.key",
-            folder / "authority.crt",       folder / "revoked",    folder / "server_as_client.crt",
-            folder / "server_as_client.key"};
+    const FleetFolder fleet(folder);
+    return {.address = fleet.address(),
+            .certificate = folder / "server.crt",
+            .key = folder / "server.key",
+            .authority = folder / "authority.crt",
+            .listen = fleet.listening_address(),
+            .revoked = folder / "revoked",
+            .client_certificate = folder / "server_as_client.crt",
+            .client_key = folder / "server_as_client.key",
+            .broker_members = folder / "broker" / "members"};
   }
   FleetEnd client_end(const fs::path& folder) override {
     const auto known = read_identity(folder);
     check(known.has_value(), "nobody has enrolled in this folder");
-    return {known->server, folder / "client.crt", folder / "client.key", folder / "authority.crt"};
+    return {.address = known->server,
+            .certificate = folder / "client.crt",
+            .key = folder / "client.key",
+            .authority = folder / "authority.crt"};
   }
 };
 

@@ -21,7 +21,8 @@ struct ClientServiceHooks {
   std::function<void(const ControlFrame&)> control = {};
   /// Before clients of this process are asked; an exception fails them.
   std::function<void(const CohortFrame&)> asked = {};
-  /// Why a reply of so many bytes may not leave, as one sentence for the server, which gets that instead; empty: it may.
+  /// Why a reply of so many bytes may not leave, as one sentence for the server, which gets that instead; empty: it
+  /// may.
   std::function<std::string(std::size_t bytes)> withheld = {};
   /// Before a frame leaves; an exception keeps it here and ends the service.
   std::function<void(const Frame&, const FrameBytes& bytes)> sending = {};

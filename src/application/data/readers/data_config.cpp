@@ -56,10 +56,6 @@ void DataConfig::describe(ConfigVisitor& visitor) {
   visitor.field("allow_new_labels", allow_new_labels, "accept labels that only occur outside the training data");
   visitor.field("limit", limit, "maximum examples per split; 0: all").at_least(0);
   visitor.field("cache", cache, "cache folder for parsed data; auto: ~/.cache/chorus; none: no cache").not_empty();
-  visitor.check([this] {
-    return train.empty() && validation.empty() && test.empty() ? std::string("no data; set train, validation or test")
-                                                               : std::string();
-  });
 }
 
 }  // namespace chorus::inline readers

@@ -111,7 +111,7 @@ Dataset open_dataset(const DataConfig& config) {
       for (std::string& file : expand(path, config.format)) files.emplace_back(split, std::move(file));
     }
   }
-  if (files.empty()) throw ConfigError("no data; set at least one of train, validation and test");
+  if (files.empty()) throw ConfigError("data: no data; set train, validation or test");
   if (config.limit < 0) throw ConfigError("limit must not be negative");
 
   const DatasetCache cache(config, files);

@@ -344,7 +344,7 @@ TEST_F(Readers, WrongFiles) {
   config.train = {kFixtures + "squad.json"};
   config.test = {kFixtures + "news.conll"};
   EXPECT_HAS(message_of<Error>([&] { open_dataset(config); }), "squad.json is span_extraction");
-  EXPECT_HAS(message_of<Error>([] { open_dataset({}); }), "no data; set at least one");
+  EXPECT_HAS(message_of<Error>([] { open_dataset({}); }), "no data; set train");
   EXPECT_HAS(message_of<Error>([] { format_named("nope"); }), "the formats are clients, clinc, conll, csv");
 }
 
