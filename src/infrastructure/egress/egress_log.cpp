@@ -132,9 +132,7 @@ void EgressLog::append(const Egress& entry) {
 }
 
 void EgressLog::count(const Egress& entry) {
-  if (entry.time / kDaySeconds != day_) day_bytes_ = 0;
-  day_ = entry.time / kDaySeconds;
-  day_bytes_ += entry.bytes;
+  bytes_of_day_[entry.time / kDaySeconds] += entry.bytes;
   for (const auto& [file, mark] : entry.ledgers) ledgers_[entry.run][file] = mark;
 }
 
@@ -144,7 +142,8 @@ std::map<std::string, std::string> EgressLog::ledgers_of(const std::string& run)
 }
 
 std::uint64_t EgressLog::bytes_on_day_of(std::time_t moment) const {
-  return moment / kDaySeconds == day_ ? day_bytes_ : 0;
+  const auto found = bytes_of_day_.find(moment / kDaySeconds);
+  return found == bytes_of_day_.end() ? 0 : found->second;
 }
 
 }  // namespace chorus::inline egress

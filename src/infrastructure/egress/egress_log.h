@@ -54,8 +54,7 @@ class EgressLog {
   std::filesystem::path path_;
   int file_ = -1;
   std::string head_;
-  std::int64_t day_ = -1;  // since 1970
-  std::uint64_t day_bytes_ = 0;
+  std::map<std::int64_t, std::uint64_t> bytes_of_day_;                 // by day since 1970: a clock may step back
   std::map<std::string, std::map<std::string, std::string>> ledgers_;  // by run
 };
 

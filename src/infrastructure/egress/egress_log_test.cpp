@@ -78,6 +78,14 @@ TEST_F(EgressTest, BytesAreCountedByDay) {
   EXPECT_EQ(log.bytes_on_day_of(1'000'000 + 2 * 86'400), 0U);
 }
 
+TEST_F(EgressTest, AClockThatStepsBackAcrossMidnightForgetsNoBytes) {
+  constexpr std::time_t kMidnight = 12 * 86'400;
+  EgressLog log(path_);
+  for (const std::time_t time : {kMidnight + 5, kMidnight - 5, kMidnight + 5}) log.append({.bytes = 100, .time = time});
+  EXPECT_EQ(log.bytes_on_day_of(kMidnight), 200U);
+  EXPECT_EQ(log.bytes_on_day_of(kMidnight - 1), 100U);
+}
+
 TEST_F(EgressTest, OneProcessAtATime) {
   const EgressLog log(path_);
   EXPECT_THAT(message_of<WorldError>([&] { EgressLog{path_}; }), HasSubstr("running already"));
