@@ -300,6 +300,7 @@ class ServedRun {
 
   /// Until so many clients can be asked and nobody has paused the server, or `enough` says so.
   void wait_until(std::size_t wanted, const std::function<bool()>& enough) {
+    const auto begin = ServeClock::now();
     auto reminded = ServeClock::time_point{};
     for (;;) {
       clients_->poll();
@@ -307,7 +308,8 @@ class ServedRun {
       show_clients();
       const std::size_t there = clients_->roster().trainable();
       const bool paused = room_.paused();
-      const bool returning = clients_->returning(config_.serving.grace) > 0;
+      const double grace = config_.serving.grace;
+      const bool returning = seconds_since(begin) < grace && clients_->returning(grace) > 0;
       if (!paused && !returning && (there >= wanted || (enough && enough()))) break;
       if (stops() >= 1) throw Interrupted();
       const std::string what = paused      ? "`chorus pause --end`"

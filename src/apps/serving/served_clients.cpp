@@ -83,7 +83,7 @@ void ServedClients::welcome(PeerId peer, const std::string& name) {
     return;
   }
   Log("serve").info("{} is connected", name);
-  connected_[name] = std::chrono::steady_clock::now();
+  connected_.try_emplace(name, std::chrono::steady_clock::now());
   Job job = input_.job;
   job.client = input_.names.id_of(name);
   input_.transport.send(peer,
@@ -117,7 +117,19 @@ void ServedClients::send_file(PeerId peer, const std::string& digest) {
   input_.transport.send(peer, frame);
 }
 
-std::size_t ServedClients::returning(double seconds) const {
+void ServedClients::note_ready() {
+  for (const RosterEntry& member : roster().members()) {
+    if (member.alive) connected_.erase(member.name);
+  }
+}
+
+std::vector<ClientNow> ServedClients::states() {
+  note_ready();
+  return board_->states(roster(), std::chrono::steady_clock::now());
+}
+
+std::size_t ServedClients::returning(double seconds) {
+  note_ready();
   const auto now = std::chrono::steady_clock::now();
   std::size_t count = 0;
   for (const RosterEntry& member : roster().members()) {

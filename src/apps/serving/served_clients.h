@@ -67,12 +67,13 @@ class ServedClients : public Federation {
   /// Handles what has arrived.
   void poll() { remote_.poll(); }
   /// What each client does now.
-  std::vector<ClientNow> states() const { return board_->states(roster(), std::chrono::steady_clock::now()); }
+  std::vector<ClientNow> states();
   /// Which state of each client is the current one; see RemoteFederation.
   std::map<ClientId, std::uint64_t> kept() const { return remote_.kept(); }
   void restore_kept(std::map<ClientId, std::uint64_t> kept) { remote_.restore_kept(std::move(kept)); }
-  /// Clients that took part, were gone, connected again less than so many seconds ago, and are getting ready.
-  std::size_t returning(double seconds) const;
+  /// Clients that took part, were gone, connected again less than so many seconds ago, and are getting ready. The time
+  /// counts from their first connection since they were ready: nobody waits for one that connects again and again.
+  std::size_t returning(double seconds);
   /// Tells all clients that the run has ended.
   void finish();
 
@@ -84,6 +85,7 @@ class ServedClients : public Federation {
  private:
   RemoteFederationInput remote_input();
   void welcome(PeerId peer, const std::string& name);
+  void note_ready();
   void hear(PeerId peer, const std::string& name, const ControlFrame& frame);
   Replies watched(std::span<const ClientId> cohort, Request request);
   void limit_time(std::uint64_t session, Reply& reply);
@@ -93,7 +95,7 @@ class ServedClients : public Federation {
   std::map<std::string, std::weak_ptr<const FrameBytes>> frames_;  // of files under way, by digest
   std::set<std::pair<PeerId, std::string>> sent_;                  // no file twice over one connection
   std::shared_ptr<ClientBoard> board_ = std::make_shared<ClientBoard>();
-  std::map<std::string, std::chrono::steady_clock::time_point> connected_;  // when each name did last
+  std::map<std::string, std::chrono::steady_clock::time_point> connected_;  // when each did first since it was ready
   std::map<std::uint64_t, std::map<ClientId, double>> spent_;               // seconds of each client in open sessions
   RemoteFederation remote_;
 };

@@ -124,6 +124,23 @@ TEST_F(ServedClientsTest, WaitsForThoseWhoComeBackButNotForeverAndNotForThoseWho
   EXPECT_EQ(clients_->returning(30), 0U);
 }
 
+TEST_F(ServedClientsTest, NobodyWaitsForAClientThatConnectsAgainAndAgain) {
+  constexpr double kGrace = 0.3;
+  connect(1, "a");
+  get_ready(1, "a");
+  for (const PeerId peer : {2, 3}) {
+    leave(peer - 1);
+    connect(peer, "a");
+    EXPECT_EQ(clients_->returning(kGrace), peer == 2 ? 1U : 0U) << "connection " << peer;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kGrace));
+  }
+  get_ready(3, "a");
+  EXPECT_EQ(clients_->returning(kGrace), 0U);
+  leave(3);
+  connect(4, "a");
+  EXPECT_EQ(clients_->returning(kGrace), 1U) << "it has taken part since";
+}
+
 TEST_F(ServedClientsTest, AClientWhosePolicyForbidsARequestIsNotAskedForAWhile) {
   for (const auto& [peer, name] : {std::pair{1, "a"}, {2, "b"}, {3, "c"}}) {
     connect(peer, name);
