@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "tests/program.h"
@@ -49,6 +50,23 @@ TEST_F(FleetCliTest, FromNothingToAClientThatHasJoined) {
   EXPECT_THAT(chorus("fleet rotate" + fleet).output, HasSubstr("valid until"));
   EXPECT_EQ(chorus("fleet revoke clinic-a" + fleet).status, 0);
   EXPECT_THAT(chorus("fleet list" + fleet).output, AllOf(HasSubstr("clinic-a"), HasSubstr("revoked")));
+}
+
+// A machine's own name often means the loopback to itself, so a server that listened there would be out of reach.
+TEST_F(FleetCliTest, WithoutAnAddressTheServerListensOnAllNetworks) {
+  const chorus::Outcome made = chorus("fleet init " + path("fleet"));
+  EXPECT_EQ(made.status, 0);
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string name = host.data();
+  EXPECT_THAT(made.output,
+              HasSubstr("\nClients look for the server at " + name + ":7733; it listens at 0.0.0.0:7733.\n"));
+  EXPECT_THAT(chorus("fleet invite clinic-a -q --fleet " + path("fleet")).output,
+              StartsWith("chorus join " + name + ":7734 "));
+  EXPECT_THAT(chorus("fleet init " + path("inside") + " --listen 127.0.0.1:9000").output,
+              HasSubstr(name + ":7733; it listens at 127.0.0.1:9000.\n"));
+  EXPECT_THAT(chorus("fleet init " + path("named") + " --address 127.0.0.1:9000").output,
+              HasSubstr("at 127.0.0.1:9000; it listens at 127.0.0.1:9000.\n"));
 }
 
 TEST_F(FleetCliTest, MistakesHaveTheirExitStatus) {

@@ -57,14 +57,17 @@ std::string own_address() {
 }
 
 void fleet_init(const FleetOptions& options) {
-  const std::string address = options.address.empty() ? own_address() : options.address;
-  FleetOffices::make(kOffice)->create({options.folder, address, options.days, options.listen});
+  const bool named = !options.address.empty();
+  const std::string address = named ? options.address : own_address();
+  // Debian maps a machine's own name to the loopback (/etc/hosts: 127.0.1.1), where no other machine can connect.
+  const std::string listen = named || !options.listen.empty() ? options.listen : fmt::format("0.0.0.0:{}", kPort);
+  FleetOffices::make(kOffice)->create({options.folder, address, options.days, listen});
   fmt::print("{} holds a new fleet. Keep authority.key secret, and make a backup of the folder.\n", options.folder);
-  if (options.address.empty()) {
+  fmt::print("Clients look for the server at {}; it listens at {}.\n", address, listen.empty() ? address : listen);
+  if (!named) {
     fmt::print(
-        "Its clients look for the server at {}, this machine's name. If they know it by another, remove {} and\n"
-        "type `chorus fleet init {} --address NAME:{}`.\n",
-        address, options.folder, options.folder, kPort);
+        "If they know this machine by another name, remove {} and type `chorus fleet init {} --address NAME:{}`.\n",
+        options.folder, options.folder, kPort);
   }
 }
 
@@ -122,8 +125,10 @@ void add_fleet(CLI::App& app) {
       "--address", options->address,
       "HOST:PORT at which clients reach the server; PORT + 1 is for joining (default: this machine's name, "
       "port 7733)");
-  init->add_option("--listen", options->listen,
-                   "IP:PORT where this machine listens, if clients reach it at another address (a container, NAT)");
+  init->add_option(
+      "--listen", options->listen,
+      "IP:PORT where this machine listens, if clients reach it at another address (a container, NAT; default: "
+      "that address; without --address 0.0.0.0:7733, all networks of this machine)");
   init->add_option("--days", options->days, "Validity of certificates")->capture_default_str();
   CLI::App* invite = of_fleet(add("invite", "Print the line that each new client types", fleet_invite));
   invite->add_option("NAME", options->names, "Names of the clients")->required();
