@@ -161,6 +161,27 @@ std::string filter_mistake(const FilterList& filters, const char* direction, boo
   return "";
 }
 
+// Whether a choice has a setting of this name.
+template <typename Names>
+bool has_setting(Choice<Names> choice, std::string_view name) {
+  ConfigVisitor visitor;
+  choice.describe(visitor);
+  return visitor.find(name) != nullptr;
+}
+
+// Error feedback adds what was lost of the last predictions, which were of other texts or of an older model.
+std::string feedback_mistake(const FilterList& filters, const char* direction, const std::string& algorithm) {
+  for (const Choice<Filters>& filter : filters) {
+    if (!filter.make()->feedback()) continue;
+    return fmt::format(
+        "compression.{}: {} with error feedback would add what it left out of older predictions to those of algorithm: "
+        "{}; {}use fp16, uniform or top_answers",
+        direction, filter.name(), algorithm,
+        has_setting(filter, "error_feedback") ? "set its error_feedback: false, or " : "");
+  }
+  return "";
+}
+
 // Attacks that a method without updates does not feel.
 std::string attack_mistake(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
@@ -236,6 +257,8 @@ std::string distillation_mistake(const ExperimentConfig& config) {
     if (const std::string mistake = filter_mistake(*filters, direction, predictions, name); !mistake.empty()) {
       return mistake;
     }
+    if (!predictions) continue;
+    if (const std::string mistake = feedback_mistake(*filters, direction, name); !mistake.empty()) return mistake;
   }
   if (!config.clients.models.empty() && !algorithm.any_network) {
     return fmt::format(

@@ -197,12 +197,25 @@ TEST(Compatibility, WhatDistillationCannotDoIsRefused) {
       const std::string filter = fmt::format("compression: {{{}: [{{name: top_answers, classes: 4}}]}}", direction);
       EXPECT_EQ(with(name, filter) == "", predictions) << name << " " << filter;
     }
+    // What was left out belongs to other predictions.
+    for (const char* filter : {"top_k", "random_k", "power_sgd", "{name: sign, error_feedback: true}", "ecq"}) {
+      const std::string refused = with(name, fmt::format("compression: {{up: [{}]}}", filter));
+      EXPECT_EQ(refused != "", traits.predictions_up) << name << " " << filter;
+      if (!traits.predictions_up) continue;
+      EXPECT_THAT(refused, HasSubstr("error feedback would add")) << name;
+      EXPECT_EQ(refused.find("error_feedback: false") == std::string::npos, filter == std::string("ecq")) << refused;
+    }
+    EXPECT_EQ(with(name, "compression: {down: [ecq]}") != "", traits.predictions_down) << name;
+    for (const char* filter : {"top_k", "random_k", "power_sgd", "sign"}) {
+      EXPECT_EQ(with(name, fmt::format("compression: {{up: [{{name: {}, error_feedback: false}}]}}", filter)), "");
+    }
     EXPECT_EQ(with(name, "attacks: {attack: label_flip}"), "") << name;
     const bool aggregated = traits.one_sum || name == "feddf";
     EXPECT_EQ(with(name, "attacks: {attack: sign_flip}") == "", aggregated) << name;
     EXPECT_EQ(with(name, "attacks: {attack: {name: label_flip, factor: 4}}") == "", aggregated) << name;
     EXPECT_EQ(with(name, "weighting: equal\naggregation: {name: private_sum, noise: 1}") == "", traits.one_sum) << name;
   }
+  EXPECT_EQ(mistake_in("compression: {up: [top_k, {name: ecq, bits: 8}]}"), "") << "of updates";
   EXPECT_THAT(mistake_in("compression: {up: [{name: top_answers, classes: 4}]}"),
               HasSubstr("algorithm: fedavg sends none in this direction"));
   EXPECT_THAT(with("{name: ds_fl, rate: 1.0e30}", ""), HasSubstr("rate"));
