@@ -178,6 +178,23 @@ TEST_F(MailServerTest, LargeFramesTakeTurns) {
   EXPECT_EQ(script_.wait_for(Post::Kind::kGo, "a").post.sequence, 2U) << "a single frame always fits";
 }
 
+// A frame in two letters takes room however small it is, and gives it back: else a single byte would keep the frame
+// that "always fits" waiting for good.
+TEST_F(MailServerTest, ATinyFrameInTwoLettersGivesItsRoomBack) {
+  config_.room = 2500;
+  start();
+  for (const char* name : {"a", "b"}) join(name);
+  chunk("a", 1, 2, 0, 1);
+  EXPECT_EQ(script_.wait_for(Post::Kind::kGo, "a").post.sequence, 1U);
+  chunk("a", 1, 2, 1, 1);
+  expect(Kind::kFrame);
+  chunk("a", 2, 2, 0, 1);
+  script_.give("a", {Post::Kind::kBye, kSession});  // in the middle of its second one
+  expect(Kind::kLeft);
+  chunk("b", 1, 5000, 0, 1000);
+  EXPECT_EQ(script_.wait_for(Post::Kind::kGo, "b").post.sequence, 1U);
+}
+
 TEST_F(MailServerTest, DropsAClientThatDoesNotWaitForRoom) {
   config_.room = 0;
   start();

@@ -9,14 +9,14 @@ std::string MailPeer::trouble_with(const Post& chunk) const {
     return fmt::format("it sent more than the server reads ahead: {} frames, or {} MiB before the last one",
                        kMostFramesUnread, kMostBytesUnread >> 20U);
   }
-  if (large > 0 && !may_go_on && gatherer.continues(chunk)) {
+  if (large > 0 && !place && gatherer.continues(chunk)) {
     return "it went on with a large frame before the server had room for it";
   }
   return "";
 }
 
-void MailRoom::forget(const MailPeer& peer) {
-  if (peer.large > 0 && peer.may_go_on) give_back(peer.large);
+void MailRoom::forget(MailPeer& peer) {
+  peer.place.clear();
   std::erase_if(waiting_, [&](const auto& each) { return each.get() == &peer; });
 }
 
@@ -24,8 +24,7 @@ std::shared_ptr<MailPeer> MailRoom::next() {
   if (waiting_.empty() || (taken_ > 0 && taken_ + waiting_.front()->large > most_)) return nullptr;
   std::shared_ptr<MailPeer> peer = std::move(waiting_.front());
   waiting_.pop_front();
-  take(peer->large);
-  peer->may_go_on = true;
+  peer->place = take(peer->large);
   peer->active = std::chrono::steady_clock::now();
   return peer;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/ports/transport.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
@@ -15,6 +16,54 @@ namespace chorus::inline transport_mailbox {
 
 inline constexpr std::size_t kMostFramesUnread = 16;  ///< of one client, by the server
 inline constexpr std::size_t kMostBytesUnread = 4U << 20U;
+
+struct MailPeer;
+
+/// The room of a server for large frames that are being gathered or unread. A single one always fits. Everything here
+/// is guarded by the server's mutex.
+class MailRoom {
+ public:
+  /// Room for one frame; it is free again when this is cleared or destroyed.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept
+        : room_(std::exchange(other.room_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    Place& operator=(Place&& other) noexcept {
+      if (this == &other) return *this;
+      clear();
+      room_ = std::exchange(other.room_, nullptr);
+      bytes_ = std::exchange(other.bytes_, 0);
+      return *this;
+    }
+    ~Place() { clear(); }
+    explicit operator bool() const { return room_ != nullptr; }
+    void clear() {
+      if (room_ != nullptr) room_->taken_ -= bytes_;
+      room_ = nullptr;
+    }
+
+   private:
+    friend class MailRoom;
+    Place(MailRoom& room, std::size_t bytes) : room_(&room), bytes_(bytes) { room.taken_ += bytes; }
+    MailRoom* room_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+
+  explicit MailRoom(std::size_t most) : most_(most) {}
+  /// For a frame that came without waiting.
+  Place take(std::size_t bytes) { return {*this, bytes}; }
+  /// Adds a peer to those that wait for room.
+  void queue(std::shared_ptr<MailPeer> peer) { waiting_.push_back(std::move(peer)); }
+  /// The peer is gone: it waits no more, and its place is free.
+  void forget(MailPeer& peer);
+  /// The next peer that may go on, which has a place now; null: nobody.
+  std::shared_ptr<MailPeer> next();
+
+ private:
+  std::size_t most_, taken_ = 0;
+  std::deque<std::shared_ptr<MailPeer>> waiting_;
+};
 
 /// A client as the server's end knows it. Guarded by the server's mutex, but for `sending` and `sent`.
 struct MailPeer {
@@ -28,30 +77,13 @@ struct MailPeer {
   FrameGatherer gatherer;
   std::size_t unread = 0, unread_bytes = 0;  ///< frames among the server's events
   std::uint64_t read = 0;                    ///< frames
-  std::uint64_t large = 0;                   ///< bytes of the large frame that is being gathered; 0: none
-  bool may_go_on = false;                    ///< there is room for it
+  std::uint64_t large = 0;                   ///< bytes of the frame of several letters that has begun; 0: none
+  MailRoom::Place place = {};                ///< of that frame, once it may go on
   std::chrono::steady_clock::time_point active = std::chrono::steady_clock::now();
 
   std::string name() const { return identity.empty() ? "a peer" : identity; }
   /// What is wrong with a chunk of an honest client's frame; empty: nothing.
   std::string trouble_with(const Post& chunk) const;
-};
-
-/// The room of a server for large frames that are being gathered or unread. A single one always fits.
-class MailRoom {
- public:
-  explicit MailRoom(std::size_t most) : most_(most) {}
-  void take(std::size_t bytes) { taken_ += bytes; }
-  void give_back(std::size_t bytes) { taken_ -= bytes; }
-  /// Adds a peer to those that wait for room.
-  void queue(std::shared_ptr<MailPeer> peer) { waiting_.push_back(std::move(peer)); }
-  void forget(const MailPeer& peer);
-  /// The next peer that may go on, for which room was taken; null: nobody.
-  std::shared_ptr<MailPeer> next();
-
- private:
-  std::size_t most_, taken_ = 0;
-  std::deque<std::shared_ptr<MailPeer>> waiting_;
 };
 
 }  // namespace chorus::inline transport_mailbox

@@ -67,10 +67,9 @@ class MailServer final : public ServerTransport {
     } else if (!changed_.wait_for(lock, std::chrono::duration<double>(*seconds), ready)) {
       return std::nullopt;
     }
-    TransportEvent event = std::move(events_.front());
+    TransportEvent event = std::move(events_.front().event);
     events_.pop_front();
     if (event.kind != TransportEvent::Kind::kFrame) return event;
-    if (event.frame.size() > config_.chunk) room_.give_back(event.frame.size());
     if (const auto found = peers_.find(event.peer); found != peers_.end()) {
       MailPeer& reader = *found->second;
       --reader.unread;
@@ -85,6 +84,10 @@ class MailServer final : public ServerTransport {
  private:
   struct Outgoing {
     std::string to, bytes;
+  };
+  struct Unread {
+    TransportEvent event;
+    MailRoom::Place place = {};  // of a large frame, until it is read
   };
 
   std::shared_ptr<MailPeer> find(PeerId id) const {
@@ -169,7 +172,7 @@ class MailServer final : public ServerTransport {
       auto peer = std::make_shared<MailPeer>(++last_peer_, letter, post.session, config_.frame_limit);
       peers_[peer->id] = peer;
       by_key_[{letter.from, post.session}] = peer;
-      events_.push_back({TransportEvent::Kind::kJoined, peer->id, {}, letter.identity});
+      events_.push_back({{TransportEvent::Kind::kJoined, peer->id, {}, letter.identity}});
       changed_.notify_all();
       mailbox_->answered();
       return true;
@@ -191,12 +194,12 @@ class MailServer final : public ServerTransport {
       drop(peer, Verdict::kOver, frame.failure().message);
     } else if (frame.value()) {
       const std::size_t size = frame.value()->size();
-      if (size > config_.chunk && !peer->may_go_on) room_.take(size);  // which is given back when it is read
+      if (!peer->place && size > config_.chunk) peer->place = room_.take(size);
       peer->large = 0;
-      peer->may_go_on = false;
       ++peer->unread;
       peer->unread_bytes += size;
-      events_.push_back({TransportEvent::Kind::kFrame, peer->id, std::move(*frame.value()), {}});
+      events_.push_back(
+          {{TransportEvent::Kind::kFrame, peer->id, std::move(*frame.value()), {}}, std::move(peer->place)});
       changed_.notify_all();
     } else if (begins) {
       peer->large = post.size;
@@ -209,7 +212,7 @@ class MailServer final : public ServerTransport {
   void remind(const std::shared_ptr<MailPeer>& peer) {
     if (!peer->gatherer.partial()) {
       drop(peer, Verdict::kOver, "its letters were lost");
-    } else if (peer->may_go_on) {
+    } else if (peer->place) {
       say(*peer, {Post::Kind::kGo, peer->session, peer->gatherer.next()});
     }
   }
@@ -229,7 +232,7 @@ class MailServer final : public ServerTransport {
     by_key_.erase({peer->address, peer->session});
     peers_.erase(peer->id);
     room_.forget(*peer);
-    events_.push_back({TransportEvent::Kind::kLeft, peer->id, {}, {}});
+    events_.push_back({{TransportEvent::Kind::kLeft, peer->id, {}, {}}});
     changed_.notify_all();
     let_go_on();
   }
@@ -244,10 +247,9 @@ class MailServer final : public ServerTransport {
       const std::map<PeerId, std::shared_ptr<MailPeer>> peers = peers_;
       for (const auto& [id, peer] : peers) {
         const std::string why = config_.refusal ? config_.refusal(peer->identity) : "";
-        const bool sends = peer->gatherer.partial() && (peer->large == 0 || peer->may_go_on);
         if (!why.empty()) {
           drop(peer, Verdict::kRefused, why);
-        } else if (sends && std::chrono::duration<double>(now - peer->active).count() > config_.stall) {
+        } else if (peer->place && std::chrono::duration<double>(now - peer->active).count() > config_.stall) {
           drop(peer, Verdict::kOver, "it paused within a frame");
         }
       }
@@ -259,11 +261,11 @@ class MailServer final : public ServerTransport {
   const MailConfig config_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<TransportEvent> events_;
+  MailRoom room_;  // outlives those that have a place in it
+  std::deque<Unread> events_;
   std::map<PeerId, std::shared_ptr<MailPeer>> peers_;
   std::map<std::pair<std::string, std::uint64_t>, std::shared_ptr<MailPeer>> by_key_;  // address and session
   std::map<std::string, ServerClock::time_point> answered_;                            // addresses, a moment ago
-  MailRoom room_;
   std::vector<Outgoing> outgoing_;
   PeerId last_peer_ = 0;
   bool closing_ = false;
