@@ -144,6 +144,46 @@ TEST_P(DistillationContract, PublicTextsTeachLanguageModelsAsMuchAsConfigured) {
   }
 }
 
+// Local noise protects predictions only, and a model that has learned has seen private data.
+TEST_P(DistillationContract, RepliesWithoutPredictionsHaveOnlyCountsAndSeconds) {
+  for (const std::string& name : distilling()) {
+    DistillationRounds run(name, three_learners(), "{epochs: 2, batch_size: 3}");
+    int seen = 0;
+    run.change = [&](const Reply& reply) {
+      if (!reply.body.tensors.empty()) return;
+      ++seen;
+      EXPECT_TRUE(reply.body.texts.empty()) << name;
+      for (const auto& [number, value] : reply.body.numbers) {
+        EXPECT_THAT(number, testing::AnyOf("steps", "seconds", "load")) << name;
+      }
+    };
+    for (int round = 0; round < 2; ++round) run.step();
+    const AlgorithmTraits traits = Algorithms::traits(name);
+    EXPECT_EQ(seen, traits.own_models && traits.predictions_down ? 6 : 0) << name;
+  }
+}
+
+// Predictions cost time, but say nothing about how much a client has learned from.
+TEST_P(DistillationContract, BatchesThatWeighAreThoseOfTheClientsOwnData) {
+  for (const std::string& name : distilling()) {
+    if (name == "feddf") continue;  // its clients train as FedAvg's
+    DistillationRounds run(name, three_learners(), "{epochs: 2, batch_size: 3}");
+    for (int round = 0; round < 3; ++round) {
+      std::set<ClientId> seen;
+      run.change = [&](const Reply& reply) {
+        if (!reply.body.has_tensor("predictions") || !seen.insert(reply.client).second) return;
+        const double local = three_learners()[reply.client].steps;
+        EXPECT_EQ(weight_of(reply, Weighting::kBatches), local) << name << ", round " << round;
+        // Three public batches, or one in FedID's first answer; FedMD's clients have trained before.
+        const bool trained = name != "fedmd" || round == 0;
+        EXPECT_DOUBLE_EQ(reply.body.number("load"), (trained ? local : 0) + (name == "fedid" ? 1.0 : 3.0) / 3) << name;
+      };
+      run.step();
+      EXPECT_EQ(seen.size(), 3U) << name;
+    }
+  }
+}
+
 TEST(Distillation, AClientRefusesAnImpossibleShareOfTheTexts) {
   Message body;
   EXPECT_EQ(text_loss_in(body), 0) << "a server that does not ask for it";

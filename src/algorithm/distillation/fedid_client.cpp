@@ -43,7 +43,7 @@ void answer_next(const Request& request, Workbench& bench, FedIdWork& work, std:
   work.logits =
       (dropout ? work.learner->predict_with_dropout(work.rows) : work.learner->predict(work.rows)).to(at::kFloat);
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    answers[i].body.numbers["batches"] += 1.0 / 3;
+    answers[i].body.numbers[kLoad] += 1.0 / 3;
     answers[i].body.tensors["predictions"] = work.logits[static_cast<std::int64_t>(i)].flatten().contiguous();
   }
 }
@@ -63,6 +63,7 @@ class FedIdBegin : public Procedure {
       answers[i].failure = trained.failures[i];
       answers[i].body.numbers = {{"examples", trained.examples[i]},
                                  {"batches", trained.batches[i]},
+                                 {kLoad, trained.batches[i]},
                                  {"steps", trained.steps[i]},
                                  {"seconds", trained.seconds / static_cast<double>(answers.size())},
                                  {"loss", trained.loss[i]}};
@@ -94,7 +95,7 @@ class FedIdStep : public Procedure {
     });
     for (std::size_t i = 0; i < answers.size(); ++i) {
       answers[i].failure = learned.failures[i];
-      answers[i].body.numbers["batches"] += learned.steps[i];
+      answers[i].body.numbers[kLoad] += learned.steps[i];
       answers[i].body.numbers["steps"] = learned.steps[i];
       answers[i].body.numbers["seconds"] = learned.seconds / static_cast<double>(answers.size());
     }

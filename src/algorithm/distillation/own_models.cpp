@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "algorithm/distillation/table5.h"
@@ -35,30 +36,15 @@ Sent sent_named(const std::string& name) {
   throw DataError(fmt::format("\"{}\" is nothing that a client could send of its predictions", name));
 }
 
-/// What a procedure's clients did so far.
+/// The work of a procedure's clients so far.
 struct Done {
   explicit Done(std::size_t clients) : failures(clients), numbers(clients) {}
 
   void add(const TrainResult& result) {
-    for (std::size_t i = 0; i < failures.size(); ++i) {
-      auto& mine = numbers[i];
-      mine["examples"] = result.examples[i];
-      mine["batches"] += result.batches[i];
-      mine["steps"] += result.steps[i];
-      mine["loss"] = result.loss[i];
-      mine["seconds"] += result.seconds / static_cast<double>(failures.size());
-      if (failures[i].empty()) failures[i] = result.failures[i];
-    }
+    for (std::size_t i = 0; i < failures.size(); ++i) add(i, result.batches[i], result);
   }
   void add(const LearnResult& result) {
-    for (std::size_t i = 0; i < failures.size(); ++i) {
-      auto& mine = numbers[i];
-      mine["batches"] += result.steps[i];
-      mine["steps"] += result.steps[i];
-      if (!mine.contains("loss")) mine["loss"] = result.loss[i];
-      mine["seconds"] += result.seconds / static_cast<double>(failures.size());
-      if (failures[i].empty()) failures[i] = result.failures[i];
-    }
+    for (std::size_t i = 0; i < failures.size(); ++i) add(i, result.steps[i], result);
   }
   /// Drops what these clients did in vain.
   void forget(const std::vector<bool>& clients) {
@@ -79,7 +65,33 @@ struct Done {
 
   std::vector<std::string> failures;
   std::vector<std::map<std::string, double>> numbers;
+
+ private:
+  template <typename Result>
+  void add(std::size_t i, double batches, const Result& result) {
+    auto& mine = numbers[i];
+    mine[kLoad] += batches;
+    mine["steps"] += result.steps[i];
+    mine["seconds"] += result.seconds / static_cast<double>(failures.size());
+    if (failures[i].empty()) failures[i] = result.failures[i];
+  }
 };
+
+// A client's local batches when it last trained: what its predictions weigh by batches.
+constexpr const char* kBatches = "distill.batches";
+
+void keep_batches(Workbench& bench, const TrainResult& trained, const std::vector<bool>& except = {}) {
+  for (std::size_t i = 0; i < bench.clients().size(); ++i) {
+    if (!except.empty() && except[i]) continue;
+    bench.state(i)[kBatches] = at::full({1}, trained.batches[i], at::kDouble);
+  }
+}
+
+std::optional<double> kept_batches(const ClientState& state) {
+  const auto found = state.find(kBatches);
+  if (found == state.end() || found->second.numel() != 1) return std::nullopt;
+  return found->second.item<double>();
+}
 
 class Predict : public Procedure {
  public:
@@ -94,27 +106,37 @@ class Predict : public Procedure {
     const bool once = body.number("once", 0) != 0;
     if (once && !own) throw DataError("the server's model is trained in every round; leave out the number \"once\"");
     Done done(bench.clients().size());
-    if (!once || !kept.all()) values = trained(bench, body, order, values, done);
+    std::optional<TrainResult> trained;
+    if (!once || !kept.all()) trained = train(bench, body, order, values, done);
+    if (trained) values = trained->values;
     if (once) {  // in a batch with newcomers the others train, too
       values = kept_or(kept, values);
       done.forget(kept.kept);
+      if (trained) keep_batches(bench, *trained, kept.kept);
     }
     if (own) keep_models(bench, values);
     const at::Tensor logits = to_send(bench.predict(values, order.all()).to(at::kFloat), sent);
     std::vector<Answer> answers = done.answers();
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      answers[i].body.numbers["batches"] += static_cast<double>(order.batches()) / 3;
-      answers[i].body.numbers["examples"] = bench.examples(i);
-      answers[i].body.numbers.try_emplace("steps", 0);
+      auto& numbers = answers[i].body.numbers;
+      numbers[kLoad] += static_cast<double>(order.batches()) / 3;
+      numbers["examples"] = bench.examples(i);
+      numbers.try_emplace("steps", 0);
+      if (once && kept.kept[i]) {
+        if (const auto batches = kept_batches(bench.state(i))) numbers["batches"] = *batches;
+      } else {
+        numbers["batches"] = trained->batches[i];
+        numbers["loss"] = trained->loss[i];
+      }
       answers[i].body.tensors["predictions"] = logits[static_cast<std::int64_t>(i)].flatten().contiguous();
     }
     return answers;
   }
 
  private:
-  // [C, P] after transfer learning, if any, and training.
-  static at::Tensor trained(Workbench& bench, const Message& body, const PublicOrder& order, at::Tensor values,
-                            Done& done) {
+  // From `values` [C, P]: transfer learning, if any, then the clients' own data.
+  static TrainResult train(Workbench& bench, const Message& body, const PublicOrder& order, at::Tensor values,
+                           Done& done) {
     if (const double epochs = epochs_in(body, "transfer"); epochs > 0) {
       LearnerWish wish;
       wish.steps = static_cast<std::int64_t>(epochs) * static_cast<std::int64_t>(order.batches());
@@ -124,9 +146,9 @@ class Predict : public Procedure {
       }
       values = learner->values().clone();
     }
-    const TrainResult result = bench.train(values);
+    TrainResult result = bench.train(values);
     done.add(result);
-    return result.values;
+    return result;
   }
 };
 
@@ -157,6 +179,7 @@ class Learn : public Procedure {
     if (body.number("train", 0) != 0) {
       const TrainResult trained = bench.train(values);
       done.add(trained);
+      keep_batches(bench, trained);
       values = trained.values;
     }
     keep_models(bench, values);

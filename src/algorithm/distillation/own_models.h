@@ -27,8 +27,12 @@ namespace chorus::inline distillation {
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
-/// A reply has the numbers examples, batches (a forward pass counts a third), steps, seconds, and of a client that
-/// trained its loss.
+/// The replies to the first two have the numbers steps, seconds and kLoad. That of distill/predict also has examples,
+/// batches (of its own data, in the last training of the model that predicts) and, if the client has just trained, its
+/// loss. That of distill/learn has nothing else, because no noise protects it (local_budget/local_charges.h).
+
+/// The work for the emulated clock, in training batches; a forward pass counts a third.
+inline constexpr const char* kLoad = "load";
 
 /// What a client sends of its logits. A regression score is always sent as it is.
 ///

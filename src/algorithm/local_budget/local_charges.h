@@ -17,7 +17,8 @@ std::optional<Mechanism> release_of(std::span<const Choice<Filters>> filters);
 
 /// Charges the clients' budgets before they are asked for a reply that local noise protects: `local.ledger` in their
 /// folder. Everything else is the federation inside. Questions about test examples ("evaluate") have no noise and are
-/// not charged; they are about other examples. Neither is "distill/learn", to which clients reply with counts only.
+/// not charged; they are about other examples. Neither is "distill/learn", to which clients reply with counts and
+/// seconds only.
 class LocalCharges : public Federation {
  public:
   struct Input {

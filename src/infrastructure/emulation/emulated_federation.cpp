@@ -158,7 +158,8 @@ class EmulatedFederation::Asking {
     reply->slot = slots_.at(reply->slot);
     if (size_of(reply->client) <= 0) return reply;
     ClientLoad load;
-    const double batches = reply->body.number("batches", pass(reply->client));
+    const double told = reply->body.number("batches", pass(reply->client));
+    const double batches = reply->body.number("load", told);
     load.batches = batches >= 0 && batches < 1e12 ? batches : pass(reply->client);
     load.bytes_down = static_cast<double>(reply->bytes_down);
     load.bytes_up = static_cast<double>(reply->bytes_up);

@@ -38,6 +38,7 @@ class TenClients : public Federation {
       traffic_.up += reply.bytes_up;
       reply.body.numbers["who"] = asked[slot];
       if (request.procedure == "train") reply.body.numbers["batches"] = asked[slot] + 1;
+      if (request.procedure == "predict") reply.body.numbers = {{"batches", 100}, {"load", asked[slot] + 1}};
       return reply;
     });
   }
@@ -160,6 +161,8 @@ TEST(EmulatedFederation, MeasuringIsFreeAndALossIsAThirdOfATrainingPass) {
   }
   World plain("{}");
   EXPECT_DOUBLE_EQ(plain.ask({2}, {.procedure = "loss", .round = 1})[0].cost.compute_seconds, kBatch);
+  // Batches weigh; the work may be another number.
+  EXPECT_DOUBLE_EQ(plain.ask({2}, {.procedure = "predict", .round = 1})[0].cost.compute_seconds, 3 * kBatch);
   EXPECT_DOUBLE_EQ(plain.ask({2}, {.procedure = "fedsgd/gradient", .round = 1})[0].cost.compute_seconds, 3 * kBatch);
 }
 
