@@ -43,19 +43,20 @@ SumParameters light_parameters(std::size_t clients, double corrupt, double dropo
 }
 
 Bytes write_coded(const MessageHead& head, const std::vector<SealedShare>& shares) {
-  Bytes bytes = write_survivors(head, {});
+  Bytes bytes = begin_message(head, shares.empty() ? 0 : shares.size() * (4 + shares.front().sealed.size()));
   for (const SealedShare& entry : shares) {
     const ByteView id = std::as_bytes(std::span(&entry.client, 1));
     bytes.insert(bytes.end(), id.begin(), id.end());
     bytes.insert(bytes.end(), entry.sealed.begin(), entry.sealed.end());
   }
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 std::optional<std::vector<SealedShare>> read_coded(ByteView bytes, std::size_t words) {
   const std::size_t size = words + kSealOverhead;
-  if (bytes.size() < kHeadBytes || (bytes.size() - kHeadBytes) % (4 + size) != 0) return std::nullopt;
-  ByteReader reader(bytes.subspan(kHeadBytes));
+  const auto body = body_of(bytes);
+  if (!body || body->size() % (4 + size) != 0) return std::nullopt;
+  ByteReader reader(*body);
   std::vector<SealedShare> shares;
   while (reader.left() > 0) {
     const auto client = reader.take<ClientId>();

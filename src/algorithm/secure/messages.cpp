@@ -8,7 +8,7 @@
 namespace chorus::inline secure {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;  // 1 had no hash at the end of the server's messages
 constexpr std::size_t kAdvertisementBytes = 4 + 32 + 32 + 32 + 64;
 
 void put(Bytes& bytes, ByteView more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
@@ -18,15 +18,9 @@ void put_number(Bytes& bytes, T value) {
   put(bytes, std::as_bytes(std::span(&value, 1)));
 }
 
-Bytes begin(const MessageHead& head, std::size_t body) {
-  Bytes bytes;
-  bytes.reserve(kHeadBytes + body);
-  put_number(bytes, kVersion);
-  put_number(bytes, static_cast<std::uint8_t>(head.type));
-  put_number(bytes, head.client);
-  put(bytes, head.tag);
-  return bytes;
-}
+Digest tail_of(ByteView message) { return Hash("chorus secure sum message").add(message).digest(); }
+
+std::size_t tail_bytes(ByteView message) { return from_server(static_cast<MessageType>(message[1])) ? kTailBytes : 0; }
 
 template <std::size_t N>
 void take(ByteReader& reader, std::array<std::byte, N>& value) {
@@ -37,8 +31,9 @@ void take(ByteReader& reader, std::array<std::byte, N>& value) {
 /// The rest of a message that is a list of `size` bytes per entry.
 template <typename Entry, typename Read>
 std::optional<std::vector<Entry>> read_list(ByteView bytes, std::size_t size, Read read) {
-  if (bytes.size() < kHeadBytes || (bytes.size() - kHeadBytes) % size != 0) return std::nullopt;
-  ByteReader reader(bytes.subspan(kHeadBytes));
+  const auto body = body_of(bytes);
+  if (!body || body->size() % size != 0) return std::nullopt;
+  ByteReader reader(*body);
   std::vector<Entry> entries;
   entries.reserve(reader.left() / size);
   std::optional<ClientId> last;
@@ -63,6 +58,35 @@ void put_advertisement(Bytes& bytes, const Advertisement& value) {
 
 }  // namespace
 
+Bytes begin_message(const MessageHead& head, std::size_t body) {
+  Bytes bytes;
+  bytes.reserve(kHeadBytes + body + (from_server(head.type) ? kTailBytes : 0));
+  put_number(bytes, kVersion);
+  put_number(bytes, static_cast<std::uint8_t>(head.type));
+  put_number(bytes, head.client);
+  put(bytes, head.tag);
+  return bytes;
+}
+
+Bytes end_message(Bytes message) {
+  if (tail_bytes(message) > 0) put(message, tail_of(message));
+  return message;
+}
+
+std::optional<ByteView> body_of(ByteView message) {
+  if (message.size() < kHeadBytes || message.size() < kHeadBytes + tail_bytes(message)) return std::nullopt;
+  return message.subspan(kHeadBytes, message.size() - kHeadBytes - tail_bytes(message));
+}
+
+bool undamaged(ByteView message) {
+  const auto body = body_of(message);
+  if (!body) return false;
+  const std::size_t before = kHeadBytes + body->size();
+  if (before == message.size()) return true;
+  const Digest expected = tail_of(message.first(before));
+  return std::equal(expected.begin(), expected.end(), message.begin() + static_cast<std::ptrdiff_t>(before));
+}
+
 Digest Advertisement::signed_part(const Digest& context) const {
   return Hash("chorus secure sum keys").add(context).add(client).add(sealing).add(masking).add(commitment).digest();
 }
@@ -84,62 +108,61 @@ std::optional<MessageHead> read_head(ByteView bytes) {
 Bytes write_advertisement(const MessageHead& head, const Advertisement& value) { return write_keys(head, {value}); }
 
 Bytes write_keys(const MessageHead& head, const std::vector<Advertisement>& value) {
-  Bytes bytes = begin(head, value.size() * kAdvertisementBytes);
+  Bytes bytes = begin_message(head, value.size() * kAdvertisementBytes);
   for (const Advertisement& entry : value) put_advertisement(bytes, entry);
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_shares(const MessageHead& head, const std::vector<SealedShare>& value) {
-  Bytes bytes = begin(head, value.size() * (4 + kSealedBytes));
+  Bytes bytes = begin_message(head, value.size() * (4 + kSealedBytes));
   for (const SealedShare& entry : value) {
     put_number(bytes, entry.client);
     put(bytes, entry.sealed);
   }
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_masked(const MessageHead& head, unsigned bits, ByteView words) {
-  Bytes bytes = begin(head, 1 + words.size());
+  Bytes bytes = begin_message(head, 1 + words.size());
   put_number(bytes, static_cast<std::uint8_t>(bits));
   put(bytes, words);
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_survivors(const MessageHead& head, const std::vector<ClientId>& value) {
-  Bytes bytes = begin(head, value.size() * 4);
+  Bytes bytes = begin_message(head, value.size() * 4);
   for (const ClientId client : value) put_number(bytes, client);
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_signature(const MessageHead& head, const Signature& value) {
-  Bytes bytes = begin(head, value.size());
+  Bytes bytes = begin_message(head, value.size());
   put(bytes, value);
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_signatures(const MessageHead& head, const std::vector<SignedBy>& value) {
-  Bytes bytes = begin(head, value.size() * 68);
+  Bytes bytes = begin_message(head, value.size() * 68);
   for (const SignedBy& entry : value) {
     put_number(bytes, entry.client);
     put(bytes, entry.signature);
   }
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 Bytes write_revealed(const MessageHead& head, const std::vector<RevealedShare>& value) {
-  Bytes bytes = begin(head, value.size() * (5 + Share::size()));
+  Bytes bytes = begin_message(head, value.size() * (5 + Share::size()));
   for (const RevealedShare& entry : value) {
     put_number(bytes, entry.client);
     put_number(bytes, static_cast<std::uint8_t>(entry.kind));
     put(bytes, entry.share.view());
   }
-  return bytes;
+  return end_message(std::move(bytes));
 }
 
 std::optional<Advertisement> read_advertisement(ByteView bytes) {
-  if (bytes.size() != kHeadBytes + kAdvertisementBytes) return std::nullopt;
   auto list = read_keys(bytes);
-  if (!list) return std::nullopt;
+  if (!list || list->size() != 1) return std::nullopt;
   return list->front();
 }
 
@@ -164,8 +187,9 @@ std::optional<std::vector<SealedShare>> read_shares(ByteView bytes) {
 }
 
 std::optional<MaskedInput> read_masked(ByteView bytes) {
-  if (bytes.size() <= kHeadBytes) return std::nullopt;
-  return MaskedInput{static_cast<unsigned>(bytes[kHeadBytes]), bytes.subspan(kHeadBytes + 1)};
+  const auto body = body_of(bytes);
+  if (!body || body->empty()) return std::nullopt;
+  return MaskedInput{static_cast<unsigned>(body->front()), body->subspan(1)};
 }
 
 std::optional<std::vector<ClientId>> read_survivors(ByteView bytes) {
@@ -177,8 +201,9 @@ std::optional<std::vector<ClientId>> read_survivors(ByteView bytes) {
 
 std::optional<Signature> read_signature(ByteView bytes) {
   Signature signature;
-  if (bytes.size() != kHeadBytes + signature.size()) return std::nullopt;
-  ByteReader reader(bytes.subspan(kHeadBytes));
+  const auto body = body_of(bytes);
+  if (!body || body->size() != signature.size()) return std::nullopt;
+  ByteReader reader(*body);
   take(reader, signature);
   return signature;
 }

@@ -9,8 +9,10 @@
 
 /// The messages of a secure sum. Every message begins with a version, its type, the client that sends or receives it
 /// and a tag: the session's context for the first two types, the session id for the others, so that a message of
-/// another session, attempt or model is recognised. All integers are little-endian. Readers check every length before
-/// use and return nothing for bytes that are not exactly one message.
+/// another session, attempt or model is recognised. A message of the server ends with the SHA-256 of the rest: damage
+/// on the way could make another list of it that is valid, too, and a shorter list of survivors would make its reader
+/// reveal a masking key of which others reveal the own mask. All integers are little-endian. Readers check every length
+/// before use and return nothing for bytes that are not exactly one message; `undamaged` checks the hash.
 namespace chorus::inline secure {
 
 enum class MessageType : std::uint8_t {
@@ -34,6 +36,19 @@ struct MessageHead {
   Digest tag = {};
 };
 inline constexpr std::size_t kHeadBytes = 1 + 1 + 4 + 32;
+
+/// What ends a message of the server. It says nothing about who wrote it: signatures do, against an active server.
+inline constexpr std::size_t kTailBytes = sizeof(Digest);
+constexpr bool from_server(MessageType type) { return static_cast<unsigned>(type) % 2 == 0; }
+
+/// The beginning of a message, with room for `body` more bytes.
+Bytes begin_message(const MessageHead& head, std::size_t body);
+/// Appends what ends it, for the server.
+Bytes end_message(Bytes message);
+/// Between header and end; nothing when there is no room for both.
+std::optional<ByteView> body_of(ByteView message);
+/// Whether the end belongs to the rest. Always true for messages of clients, which have none.
+bool undamaged(ByteView message);
 
 /// The header alone; nothing when the bytes do not begin with one.
 std::optional<MessageHead> read_head(ByteView bytes);

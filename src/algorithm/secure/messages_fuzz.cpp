@@ -19,9 +19,12 @@ void there_and_back(const MessageHead& head, ByteView bytes, Read read, Write wr
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const ByteView bytes = std::as_bytes(std::span(data, size));
-  const auto head = read_head(bytes);
-  if (!head) return 0;
+  const ByteView given = std::as_bytes(std::span(data, size));
+  const auto head = read_head(given);
+  const auto body = body_of(given);
+  if (!head || !body) return 0;
+  const Bytes bytes = end_message(Bytes(given.begin(), body->end()));
+  if (!undamaged(bytes)) std::abort();
   there_and_back(*head, bytes, read_advertisement, write_advertisement);
   there_and_back(*head, bytes, read_keys, write_keys);
   there_and_back(*head, bytes, read_shares, write_shares);

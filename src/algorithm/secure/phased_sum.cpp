@@ -19,6 +19,7 @@ Result<Bytes> PhasedClient::receive(ByteView message) {
   const std::optional<MessageHead> got = read_head(message);
   if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
   if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
+  if (!undamaged(message)) return Failure{Failure::Kind::kMalformed, "a message that was damaged on the way"};
   const Fingerprints::Value fingerprint = fingerprints_.of(message);
   if (state_ != State::kAdvertised && fingerprint == last_message_) return Bytes(last_reply_);
   if (got->tag != (got->type == MessageType::kKeys ? context_ : id_)) return refused("a message of another session");

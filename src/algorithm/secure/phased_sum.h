@@ -34,7 +34,7 @@ auto entry_of(const std::vector<Entry>& list, ClientId client) {
   return found != list.end() && found->client == client ? found : list.end();
 }
 
-/// A client. A message that cannot be read, or belongs to another session, client or state, is refused and changes
+/// A client. A message that was damaged, or belongs to another session, client or state, is refused and changes
 /// nothing. One that is read and is wrong (an unknown survivor, a second list of survivors, a bad signature) aborts:
 /// all secrets are wiped and nothing is answered any more. The same bytes once more get the same reply.
 class PhasedClient : public SumParty {

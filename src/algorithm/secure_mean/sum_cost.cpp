@@ -12,6 +12,7 @@ namespace chorus::inline secure_mean {
 namespace {
 
 constexpr double kHead = kHeadBytes;
+constexpr double kTail = kTailBytes;
 constexpr double kKeys = 4 + 32 + 32 + 32 + 64;  // one client's
 constexpr double kIdentity = 32 + 32;            // without a credential
 
@@ -29,7 +30,7 @@ SumCost cost_of(const SumPlan& plan, const SumParameters& parameters) {
   const double word = parameters.ring_bits / 8;
   const auto length = static_cast<double>(parameters.length);
   SumCost cost;
-  double shares = 0;  // the same up and down
+  double shares = 0;  // the same up and, but for the end, down
   if (plan.protocol == SumProtocol::kLightSecAgg) {
     const MaskCode code = code_of(parameters);
     const auto piece = static_cast<double>(code.piece());
@@ -43,11 +44,11 @@ SumCost cost_of(const SumPlan& plan, const SumParameters& parameters) {
     cost.mask_elements = (k + 1) * length;
   }
   cost.bytes_up += (kHead + kKeys) + shares;
-  cost.bytes_down = (kHead + n * kKeys) + shares + (kHead + 4 * n);
+  cost.bytes_down = (kHead + n * kKeys + kTail) + (shares + kTail) + (kHead + 4 * n + kTail);
   if (plan.trust == Trust::kActive) {
     const double k = std::min(static_cast<double>(parameters.neighbours), n - 1);
     cost.bytes_up += kIdentity + (kHead + 64);
-    cost.bytes_down += (4 + kIdentity) * n + (kHead + k * 68);
+    cost.bytes_down += (4 + kIdentity) * n + (kHead + k * 68 + kTail);
   }
   return cost;
 }
