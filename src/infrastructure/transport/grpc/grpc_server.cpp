@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -100,7 +101,7 @@ class Stream final : public grpc::ServerGenericBidiReactor {
   std::shared_ptr<Session> session;
   std::deque<Packet> control;  // sent before chunks
   std::optional<ArrivedPacket> held;
-  Clock::time_point active = Clock::now();
+  Clock::time_point begun = Clock::now(), held_since = {};
   bool writing = false, finished = false, closing = false, bye = false;
   int starting = 0;  // threads that are inside StartWrite; the last one finishes the call, if it must be
   Status status;     // of a finished one
@@ -220,14 +221,13 @@ void GrpcServer::read_done(Stream& stream, bool ok) {
   } else if (!packet.ok()) {
     reject(stream, packet.failure().message);
   } else {
-    stream.active = Clock::now();
     stream.held = std::move(packet).value();
     bool full = !held_.empty();  // others wait for space
     if (waits(stream, full)) {
+      stream.held_since = Clock::now();
       held_.push_back(&stream);
     } else {
-      const ArrivedPacket arrived = std::move(*stream.held);
-      stream.held.reset();
+      const ArrivedPacket arrived = *std::exchange(stream.held, std::nullopt);
       handle(stream, arrived, &lock);
       if (!stream.finished) stream.StartRead(&stream.in);
     }
@@ -266,8 +266,8 @@ void GrpcServer::resume() {
     }
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
     if (stream.finished) continue;
-    const ArrivedPacket arrived = std::move(*stream.held);
-    stream.held.reset();
+    if (stream.session) stream.session->pace.excuse(Clock::now() - stream.held_since);
+    const ArrivedPacket arrived = *std::exchange(stream.held, std::nullopt);
     handle(stream, arrived);
     if (!stream.finished) stream.StartRead(&stream.in);
   }
@@ -472,16 +472,16 @@ void GrpcServer::tidy() {
     for (const auto& session : gone) end_session(session);
     for (Stream* stream : streams_) {
       if (stream->finished) continue;
-      const double silent = seconds_since(stream->active);
+      const std::string slow = stream->session && !stream->held ? stream->session->slowness(config_) : "";
       if (const std::string why = revoked_.refusal(stream->owner); !why.empty()) {
         Log("transport").warning("{} is dropped: {}", stream->owner.name, why);
         if (stream->session) end_session(stream->session);
         finish(*stream, {StatusCode::PERMISSION_DENIED, why});
-      } else if (!stream->session && silent > kOpenSeconds) {
+      } else if (!stream->session && seconds_since(stream->begun) > kOpenSeconds) {
         finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it did not open a session"});
-      } else if (stream->session && !stream->held && stream->session->partial && silent > config_.stall) {
-        Log("transport").warning("a peer is disconnected: it paused for {:.0f} s within a frame", silent);
-        finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it paused within a frame"});
+      } else if (!slow.empty()) {
+        Log("transport").warning("{} is disconnected: {}", stream->session->name(), slow);
+        finish(*stream, {StatusCode::DEADLINE_EXCEEDED, slow});
       } else if (stream->session && stream->session->receipts.due_after(kAckPause)) {
         stream->session->receipts.demand();
         pump(*stream);

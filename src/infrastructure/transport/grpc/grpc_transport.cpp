@@ -39,6 +39,8 @@ void GrpcConfig::describe(ConfigVisitor& visitor) {
   visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
   visitor.field("grace", grace, "server: seconds a lost peer has to come back").at_least(0);
   visitor.field("stall", stall, "server: seconds a peer may pause within a frame").above(0);
+  visitor.field("slowest", slowest, "server: KiB/s of a peer's frame, on average after `stall` seconds; 0: any")
+      .at_least(0);
   visitor.field("keepalive", keepalive, "seconds between keepalive pings").at_least(1);
   visitor.field("retry", retry, "client: longest pause between two attempts to connect, in seconds").above(0);
   visitor.field("patience", patience, "client: seconds without a server before it gives up; 0: never").at_least(0);

@@ -6,6 +6,7 @@
 
 #include "core/ports/transport.h"
 #include "infrastructure/transport/grpc/credentials.h"
+#include "infrastructure/transport/pace/frame_pace.h"
 
 namespace chorus::inline transport_grpc {
 
@@ -25,11 +26,13 @@ struct GrpcConfig {
   std::int64_t peers = 10'000;                ///< a server refuses more
   double grace = 30;                          ///< seconds a server waits for a lost peer to come back
   double stall = 60;                          ///< seconds a peer may pause within a frame
+  double slowest = 16;                        ///< KiB/s of a peer's frame, on average after `stall` seconds; 0: any
   double keepalive = 20;                      ///< seconds between keepalive pings
   double retry = 30;    ///< longest pause in seconds between a client's attempts; the first is 0.1 s
   double patience = 0;  ///< seconds a client tries to reach the server; 0: for ever
   void describe(ConfigVisitor& visitor);
 
+  PaceLimits pace() const { return {stall, slowest * (1U << 10U)}; }
   std::string spool_folder() const { return spool > 0 ? spool_in : ""; }
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(chunk) << 10U; }
   std::size_t frame_bytes() const { return static_cast<std::size_t>(frame_limit * (1U << 20U)); }

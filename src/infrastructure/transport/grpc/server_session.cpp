@@ -13,10 +13,15 @@ Result<std::optional<ArrivedFrame>> Session::assemble(const ChunkHeader& chunk, 
                                                       std::unique_lock<std::mutex>* lock) {
   busy = true;
   if (lock != nullptr) lock->unlock();
+  const bool begins = !assembler.partial();
   auto frame = assembler.add(chunk, data);
   if (lock != nullptr) lock->lock();
   busy = false;
   if (std::exchange(cut, false)) assembler.restart();
+  if (begins) pace.begin();
+  if (frame.ok() && chunk.sequence > received) {
+    for (const std::string_view piece : data) pace.add(piece.size());
+  }
   received = assembler.received();
   partial = assembler.partial();
   return frame;

@@ -30,6 +30,7 @@ struct Session {
   Receipts receipts = {};          ///< of arrived frames
   Stream* stream = nullptr;        ///< null: lost at time `lost`
   std::chrono::steady_clock::time_point lost = {};
+  FramePace pace = {};       ///< of the next frame
   std::size_t unread = 0;    ///< frames among the server's events
   std::size_t reserved = 0;  ///< bytes of the large frame being assembled
 
@@ -38,6 +39,9 @@ struct Session {
   /// Adds a chunk. Gives up `lock` meanwhile, where there is one: then the session is busy.
   Result<std::optional<ArrivedFrame>> assemble(const ChunkHeader& chunk, std::span<const std::string_view> data,
                                                std::unique_lock<std::mutex>* lock);
+  std::string name() const { return identity.empty() ? "a peer" : identity; }
+  /// Why a peer that is connected sends its frame too slowly; empty: it does not.
+  std::string slowness(const GrpcConfig& config) const { return partial ? pace.trouble(config.pace()) : ""; }
   /// The connection is lost: the incomplete frame will come again from its start.
   void forget_partial();
 };

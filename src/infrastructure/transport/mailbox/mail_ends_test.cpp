@@ -220,6 +220,39 @@ TEST_F(MailServerTest, DropsAClientThatPausesWithinAFrameAndNotOneThatWaitsForRo
   EXPECT_EQ(script_.wait_for(Post::Kind::kGo, "b").post.sequence, 1U);
 }
 
+TEST_F(MailServerTest, OnlyNewBytesOfAFrameKeepItsClientConnected) {
+  config_.room = 0;
+  config_.stall = 0.5;
+  start();
+  for (const char* name : {"repeats", "trickles"}) join(name);
+  chunk("repeats", 1, 3000, 0, 1000);
+  chunk("trickles", 1, 3000, 0, 1000);
+  for (int i = 0; i < 100 && script_.count(Post::Kind::kBye, "repeats") == 0; ++i) {
+    chunk("repeats", 1, 3000, 0, 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(farewell_to("repeats", Verdict::kOver), "it paused within a frame");
+  for (std::uint64_t i = 0; i < 100 && script_.count(Post::Kind::kBye, "trickles") == 0; ++i) {
+    chunk("trickles", 1, 3000, 1000 + i, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(farewell_to("trickles", Verdict::kOver), HasSubstr("too slowly"));
+}
+
+TEST_F(MailServerTest, AClientAboveTheSlowestPaceMayTakeItsTime) {
+  config_.stall = 0.4;
+  config_.slowest = 100;
+  start();
+  join("a");
+  chunk("a", 1, 3000, 0, 1000);
+  for (std::uint64_t at = 1000; at < 3000; at += 100) {  // 1000 bytes/s, five times as long as a stall
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    chunk("a", 1, 3000, at, 100);
+  }
+  expect(Kind::kFrame);
+  EXPECT_EQ(script_.count(Post::Kind::kBye, "a"), 0U);
+}
+
 TEST_F(MailServerTest, RepeatsWhatAClientMayHaveMissed) {
   start();
   join("a");

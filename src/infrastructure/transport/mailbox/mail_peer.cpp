@@ -25,7 +25,7 @@ std::shared_ptr<MailPeer> MailRoom::next() {
   std::shared_ptr<MailPeer> peer = std::move(waiting_.front());
   waiting_.pop_front();
   peer->place = take(peer->large);
-  peer->active = std::chrono::steady_clock::now();
+  peer->pace.begin();
   return peer;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "core/ports/transport.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
 #include "infrastructure/transport/mailbox/post.h"
+#include "infrastructure/transport/pace/frame_pace.h"
 
 namespace chorus::inline transport_mailbox {
 
@@ -79,7 +79,7 @@ struct MailPeer {
   std::uint64_t read = 0;                    ///< frames
   std::uint64_t large = 0;                   ///< bytes of the frame of several letters that has begun; 0: none
   MailRoom::Place place = {};                ///< of that frame, once it may go on
-  std::chrono::steady_clock::time_point active = std::chrono::steady_clock::now();
+  FramePace pace = {};                       ///< of that frame, from then on
 
   std::string name() const { return identity.empty() ? "a peer" : identity; }
   /// What is wrong with a chunk of an honest client's frame; empty: nothing.

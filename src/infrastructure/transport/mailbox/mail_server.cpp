@@ -181,15 +181,15 @@ class MailServer final : public ServerTransport {
   }
 
   void gather(const std::shared_ptr<MailPeer>& peer, const Post& post, std::string_view data) {
-    peer->active = ServerClock::now();
     const std::string why =
         data.size() + kPostBytes > kMostLetter ? "its letter is too long" : peer->trouble_with(post);
     if (!why.empty()) {
       drop(peer, Verdict::kRefused, why);
       return;
     }
-    const bool begins = peer->gatherer.begins(post);
+    const bool begins = peer->gatherer.begins(post), continues = peer->gatherer.continues(post);
     auto frame = peer->gatherer.add(post, data);
+    if (continues) peer->pace.add(data.size());
     if (!frame.ok()) {
       drop(peer, Verdict::kOver, frame.failure().message);
     } else if (frame.value()) {
@@ -247,10 +247,11 @@ class MailServer final : public ServerTransport {
       const std::map<PeerId, std::shared_ptr<MailPeer>> peers = peers_;
       for (const auto& [id, peer] : peers) {
         const std::string why = config_.refusal ? config_.refusal(peer->identity) : "";
+        const std::string slow = peer->place ? peer->pace.trouble({config_.stall, config_.slowest}) : "";
         if (!why.empty()) {
           drop(peer, Verdict::kRefused, why);
-        } else if (peer->place && std::chrono::duration<double>(now - peer->active).count() > config_.stall) {
-          drop(peer, Verdict::kOver, "it paused within a frame");
+        } else if (!slow.empty()) {
+          drop(peer, Verdict::kOver, slow);
         }
       }
       std::erase_if(answered_, [&](const auto& entry) { return now - entry.second > kAnswerPause; });

@@ -39,6 +39,7 @@ struct MailConfig {
   double patience = 0;                     ///< seconds a client waits for a server to answer; 0: for ever
   std::size_t room = 256U << 20U;          ///< bytes of large frames that a server gathers at once; at least one frame
   double stall = 60;                       ///< seconds a client may pause within a frame
+  double slowest = 16U << 10U;             ///< bytes per second of a frame, on average after `stall`; 0: any
   std::size_t peers = 10'000;              ///< a server refuses more
   /// Server: why the owner of this name must not be connected (asked all the time); empty: it may.
   std::function<std::string(const std::string& name)> refusal = {};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBrokerSeconds = 10;
 
-constexpr double kMebi = 1U << 20U;
+constexpr double kKibi = 1U << 10U, kMebi = 1U << 20U;
 
 MailConfig mail_config(const MqttConfig& config) {
   return {.chunk = static_cast<std::size_t>(config.chunk) << 10U,
@@ -21,6 +21,7 @@ MailConfig mail_config(const MqttConfig& config) {
           .patience = config.patience,
           .room = static_cast<std::size_t>(config.inbox * kMebi),
           .stall = config.stall,
+          .slowest = config.slowest * kKibi,
           .peers = static_cast<std::size_t>(config.peers)};
 }
 
@@ -41,6 +42,7 @@ void MqttConfig::describe(ConfigVisitor& visitor) {
   visitor.field("inbox", inbox, "server: MiB of large frames that are received at once").at_least(0);
   visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
   visitor.field("stall", stall, "server: seconds a client may pause within a frame").above(0);
+  visitor.field("slowest", slowest, "server: KiB/s of a frame, on average after `stall` seconds; 0: any").at_least(0);
   visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1);
   visitor.field("grace", grace, "server: not used; the broker tells when a client is gone").at_least(0);
   visitor.field("retry", retry, "longest pause between two attempts to connect, in seconds").above(0);

@@ -20,6 +20,7 @@ struct MqttConfig {
   double inbox = 256;                      ///< MiB of large frames a server gathers at once; at least one frame
   std::int64_t peers = 10'000;             ///< a server refuses more
   double stall = 60;                       ///< seconds a client may pause within a frame
+  double slowest = 16;                     ///< KiB/s of a frame, on average after `stall` seconds; 0: any
   double keepalive = 20;                   ///< seconds between signs of life
   double grace = 30;                       ///< seconds after which a broker may report a silent client as gone
   double retry = 30;                       ///< the longest pause between two attempts to reach the broker, in seconds
