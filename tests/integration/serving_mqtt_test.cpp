@@ -91,9 +91,12 @@ TEST_F(MqttServingTest, ClientsSayWhyTheyAreNotAccepted) {
   auto server = serve("served");
   const auto first = join_broker("a");
   ASSERT_TRUE(eventually([](const json& now) { return now.dump().find("\"connected\":true") != std::string::npos; }));
-  const auto second = join_broker("a"), other = join("b");
-  EXPECT_TRUE(says(*second, "does not accept this client, trying again: another process is connected"))
-      << second->output();
+  fs::copy(folder_ / "identity_a", folder_ / "copy", fs::copy_options::recursive);
+  const Child twin({"join", "127.0.0.1:" + std::to_string(port_ + 1), "--transport", "mqtt", "--data", path("a.jsonl"),
+                    "--identity", path("copy")},
+                   folder_ / "copy.log");
+  const auto other = join("b");
+  EXPECT_TRUE(says(twin, "does not accept this client, trying again: another process is connected")) << twin.output();
   EXPECT_TRUE(says(*other, "the server of this fleet may use mqtt: --transport mqtt")) << other->output();
 }
 

@@ -27,10 +27,15 @@ using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using X509Ptr = std::unique_ptr<X509, Free<X509_free>>;
 using RequestPtr = std::unique_ptr<X509_REQ, Free<X509_REQ_free>>;
+using CrlPtr = std::unique_ptr<X509_CRL, Free<X509_CRL_free>>;
+using RevokedPtr = std::unique_ptr<X509_REVOKED, Free<X509_REVOKED_free>>;
+using Integer = std::unique_ptr<ASN1_INTEGER, Free<ASN1_INTEGER_free>>;
+using Time = std::unique_ptr<ASN1_TIME, Free<ASN1_TIME_free>>;
 using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;
 
-constexpr long kVersion3 = 2;     // X.509 counts from 0
+constexpr long kVersion3 = 2;  // X.509 counts from 0
+constexpr long kListVersion2 = 1;
 constexpr int kSerialBits = 127;  // positive in 16 bytes
 constexpr const char* kNameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
 constexpr std::size_t kLongestName = 64;  // of a common name (RFC 5280)
@@ -99,6 +104,16 @@ X509Ptr blank(EVP_PKEY* key, const std::string& name, std::time_t from, std::tim
   return certificate;
 }
 
+Number read_hex(const std::string& hex) {
+  BIGNUM* number = nullptr;
+  const int digits = BN_hex2bn(&number, hex.c_str());
+  Number result(number);
+  if (digits <= 0 || static_cast<std::size_t>(digits) != hex.size()) {
+    throw DataError(fmt::format("the serial number \"{}\" is not hexadecimal", hex));
+  }
+  return result;
+}
+
 std::time_t to_time(const ASN1_TIME* time) {
   std::tm parts{};
   need(ASN1_TIME_to_tm(time, &parts) == 1);
@@ -153,6 +168,38 @@ std::string sign_request(const SignInput& input) {
   extend(leaf.get(), root.get(), NID_authority_key_identifier, "keyid:always");
   need(X509_sign(leaf.get(), root_key.get(), EVP_sha256()) > 0);
   return written([&](BIO* bio) { return PEM_write_bio_X509(bio, leaf.get()); });
+}
+
+std::string make_revocations(const RevocationInput& input) {
+  const X509Ptr root = read_x509(input.authority);
+  const Key key = read_key(input.authority_key);
+  if (X509_check_private_key(root.get(), key.get()) != 1) throw DataError("the key is not the authority's");
+  const CrlPtr list(X509_CRL_new());
+  need(list != nullptr && X509_CRL_set_version(list.get(), kListVersion2) == 1);
+  need(X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(root.get())) == 1);
+  const Time from(ASN1_TIME_set(nullptr, input.from)), until(ASN1_TIME_set(nullptr, input.until));
+  need(from && until && X509_CRL_set1_lastUpdate(list.get(), from.get()) == 1);
+  need(X509_CRL_set1_nextUpdate(list.get(), until.get()) == 1);
+  for (const std::string& hex : input.serials) {
+    const Number serial = read_hex(hex);
+    const Integer number(BN_to_ASN1_INTEGER(serial.get(), nullptr));
+    RevokedPtr entry(X509_REVOKED_new());
+    need(number && entry && X509_REVOKED_set_serialNumber(entry.get(), number.get()) == 1);
+    need(X509_REVOKED_set_revocationDate(entry.get(), from.get()) == 1);
+    need(X509_CRL_add0_revoked(list.get(), entry.get()) == 1);
+    (void)entry.release();  // the list's now
+  }
+  need(X509_CRL_sort(list.get()) == 1);
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, root.get(), nullptr, nullptr, list.get(), 0);
+  const Extension issuer(X509V3_EXT_conf_nid(nullptr, &context, NID_authority_key_identifier, "keyid:always"));
+  need(issuer && X509_CRL_add_ext(list.get(), issuer.get(), -1) == 1);
+  const Integer number(ASN1_INTEGER_new());
+  need(number && ASN1_INTEGER_set_int64(number.get(), input.from) == 1);
+  need(X509_CRL_add1_ext_i2d(list.get(), NID_crl_number, number.get(), 0, 0) == 1);
+  need(X509_CRL_sign(list.get(), key.get(), EVP_sha256()) > 0);
+  return written([&](BIO* bio) { return PEM_write_bio_X509_CRL(bio, list.get()); });
 }
 
 CertificateFacts certificate_facts(const std::string& pem) {

@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <string>
+#include <vector>
 
 namespace chorus::inline certificates {
 
@@ -38,6 +39,17 @@ struct SignInput {
 };
 /// DataError: the request is damaged, or not signed by its own key.
 std::string sign_request(const SignInput& input);
+
+struct RevocationInput {
+  const std::string& authority;
+  const std::string& authority_key;
+  std::vector<std::string> serials;  ///< hexadecimal, as in CertificateFacts
+  std::time_t from, until;           ///< the list is valid
+};
+/// The list of certificates that an authority has revoked (CRL version 2, RFC 5280 section 5), for programs that know
+/// nothing of a fleet, such as a broker. `from` is also its number, so a newer list has a larger one. DataError: the
+/// key is not the authority's, or a serial number is not hexadecimal.
+std::string make_revocations(const RevocationInput& input);
 
 struct CertificateFacts {
   std::string name;    ///< common name

@@ -54,6 +54,45 @@ TEST(Certificate, IsAcceptedByTheOpensslProgram) {
   EXPECT_FALSE(verify("-purpose sslclient"));
 }
 
+TEST(Certificate, ListsOfRevokedOnesAreAcceptedByTheOpensslProgram) {
+  if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "the openssl program is not installed";
+  const Signed made;
+  const TemporaryFolder folder;
+  std::ofstream(folder / "root.pem") << made.root;
+  std::ofstream(folder / "leaf.pem") << made.leaf;
+  const auto list = [&](std::vector<std::string> serials) {
+    std::ofstream(folder / "list.pem") << make_revocations(
+        {made.root, made.root_key, std::move(serials), made.now - 60, made.now + kDay});
+  };
+  const auto verify = [&](const std::string& options = "") {
+    const std::string command = "openssl verify -x509_strict -crl_check " + options + " -CAfile " +
+                                (folder / "root.pem").string() + " -CRLfile " + (folder / "list.pem").string() + " " +
+                                (folder / "leaf.pem").string() + " > /dev/null 2>&1";
+    return std::system(command.c_str()) == 0;
+  };
+  const std::string serial = certificate_facts(made.leaf).serial;
+  list({});
+  EXPECT_TRUE(verify());
+  EXPECT_FALSE(verify("-attime " + std::to_string(made.now - 120))) << "the list is not valid yet";
+  list({certificate_facts(made.root).serial});
+  EXPECT_TRUE(verify());
+  list({certificate_facts(made.root).serial, serial});
+  EXPECT_FALSE(verify());
+  const Signed other;
+  std::ofstream(folder / "list.pem") << make_revocations({other.root, other.root_key, {}, made.now - 60, made.now});
+  EXPECT_FALSE(verify()) << "another authority's list";
+}
+
+TEST(Certificate, ListsOfRevokedOnesNeedTheAuthoritysKeyAndSerialNumbers) {
+  const Signed made;
+  const auto list = [&](const std::string& key, const std::string& serial) {
+    return message_of<DataError>([&] { (void)make_revocations({made.root, key, {serial}, made.now, made.now}); });
+  };
+  EXPECT_THAT(list(made.key, "AB"), HasSubstr("not the authority's"));
+  for (const char* serial : {"", "x", "ABx", "-"}) EXPECT_THAT(list(made.root_key, serial), HasSubstr("hexadecimal"));
+  EXPECT_EQ(list(made.root_key, "AB"), kNothingThrown);
+}
+
 TEST(Certificate, RefusesWhatCannotBeSigned) {
   const Signed made;
   const auto sign = [&](const std::string& request, const std::string& name) {

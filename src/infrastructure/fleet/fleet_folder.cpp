@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/console/log.h"
 #include "core/files/files.h"
 #include "infrastructure/certificates/certificate.h"
 #include "infrastructure/fleet/broker_files.h"
@@ -92,23 +93,27 @@ std::vector<Entry> read_entries(const fs::path& folder) {
   return entries;
 }
 
-void write_entries(const fs::path& folder, const std::string& address, const std::vector<Entry>& entries) {
+/// False: the broker's list of revoked certificates could not be signed.
+bool write_entries(BrokerInput broker, const std::vector<Entry>& entries) {
   Json json = {{"format", 1}, {"members", Json::array()}};
   std::string revoked;
-  std::vector<BrokerMember> members;
   for (const Entry& entry : entries) {
     json["members"].push_back(to_json(entry));
     if (!entry.certificate.empty()) {
-      members.push_back({entry.name, certificate_facts(entry.certificate).until});
+      broker.members.push_back({entry.name, certificate_facts(entry.certificate).until});
     } else if (!entry.revoked.empty()) {
-      members.push_back({entry.name});
+      broker.members.push_back({entry.name});
     }
-    for (const std::string& serial : entry.revoked) revoked += serial + "\n";
+    for (const std::string& serial : entry.revoked) {
+      revoked += serial + "\n";
+      broker.revoked.push_back(serial);
+    }
   }
   // The list first: a crash in between must not lose a revocation.
-  write_file(folder / "revoked", revoked);
-  write_broker_files(folder, address, members);
-  write_secret(folder / "members.json", json.dump(1) + "\n");
+  write_file(broker.folder / "revoked", revoked);
+  const bool listed = write_broker_files(broker);
+  write_secret(broker.folder / "members.json", json.dump(1) + "\n");
+  return listed;
 }
 
 Entry* find(std::vector<Entry>& entries, const std::string& name) {
@@ -200,7 +205,7 @@ void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
   write_file(folder / "authority.crt",
              make_authority({key, "chorus-fleet-" + random_hex(4), now - kBackdated, now + kAuthorityDays * kDay}));
   issue_server(folder, now, now + creation.days * kDay);
-  write_entries(folder, creation.address, {});
+  (void)write_entries({folder, creation.address, listen}, {});
   // Written last: a folder with it is complete.
   write_file(
       folder / "fleet.json",
@@ -225,7 +230,7 @@ FleetInvitation FleetFolder::invite(const std::string& name, double hours, std::
                     certificate_facts(read_file(folder_ / "authority.crt")).fingerprint};
   entry->token = digest_hex(token.secret);
   entry->token_until = now + static_cast<std::time_t>(std::llround(hours * 3600));
-  write_entries(folder_, address_, entries);
+  (void)write_entries({folder_, address_, listen_}, entries);
   return {enrolment_address(), token.text(), entry->token_until};
 }
 
@@ -258,7 +263,12 @@ void FleetFolder::revoke(const std::string& name) {
   entry->token.clear();
   entry->used.clear();
   entry->used_request.clear();
-  write_entries(folder_, address_, entries);
+  if (!write_entries({folder_, address_, listen_}, entries)) {
+    Log("fleet").warning(
+        "{} is revoked at the server, but not at an MQTT broker: {} is missing or damaged; put it back and run `chorus "
+        "fleet rotate`",
+        name, (folder_ / "authority.key").string());
+  }
 }
 
 std::time_t FleetFolder::rotate(std::time_t now) {
@@ -266,6 +276,7 @@ std::time_t FleetFolder::rotate(std::time_t now) {
   const std::time_t last = certificate_facts(read_file(folder_ / "authority.crt")).until;
   const std::time_t until = std::min(now + days_ * kDay, last);
   issue_server(folder_, now, until);
+  (void)write_entries({folder_, address_, listen_}, read_entries(folder_));
   return until;
 }
 
@@ -303,7 +314,7 @@ Result<Admitted> FleetFolder::admit(const Admission& admission, std::time_t now)
   entry->certificate = certificate;
   entry->used = std::exchange(entry->token, "");
   entry->used_request = request;
-  write_entries(folder_, address_, entries);
+  (void)write_entries({folder_, address_, listen_}, entries);
   return Admitted{certificate, authority, address_};
 }
 

@@ -150,6 +150,45 @@ TEST_F(FleetFolderTest, TheListForBrokersFollowsRevocations) {
   EXPECT_THAT(text("mosquitto.conf"), HasSubstr("\nlistener 7733\n"));
 }
 
+// What a broker checks, by the openssl program.
+TEST_F(FleetFolderTest, BrokersHaveASignedListOfRevokedCertificates) {
+  if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "the openssl program is not installed";
+  const std::filesystem::path own = root_ / "fleet";
+  const auto accepted = [&](const std::string& certificate) {
+    std::ofstream(root_ / "one.crt") << certificate;
+    const std::string command = fmt::format(
+        "openssl verify -crl_check -CAfile {0}/authority.crt -CRLfile "
+        "{0}/broker/revoked.crl {1}/one.crt > /dev/null 2>&1",
+        own.string(), root_.path().string());
+    return std::system(command.c_str()) == 0;
+  };
+  const auto admit = [&] {
+    return fleet().admit(admission(fleet().invite("clinic-a", 1, now_)), now_).value().certificate;
+  };
+  EXPECT_THAT(read_file(own / "broker" / "mosquitto.conf"),
+              HasSubstr(fmt::format("\ncrlfile {}/broker/revoked.crl\n", own.string())));
+  const std::string first = admit();
+  EXPECT_TRUE(accepted(first));
+  fleet().revoke("clinic-a");
+  EXPECT_FALSE(accepted(first));
+  const std::string second = admit();
+  EXPECT_FALSE(accepted(first));
+  EXPECT_TRUE(accepted(second));
+  // Without the authority's key the server's own list is complete, and the broker's follows once the key is back.
+  for (const bool damaged : {false, true}) {
+    const std::string certificate = admit();
+    std::filesystem::rename(own / "authority.key", root_ / "kept.key");
+    if (damaged) std::ofstream(own / "authority.key") << "nonsense";
+    fleet().revoke("clinic-a");
+    EXPECT_THAT(revoked(), HasSubstr(certificate_facts(certificate).serial));
+    EXPECT_EQ(state_of("clinic-a"), FleetMember::State::kRevoked);
+    EXPECT_TRUE(accepted(certificate));
+    std::filesystem::rename(root_ / "kept.key", own / "authority.key");
+    (void)fleet().rotate(now_);
+    EXPECT_FALSE(accepted(certificate));
+  }
+}
+
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
   const std::string before = read_file(root_ / "fleet" / "server.crt");
   const std::time_t until = fleet().rotate(now_ + 86'400);
@@ -199,6 +238,13 @@ TEST_F(FleetFolderTest, AServerMayListenElsewhereThanClientsReachIt) {
   EXPECT_EQ(folder.enrolment_address(), "public.example:7734");
   EXPECT_EQ(folder.listening_address(), "0.0.0.0:9000");
   EXPECT_EQ(folder.enrolment_listening_address(), "0.0.0.0:9001");
+  const auto listener = [&](const std::string& listen) {
+    FleetFolder::create({root_ / listen, "public.example:7733", 30, listen}, now_);
+    return read_file(root_ / listen / "broker" / "mosquitto.conf");
+  };
+  EXPECT_THAT(read_file(root_ / "behind" / "broker" / "mosquitto.conf"), HasSubstr("\nlistener 9000\n"));
+  EXPECT_THAT(listener("10.0.0.5:9000"), HasSubstr("\nlistener 9000 10.0.0.5\n"));
+  EXPECT_THAT(listener("[::1]:9000"), HasSubstr("\nlistener 9000 ::1\n"));
 }
 
 }  // namespace
