@@ -122,7 +122,13 @@ EgressLog::~EgressLog() { ::close(file_); }
 void EgressLog::append(const Egress& entry) {
   const std::string body = body_of(entry, head_), line = line_of(body) + "\n";
   const off_t before = ::lseek(file_, 0, SEEK_END);
-  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()) || ::fdatasync(file_) != 0) {
+  std::size_t written = 0;
+  while (written < line.size()) {  // a disk that fills up takes a part first, and says why at the next call
+    const ssize_t count = ::write(file_, line.data() + written, line.size() - written);
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
+  }
+  if (written < line.size() || ::fdatasync(file_) != 0) {
     const std::string why = std::strerror(errno);
     (void)!::ftruncate(file_, before);
     throw WorldError(fmt::format("{} cannot be written ({}), so nothing leaves this machine", path_.string(), why));
