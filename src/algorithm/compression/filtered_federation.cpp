@@ -29,19 +29,20 @@ Replies FilteredFederation::ask(std::span<const ClientId> cohort, Request reques
   const auto procedure = std::make_shared<const std::string>(request.procedure);
   moment.procedure = *procedure;
   const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
-  return Replies([this, replies, procedure, moment]() -> std::optional<Reply> {
+  const auto next = [this, replies, procedure, moment]() -> std::optional<Reply> {
     std::optional<Reply> reply = replies->next();
     if (!reply || !reply->ok()) return reply;
     try {
       GateMoment of_client = moment;
       of_client.client = reply->client;
-      up_totals_[{moment.ask, reply->slot}] = gate_.receive(reply->body, of_client);
+      up_totals_[{moment.round, moment.ask, reply->slot}] = gate_.receive(reply->body, of_client);
     } catch (const DataError& error) {
       reply->failure = error.what();
       reply->body = {};
     }
     return reply;
-  });
+  };
+  return Replies(next, [replies] { return replies->ready(); });
 }
 
 std::map<std::string, double> FilteredFederation::numbers() const {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "algorithm/compression/filter_end.h"
@@ -23,6 +24,8 @@ class FilteredFederation : public Federation, public FederationLayer {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
+  bool real_time() const override { return inner_.real_time(); }
+  void wait(double seconds) override { inner_.wait(seconds); }
   Federation* below() override { return gate_.receives().empty() && gate_.sends().empty() ? &inner_ : nullptr; }
 
   /// Of the latest round asked: up_ratio, up_error, down_ratio, down_error, where there are filters.
@@ -38,8 +41,8 @@ class FilteredFederation : public Federation, public FederationLayer {
   ClientState memory_;
   std::uint64_t round_ = 0, asks_ = 0;
   GateTotals down_totals_;
-  std::map<std::pair<std::uint64_t, std::size_t>, GateTotals>
-      up_totals_;  // by ask and slot: fixes the order of the sum
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::size_t>, GateTotals>
+      up_totals_;  // by round, ask and slot: fixes the order of the sum
 };
 
 }  // namespace chorus::inline compression

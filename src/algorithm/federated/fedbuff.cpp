@@ -46,17 +46,62 @@ bool FedBuff::later(const Flight& a, const Flight& b) {
   return a.arrival != b.arrival ? a.arrival > b.arrival : a.order > b.order;
 }
 
-std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wanted) {
+// A secure sum shows no update, so clients hold theirs until they are summed.
+bool FedBuff::holds(const RoundInput& input) const { return dynamic_cast<const Mean*>(&input.aggregation) == nullptr; }
+
+Request FedBuff::request_for(const RoundInput& input) const {
+  Request request = request_with_model(input, holds(input) ? kHold : "train");
+  if (holds(input)) request.body.numbers[kVersion] = version_;
+  request.enough = 0;
+  return request;
+}
+
+std::vector<ClientId> FedBuff::candidates(const RoundInput& input, std::size_t wanted) const {
   std::vector<ClientId> clients;
   for (const Member& member : input.cohort) {
-    const auto busy = [&](const Flight& flight) { return flight.client == member.client; };
-    if (std::none_of(flights_.begin(), flights_.end(), busy)) clients.push_back(member.client);
+    const bool flies = std::any_of(flights_.begin(), flights_.end(),
+                                   [&](const Flight& flight) { return flight.client == member.client; });
+    const bool trains = std::any_of(open_.begin(), open_.end(), [&](const Open& open) {
+      return std::find(open.clients.begin(), open.clients.end(), member.client) != open.clients.end();
+    });
+    if (!flies && !trains) clients.push_back(member.client);
   }
   // The order must depend neither on the order of the cohort nor on the clients' ids.
   std::sort(clients.begin(), clients.end());
   RandomStream stream({.seed = input.seed, .purpose = "fedbuff", .round = input.round});
   stream.shuffle(std::span(clients));
   clients.resize(std::min(clients.size(), wanted));
+  return clients;
+}
+
+FedBuff::Flight FedBuff::read(Reply& reply, const RoundInput& input, bool hold) {
+  static const std::vector<AggregatedTensor> kTensors{{}};
+  Flight flight;
+  flight.cost = reply.cost;
+  flight.left_out = reply.left_out ? 1 : 0;
+  flight.held = hold ? 1 : 0;
+  flight.failure = reply.failure;
+  try {
+    if (!hold && reply.ok()) {
+      flight.failure = fault_of(reply, kTensors, input.model.size(0));
+      if (flight.failure.empty()) flight.weight = weight_of(reply, input.weighting);
+    }
+  } catch (const DataError& error) {
+    flight.failure = error.what();
+  }
+  if (!flight.failure.empty()) return flight;
+  reply.accept();
+  if (hold) return flight;
+  flight.examples = reply.body.number("examples");
+  flight.steps = reply.body.number("steps", 1);
+  flight.loss = reply.body.number("loss", 0);
+  flight.seconds = reply.body.number("seconds", 0);
+  flight.update = reply.body.tensor("update");
+  return flight;
+}
+
+std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wanted) {
+  const std::vector<ClientId> clients = candidates(input, wanted);
   std::deque<Flight> flights(clients.size());
   if (clients.empty()) return flights;
 
@@ -69,37 +114,10 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   std::vector<ClientId> cohort;
   for (const std::size_t i : by_size) cohort.push_back(clients[i]);
 
-  // A secure sum shows no update, so clients hold theirs until they are summed.
-  const bool hold = dynamic_cast<const Mean*>(&input.aggregation) == nullptr;
-  const std::vector<AggregatedTensor> tensors{{}};
-  Request request = request_with_model(input, hold ? kHold : "train");
-  if (hold) request.body.numbers[kVersion] = version_;
-  request.enough = 0;
-  for (Reply& reply : input.federation.ask(cohort, std::move(request))) {
+  for (Reply& reply : input.federation.ask(cohort, request_for(input))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
-    flight.held = hold ? 1 : 0;
-    if (hold) {
-      flight.failure = reply.failure;
-      flight.cost = reply.cost;
-      flight.left_out = reply.left_out ? 1 : 0;
-      if (reply.ok()) reply.accept();
-      continue;
-    }
-    try {
-      flight.failure = reply.ok() ? fault_of(reply, tensors, input.model.size(0)) : reply.failure;
-      if (flight.failure.empty()) flight.weight = weight_of(reply, input.weighting);
-    } catch (const DataError& error) {
-      flight.failure = error.what();
-    }
-    flight.cost = reply.cost;
-    flight.left_out = reply.left_out ? 1 : 0;
-    if (!flight.failure.empty()) continue;
-    reply.accept();
-    flight.examples = reply.body.number("examples");
-    flight.steps = reply.body.number("steps", 1);
-    flight.loss = reply.body.number("loss", 0);
-    flight.seconds = reply.body.number("seconds", 0);
-    flight.update = reply.body.tensor("update").clone();
+    flight = read(reply, input, holds(input));
+    if (flight.update.defined()) flight.update = flight.update.clone();  // kept over rounds
   }
   for (std::size_t i = 0; i < flights.size(); ++i) {
     flights[i].client = clients[i];
@@ -110,7 +128,8 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   return flights;
 }
 
-RoundResult FedBuff::round(const RoundInput& input) {
+/// The K next arrivals on the emulated clock.
+std::vector<FedBuff::Flight> FedBuff::arrivals(const RoundInput& input) {
   const auto most = config_.concurrency > 0 ? static_cast<std::size_t>(config_.concurrency) : input.cohort.size();
   const auto buffer = static_cast<std::size_t>(config_.buffer);
   const std::size_t room = most > flights_.size() ? most - flights_.size() : 0;
@@ -133,6 +152,74 @@ RoundResult FedBuff::round(const RoundInput& input) {
     now = arrived.back().arrival;
     if (arrived.size() < buffer) start();
   }
+  return arrived;
+}
+
+void FedBuff::ask_now(const RoundInput& input, std::span<const ClientId> clients) {
+  if (clients.empty()) return;
+  Request request = request_for(input);
+  request.background = true;
+  asked_ += static_cast<double>(clients.size());
+  Replies replies = input.federation.ask(clients, std::move(request));
+  open_.push_back({{clients.begin(), clients.end()}, version_, clients.size(), std::move(replies)});
+}
+
+FedBuff::Flight FedBuff::next_arrival(const RoundInput& input) {
+  for (;;) {
+    for (auto open = open_.begin(); open != open_.end(); ++open) {
+      if (!open->replies.ready()) continue;
+      std::optional<Reply> reply = open->replies.next();
+      check(reply.has_value(), "a request ended before all of its clients replied");
+      Flight flight = read(*reply, input, holds(input));
+      flight.client = reply->client;
+      flight.version = open->version;
+      std::erase(open->clients, reply->client);
+      if (--open->left == 0) open_.erase(open);
+      return flight;
+    }
+    input.federation.wait(1);
+  }
+}
+
+/// The K next arrivals of clients in other processes, and the failures among them.
+std::vector<FedBuff::Flight> FedBuff::real_arrivals(const RoundInput& input) {
+  std::size_t training = 0;
+  for (const Open& open : open_) training += open.left;
+  const auto most = config_.concurrency > 0 ? static_cast<std::size_t>(config_.concurrency) : input.cohort.size();
+  const auto buffer = static_cast<std::size_t>(config_.buffer);
+  const std::vector<ClientId> all = candidates(input, input.cohort.size());
+  std::span<const ClientId> waiting(all);
+  const auto start = [&](std::size_t count) {
+    count = std::min(count, waiting.size());
+    ask_now(input, waiting.first(count));
+    waiting = waiting.subspan(count);
+  };
+  start(most > training ? most - training : 0);
+
+  std::vector<Flight> arrived;
+  std::size_t updates = 0;
+  std::string last;
+  while (updates < buffer && !open_.empty()) {
+    arrived.push_back(next_arrival(input));
+    if (const std::string& failure = arrived.back().failure; failure.empty()) {
+      ++updates;
+    } else {
+      last = "; the last: " + failure;
+    }
+    if (updates < buffer) start(1);
+  }
+  if (const std::size_t needed = std::min(buffer, (arrived.size() + 1) / 2);
+      updates < std::max<std::size_t>(needed, 1)) {
+    throw TooFewReplies(fmt::format("round {}: only {} of {} clients sent an update, and a step takes {}{}",
+                                    input.round, updates, arrived.size(), buffer, last));
+  }
+  return arrived;
+}
+
+RoundResult FedBuff::round(const RoundInput& input) {
+  const bool real = input.federation.real_time();
+  const std::vector<Flight> arrived = real ? real_arrivals(input) : arrivals(input);
+  double now = real || arrived.empty() ? clock_ : arrived.back().arrival;
 
   RoundResult result;
   std::vector<Cost> costs;
@@ -155,7 +242,9 @@ RoundResult FedBuff::round(const RoundInput& input) {
   const auto updates = static_cast<double>(arrived.size() - result.failed.size());
   result.loss = weights > 0 ? result.loss / weights : std::nan("");
   result.numbers["staleness"] = updates > 0 ? staleness / updates : 0;
-  result.numbers["in_flight"] = static_cast<double>(flights_.size());
+  double under_way = static_cast<double>(flights_.size());
+  for (const Open& open : open_) under_way += static_cast<double>(open.left);
+  result.numbers["in_flight"] = under_way;
   result.emulated.totals = cost_of_asking(costs);
   result.emulated.totals.seconds = now - clock_;
   if (std::any_of(arrived.begin(), arrived.end(), [](const Flight& flight) { return flight.held != 0; })) {
@@ -167,7 +256,9 @@ RoundResult FedBuff::round(const RoundInput& input) {
     result.loss = summed.loss;
     result.failed.insert(result.failed.end(), summed.failed.begin(), summed.failed.end());
     result.numbers.merge(summed.numbers);
-    result.emulated.totals.seconds = now - clock_;
+    const EmulatedRound& sum = summed.emulated;
+    result.emulated.left_out.insert(result.emulated.left_out.end(), sum.left_out.begin(), sum.left_out.end());
+    result.emulated.totals += sum.totals;
   } else {
     step(input, arrived);
   }
@@ -198,7 +289,11 @@ RoundResult FedBuff::sum_held(const RoundInput& input, const std::vector<Flight>
   for (const Flight& flight : arrived) {
     if (flight.failure.empty()) members.push_back({static_cast<ClientId>(flight.client), 1});
   }
-  if (members.empty()) return {};
+  if (members.empty()) {
+    RoundResult nothing;
+    nothing.loss = std::nan("");
+    return nothing;
+  }
   RoundInput part = input;
   part.cohort = members;
   part.enough = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <list>
 #include <vector>
 
 #include "algorithm/federated/collect.h"
@@ -23,10 +24,15 @@ struct FedBuffConfig {
 /// where tau_k is the number of server steps since client k received its model, and p_k its weight (equal in the
 /// paper).
 ///
-/// Time is emulated: a reply arrives Reply::cost.seconds after its client was asked. Without emulated devices replies
-/// take no time and arrive in the order of asking. The K - 1 clients that replace others within a round all start from
-/// the same model, so they are asked together with the first, in one batched computation; only their start times
-/// differ. Replies under way are kept with their updates, so a resumed run gives the same bits.
+/// In a simulation time is emulated: a reply arrives Reply::cost.seconds after its client was asked. Without emulated
+/// devices replies take no time and arrive in the order of asking. The K - 1 clients that replace others within a round
+/// all start from the same model, so they are asked together with the first, in one batched computation; only their
+/// start times differ. Replies under way are kept with their updates, so a resumed run gives the same bits.
+///
+/// With clients of other processes (Federation::real_time) replies arrive when they do. The server steps as soon as K
+/// are there, and those who still train go on; their replies count in a later step. A client that fails is replaced,
+/// and a step that cannot get K updates takes those it has, if they are from at least half of those asked; with fewer
+/// the round is repeated. Replies under way are not in a checkpoint: a server that was killed asks anew.
 ///
 /// With a secure sum as aggregation (So et al. 2022, section 4.3, buffer LightSecAgg's masked updates) an update stays
 /// in the state of its client until it is one of the K: the client is asked to hold it ("fedbuff/hold"), and the K
@@ -61,7 +67,23 @@ class FedBuff : public Algorithm {
   static Flight flight_of(const double* numbers);
   static bool later(const Flight& a, const Flight& b);
 
+  /// Clients that train now and have not replied, on a real clock.
+  struct Open {
+    std::vector<ClientId> clients;  // by slot
+    double version = 0;
+    std::size_t left = 0;
+    Replies replies;
+  };
+
+  bool holds(const RoundInput& input) const;
+  Request request_for(const RoundInput& input) const;
+  std::vector<ClientId> candidates(const RoundInput& input, std::size_t wanted) const;
+  static Flight read(Reply& reply, const RoundInput& input, bool hold);
   std::deque<Flight> ask(const RoundInput& input, std::size_t wanted);
+  std::vector<Flight> arrivals(const RoundInput& input);
+  void ask_now(const RoundInput& input, std::span<const ClientId> clients);
+  Flight next_arrival(const RoundInput& input);
+  std::vector<Flight> real_arrivals(const RoundInput& input);
   void step(const RoundInput& input, const std::vector<Flight>& arrived) const;
   RoundResult sum_held(const RoundInput& input, const std::vector<Flight>& arrived) const;
 
@@ -70,6 +92,7 @@ class FedBuff : public Algorithm {
   double version_ = 0;           // server steps so far
   double asked_ = 0;             // clients asked so far
   std::vector<Flight> flights_;  // a heap, the next arrival on top
+  std::list<Open> open_;         // on a real clock
 };
 
 }  // namespace chorus::inline federated

@@ -102,7 +102,7 @@ class RoundLoop {
       if (reply.ok()) result.at(reply.slot) = reply.body.number("loss", std::nan(""));
       costs.at(reply.slot) = reply.cost;
     }
-    add(selection_, cost_of_asking(costs));
+    selection_ += cost_of_asking(costs);
     return result;
   }
 
@@ -143,8 +143,8 @@ class RoundLoop {
     const double seconds = seconds_since(begin);
     const Traffic after = parts_.federation.traffic();
     if (config_.emulation && cohort.empty()) result.emulated.totals.seconds = config_.emulation->idle_seconds;
-    add(result.emulated.totals, selection_);
-    add(state_.emulated, result.emulated.totals);
+    result.emulated.totals += selection_;
+    state_.emulated += result.emulated.totals;
     state_.examples += result.examples;
     state_.seconds += seconds;
     state_.bytes_up += static_cast<double>(after.up - before.up);
@@ -196,14 +196,6 @@ class RoundLoop {
         first_failure_ = fmt::format("round {}, client {}: {}", state_.round + 1, client, why);
     }
     for (const Member& member : cohort) anything_used_ = anything_used_ || !failed.contains(member.client);
-  }
-
-  static void add(EmulatedTotals& sum, const EmulatedTotals& more) {
-    sum.seconds += more.seconds;
-    sum.joules += more.joules;
-    sum.client_joules += more.client_joules;
-    sum.client_bytes += more.client_bytes;
-    sum.memory = std::max(sum.memory, more.memory);
   }
 
   static std::map<std::string, double> emulated_numbers(const EmulatedTotals& totals) {

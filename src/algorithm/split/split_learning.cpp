@@ -131,13 +131,7 @@ class SplitLearning::Group {
       reply.accept();
       bodies[index] = std::move(reply.body);
     }
-    const EmulatedTotals totals = cost_of_asking(costs);
-    EmulatedTotals& sum = result_.emulated.totals;
-    sum.seconds += totals.seconds;
-    sum.joules += totals.joules;
-    sum.client_joules += totals.client_joules;
-    sum.client_bytes += totals.client_bytes;
-    sum.memory = std::max(sum.memory, totals.memory);
+    result_.emulated.totals += cost_of_asking(costs);
     return bodies;
   }
 

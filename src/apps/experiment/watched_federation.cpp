@@ -7,11 +7,12 @@ namespace chorus::inline experiment {
 Replies WatchedFederation::ask(std::span<const ClientId> cohort, Request request) {
   watcher_(0, cohort.size());
   auto replies = std::make_shared<Replies>(clients_.ask(cohort, std::move(request)));
-  return Replies([replies, watcher = watcher_, asked = cohort.size(), done = std::size_t{0}]() mutable {
+  auto next = [replies, watcher = watcher_, asked = cohort.size(), done = std::size_t{0}]() mutable {
     std::optional<Reply> reply = replies->next();
     if (reply) watcher(++done, asked);
     return reply;
-  });
+  };
+  return Replies(std::move(next), [replies] { return replies->ready(); });
 }
 
 }  // namespace chorus::inline experiment

@@ -21,6 +21,8 @@ class WatchedFederation final : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override { clients_.end_session(session); }
   Traffic traffic() const override { return clients_.traffic(); }
+  bool real_time() const override { return clients_.real_time(); }
+  void wait(double seconds) override { clients_.wait(seconds); }
 
  private:
   Federation& clients_;

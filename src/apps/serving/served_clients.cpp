@@ -146,7 +146,7 @@ Replies ServedClients::watched(std::span<const ClientId> cohort, Request request
   board_->asked(cohort, std::chrono::steady_clock::now());
   const std::uint64_t session = request.session;
   const auto replies = std::make_shared<Replies>(remote_.ask(cohort, std::move(request)));
-  return Replies([this, replies, session] {
+  const auto next = [this, replies, session] {
     std::optional<Reply> reply = replies->next();
     if (reply && session != 0) limit_time(session, *reply);
     if (reply) board_->replied(*reply, std::chrono::steady_clock::now());
@@ -157,7 +157,8 @@ Replies ServedClients::watched(std::span<const ClientId> cohort, Request request
       if (input_.refused) input_.refused(name, shortened(reply->failure, kMostReason));
     }
     return reply;
-  });
+  };
+  return Replies(next, [replies] { return replies->ready(); });
 }
 
 // A client that takes part in many messages has one deadline for all of them: otherwise it could go on for ever.
@@ -181,7 +182,7 @@ void ServedClients::end_session(std::uint64_t session) {
 
 Replies ServedClients::ask(std::span<const ClientId> cohort, Request request) {
   if (input_.deadline > 0 && !request.deadline) request.deadline = input_.deadline;
-  if (only_measures(request.procedure)) return watched(cohort, std::move(request));
+  if (request.background || only_measures(request.procedure)) return watched(cohort, std::move(request));
   std::size_t least = std::min(input_.least, cohort.size());
   if (request.enough > 0) least = std::min(least, request.enough);
   const std::uint64_t round = request.round;

@@ -20,12 +20,6 @@
 
 namespace chorus::inline serving {
 
-/// A round had fewer replies than it needs, so nothing of it may count.
-class TooFewReplies : public WorldError {
- public:
-  using WorldError::WorldError;
-};
-
 /// Names and ids of a run's clients: the file `fleet.json` of its run folder. Ids are given once and never change: to
 /// the members of the fleet in the order they were invited, then to those who come later.
 class ClientNames {
@@ -56,7 +50,8 @@ struct ServedClientsInput {
 
 /// The clients of a fleet as a server reaches them. A client that connects gets the job and the files it lacks; it is
 /// on the roster once it is ready. A request that changes the model needs `least` replies within the deadline; with
-/// fewer it throws TooFewReplies, and no client keeps what it learnt. A client whose policy forbids a request (at this
+/// fewer it throws TooFewReplies, and no client keeps what it learnt (background requests are counted by who makes
+/// them). A client whose policy forbids a request (at this
 /// hour, so many bytes) rests, so that the others are asked when the round is repeated.
 class ServedClients : public Federation {
  public:
@@ -81,6 +76,8 @@ class ServedClients : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override { return remote_.traffic(); }
+  bool real_time() const override { return true; }
+  void wait(double seconds) override { remote_.wait(seconds); }
 
  private:
   RemoteFederationInput remote_input();

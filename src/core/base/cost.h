@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -22,6 +23,16 @@ struct EmulatedTotals {
   double client_joules = 0;  ///< mean over the clients asked in a round, summed over rounds
   double client_bytes = 0;   ///< both ways, counted likewise (as Cai et al. 2023 report traffic and energy)
   double memory = 0;         ///< peak bytes of any client; 0: unknown
+
+  /// What came after this.
+  EmulatedTotals& operator+=(const EmulatedTotals& more) {
+    seconds += more.seconds;
+    joules += more.joules;
+    client_joules += more.client_joules;
+    client_bytes += more.client_bytes;
+    memory = std::max(memory, more.memory);
+    return *this;
+  }
 };
 
 /// The costs up to one evaluation.

@@ -11,6 +11,7 @@
 
 #include "core/base/client_id.h"
 #include "core/base/cost.h"
+#include "core/base/error.h"
 #include "core/ports/message.h"
 #include "core/ports/roster.h"
 
@@ -26,6 +27,9 @@ struct Request {
   std::uint64_t session = 0;            ///< of a Session; 0: clients keep nothing but their state
   std::size_t enough = 0;               ///< stop waiting after this many replies; 0: wait for all (over-selection)
   std::optional<double> deadline = {};  ///< stop waiting after this many seconds
+  /// Its replies are read while later requests are under way (Federation::real_time), so it has no quorum, and nothing
+  /// waits until a client confirms that it kept its state.
+  bool background = false;
   std::uint64_t run = 0;     ///< fingerprint of the run; 0: not stated. A client takes part in one run at a time
   std::uint64_t layout = 0;  ///< fingerprint of the trainable layout; a client with another one refuses. 0: not stated
 
@@ -60,10 +64,13 @@ struct Reply {
 class Replies {
  public:
   using Next = std::function<std::optional<Reply>()>;
+  using Ready = std::function<bool()>;
 
-  explicit Replies(Next next) : next_(std::move(next)) {}
+  explicit Replies(Next next, Ready ready = {}) : next_(std::move(next)), ready_(std::move(ready)) {}
 
   std::optional<Reply> next() { return next_(); }
+  /// Whether `next` answers without waiting. Meant for background requests.
+  bool ready() const { return !ready_ || ready_(); }
 
   class Iterator {
    public:
@@ -85,6 +92,13 @@ class Replies {
 
  private:
   Next next_;
+  Ready ready_;
+};
+
+/// Too few clients replied, so the round has to be repeated; no client keeps what it learnt in it.
+class TooFewReplies : public WorldError {
+ public:
+  using WorldError::WorldError;
 };
 
 /// Total bytes of requests and replies.
@@ -98,7 +112,7 @@ struct Traffic {
 ///
 ///     for (Reply& reply : federation.ask(cohort, {.procedure = "train", .round = r, .body = body})) sum.add(reply);
 ///
-/// One `ask` at a time: its replies must be read (or dropped) before the next.
+/// One `ask` at a time: its replies must be read (or dropped) before the next, but for background requests.
 class Federation {
  public:
   virtual ~Federation() = default;
@@ -112,6 +126,12 @@ class Federation {
   virtual void end_session(std::uint64_t session) = 0;
 
   virtual Traffic traffic() const = 0;
+
+  /// Clients take real time and work at once, so a server can go on while some of them train: with
+  /// Request::background, `wait` and Replies::ready.
+  virtual bool real_time() const { return false; }
+  /// Handles what arrives for at most so many seconds; returns after the first event.
+  virtual void wait(double /*seconds*/) {}
 };
 
 /// Several asks to one cohort within a round. A client keeps its workbench, and everything that its procedures put

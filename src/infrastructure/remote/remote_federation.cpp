@@ -41,6 +41,7 @@ struct RemoteFederation::Shared {
   Roster roster;
   Traffic traffic;
   std::uint64_t last_number;
+  std::map<std::uint64_t, Asking*> open;  // requests under way, by number
   std::mutex kept_mutex;
   std::map<ClientId, std::uint64_t> kept;  // guarded: replies may be accepted by another thread
 
@@ -172,6 +173,13 @@ struct RemoteFederation::Shared {
     std::optional<PeerId> lost = {};
     std::optional<std::uint64_t> synced = {};
   };
+  /// Waits for an event, and tells the requests that it is about.
+  void pump(double seconds) {
+    if (auto event = input.transport.receive(seconds)) dispatch(std::move(*event));
+  }
+  void dispatch(TransportEvent event);
+
+ private:
   Seen handle(TransportEvent event) {
     Seen seen;
     if (event.kind == TransportEvent::Kind::kJoined) {
@@ -208,7 +216,6 @@ struct RemoteFederation::Shared {
     return seen;
   }
 
- private:
   void refresh() {
     std::vector<RosterEntry> all;
     for (const auto& entry : members) all.push_back(entry.second);
@@ -225,6 +232,7 @@ class RemoteFederation::Asking {
         cohort_(cohort.begin(), cohort.end()),
         enough_(request.enough),
         deadline_(request.deadline),
+        background_(request.background),
         round_(request.round),
         begin_(Clock::now()) {
     request.run = shared_->input.run;
@@ -255,30 +263,38 @@ class RemoteFederation::Asking {
         }
       }
     }
+    shared_->open[number_] = this;
+  }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+  ~Asking() {
+    shared_->open.erase(number_);
+    cancel();
   }
 
-  ~Asking() { cancel(); }
+  /// Whether `next` answers at once.
+  bool ready() const { return !ready_.empty() || waiting_.empty() || answered() || (deadline_ && left() <= 0); }
 
   std::optional<Reply> next() {
     while (ready_.empty() && !waiting_.empty()) {
-      if (enough_ > 0 && used_ >= enough_) {
+      if (answered()) {
         give_up(fmt::format("{} others were faster", enough_));
         break;
       }
       if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
       double patience = kPollSeconds;
       if (deadline_) {
-        const double left = *deadline_ - seconds_since(begin_);
-        if (left <= 0) {
+        if (left() <= 0) {
           give_up(fmt::format("it did not reply within {:g} seconds", *deadline_));
           break;
         }
-        patience = std::min(patience, left);
+        patience = std::min(patience, left());
       }
-      if (auto event = shared_->input.transport.receive(patience)) handle(std::move(*event));
+      shared_->pump(patience);
     }
     if (ready_.empty()) {
-      wait_for_accepted();
+      if (!background_) wait_for_accepted();
       return std::nullopt;
     }
     Reply reply = std::move(ready_.front());
@@ -290,7 +306,42 @@ class RemoteFederation::Asking {
     return reply;
   }
 
+  /// What a peer sent, or that it left.
+  void see(PeerId peer, Shared::Seen& seen) {
+    if (seen.lost || seen.synced == number_) syncing_.erase(peer);
+    if (seen.lost) {
+      for (auto entry = waiting_.begin(); entry != waiting_.end();) {
+        if (entry->second != peer) {
+          ++entry;
+          continue;
+        }
+        ready_.push_back(failed(entry->first, "its connection is lost"));
+        entry = waiting_.erase(entry);
+      }
+    }
+    if (!seen.reply || seen.reply->number != number_) return;
+    Reply& reply = seen.reply->reply;
+    const auto expected = waiting_.find(reply.slot);
+    if (expected == waiting_.end() || expected->second != peer || cohort_[reply.slot] != reply.client) {
+      Log("remote").warning("client {} sent a reply that nobody asked for; it is dropped", reply.client);
+      return;
+    }
+    waiting_.erase(expected);
+    if (reply.ok()) ++used_;
+    if (reply.ok() && seen.reply->keeps) {
+      const AcceptFrame accept{number_, reply.slot};
+      reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept, client = reply.client] {
+        shared->keep(client, accept.number);
+        if (shared->send(peer, accept)) accepted->insert(peer);
+      };
+    }
+    ready_.push_back(std::move(reply));
+  }
+
  private:
+  bool answered() const { return enough_ > 0 && used_ >= enough_; }
+  double left() const { return *deadline_ - seconds_since(begin_); }
+
   Reply failed(std::size_t slot, std::string why) const {
     Reply reply;
     reply.client = cohort_[slot];
@@ -320,41 +371,8 @@ class RemoteFederation::Asking {
         break;
       }
       if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
-      if (auto event = shared_->input.transport.receive(kPollSeconds)) handle(std::move(*event));
+      shared_->pump(kPollSeconds);
     }
-  }
-
-  void handle(TransportEvent event) {
-    const PeerId peer = event.peer;
-    Shared::Seen seen = shared_->handle(std::move(event));
-    if (seen.lost || seen.synced == number_) syncing_.erase(peer);
-    if (seen.lost) {
-      for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-        if (entry->second != peer) {
-          ++entry;
-          continue;
-        }
-        ready_.push_back(failed(entry->first, "its connection is lost"));
-        entry = waiting_.erase(entry);
-      }
-    }
-    if (!seen.reply || seen.reply->number != number_) return;  // late: its request is over
-    Reply& reply = seen.reply->reply;
-    const auto expected = waiting_.find(reply.slot);
-    if (expected == waiting_.end() || expected->second != peer || cohort_[reply.slot] != reply.client) {
-      Log("remote").warning("client {} sent a reply that nobody asked for; it is dropped", reply.client);
-      return;
-    }
-    waiting_.erase(expected);
-    if (reply.ok()) ++used_;
-    if (reply.ok() && seen.reply->keeps) {
-      const AcceptFrame accept{number_, reply.slot};
-      reply.on_accept = [shared = shared_, accepted = accepted_, peer, accept, client = reply.client] {
-        shared->keep(client, accept.number);
-        if (shared->send(peer, accept)) accepted->insert(peer);
-      };
-    }
-    ready_.push_back(std::move(reply));
   }
 
   void give_up(const std::string& why) {
@@ -374,6 +392,7 @@ class RemoteFederation::Asking {
   std::vector<ClientId> cohort_;
   std::size_t enough_, used_ = 0;
   std::optional<double> deadline_;
+  bool background_;
   std::uint64_t round_;
   Clock::time_point begin_;
   std::vector<std::uint64_t> bytes_down_;  // per slot
@@ -382,6 +401,16 @@ class RemoteFederation::Asking {
   std::shared_ptr<std::set<PeerId>> accepted_ = std::make_shared<std::set<PeerId>>();  // whose replies were
   std::set<PeerId> syncing_;  // who has not said yet that it has kept its state
 };
+
+void RemoteFederation::Shared::dispatch(TransportEvent event) {
+  const PeerId peer = event.peer;
+  Seen seen = handle(std::move(event));
+  if (seen.lost || seen.synced) {
+    for (const auto& entry : open) entry.second->see(peer, seen);
+  } else if (seen.reply) {  // a late one is dropped: its request is over
+    if (const auto asking = open.find(seen.reply->number); asking != open.end()) asking->second->see(peer, seen);
+  }
+}
 
 RemoteFederation::RemoteFederation(const RemoteFederationInput& input) : shared_(std::make_shared<Shared>(input)) {}
 RemoteFederation::~RemoteFederation() = default;
@@ -396,13 +425,19 @@ bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
     const double left = seconds - seconds_since(begin);
     if (left <= 0) return false;
     if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
-    if (auto event = shared_->input.transport.receive(std::min(left, kPollSeconds))) shared_->handle(std::move(*event));
+    shared_->pump(std::min(left, kPollSeconds));
   }
 }
 
 void RemoteFederation::poll() {
   shared_->wake();
-  while (auto event = shared_->input.transport.receive(0.0)) shared_->handle(std::move(*event));
+  while (auto event = shared_->input.transport.receive(0.0)) shared_->dispatch(std::move(*event));
+}
+
+void RemoteFederation::wait(double seconds) {
+  if (shared_->input.stop && shared_->input.stop()) throw Interrupted();
+  shared_->wake();
+  shared_->pump(std::min(seconds, kPollSeconds));
 }
 
 const Roster& RemoteFederation::roster() const { return shared_->roster; }
@@ -413,7 +448,7 @@ Replies RemoteFederation::ask(std::span<const ClientId> cohort, Request request)
   for (const ClientId id : once) check(roster().find(id) != nullptr, "no such client");
   check(request.own.empty() || request.own.size() == cohort.size(), "a request has one own message per client");
   const auto asking = std::make_shared<Asking>(shared_, cohort, std::move(request));
-  return Replies([asking] { return asking->next(); });
+  return Replies([asking] { return asking->next(); }, [asking] { return asking->ready(); });
 }
 
 void RemoteFederation::end_session(std::uint64_t session) {

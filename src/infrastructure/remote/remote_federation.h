@@ -38,6 +38,8 @@ struct RemoteFederationInput {
 /// A peer that the transport knows by name hosts clients of that name only. With Request::enough, the others are told
 /// to stop once so many replies are there.
 ///
+/// Several requests may be under way: whoever reads replies, waits or polls passes each reply to its request.
+///
 /// A request names the state that a client builds on, by the number of the request whose reply gave it. So a client
 /// that dies, or loses its connection, before it hears that its reply was accepted still continues from the right
 /// state.
@@ -56,6 +58,7 @@ class RemoteFederation : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override;
+  void wait(double seconds) override;
 
   /// A client that does not want to work is not asked for so many seconds, unless it connects again.
   void rest(ClientId client, double seconds);

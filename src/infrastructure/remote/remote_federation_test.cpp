@@ -115,6 +115,56 @@ TEST_F(MalformedFrames, ATensorOfTheWrongShapeDropsThePeer) {
   EXPECT_THAT(failures.at(1), HasSubstr("connection is lost"));
 }
 
+using OverlappingRequests = MalformedFrames;
+
+TEST_F(OverlappingRequests, RepliesReachTheRequestThatTheyAnswer) {
+  const auto slow = join(0), quick = join(1);
+  const ClientId first = 0, second = 1;
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  Replies early = federation_.ask({&first, 1}, request);
+  request.round = 2;
+  Replies later = federation_.ask({&second, 1}, request);
+  const std::uint64_t number_of_slow = number_at(*slow), number_of_quick = number_at(*quick);
+  EXPECT_FALSE(early.ready() || later.ready());
+  quick->send(reply_bytes(number_of_quick, 1, 0, true));
+  while (!later.ready()) federation_.wait(5);
+  EXPECT_FALSE(early.ready());
+  const auto answer = later.next();
+  ASSERT_TRUE(answer && answer->ok());
+  answer->accept();
+  EXPECT_FALSE(later.next()) << "nobody waits for the client to confirm";
+  // A synchronous request may be read to its end meanwhile, and reads what belongs to others.
+  Replies third = ask({1});
+  const std::uint64_t number = number_at(*quick);
+  slow->send(reply_bytes(number_of_slow, 0, 0));
+  quick->send(reply_bytes(number, 1, 0));
+  EXPECT_TRUE(third.next()->ok());
+  EXPECT_FALSE(third.next());
+  ASSERT_TRUE(early.ready());
+  EXPECT_TRUE(early.next()->ok());
+}
+
+TEST_F(OverlappingRequests, ALostClientAndADeadlineEndTheirRequestOnly) {
+  auto lost = join(0);
+  const auto late = join(1), good = join(2);
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  std::vector<Replies> replies;
+  for (const ClientId client : {0U, 1U, 2U}) {
+    request.deadline = client == 1 ? std::optional(0.05) : std::nullopt;
+    replies.push_back(federation_.ask({&client, 1}, request));
+  }
+  lost.reset();
+  while (!replies[0].ready() || !replies[1].ready()) federation_.wait(0.02);
+  EXPECT_THAT(replies[0].next()->failure, HasSubstr("connection is lost"));
+  EXPECT_THAT(replies[1].next()->failure, HasSubstr("did not reply within"));
+  EXPECT_FALSE(replies[2].ready());
+  good->send(reply_bytes(number_at(*good), 2, 0));
+  while (!replies[2].ready()) federation_.wait(5);
+  EXPECT_TRUE(replies[2].next()->ok());
+}
+
 TEST_F(MalformedFrames, ADamagedReplyDoesNotAffectOthers) {
   const auto honest = join(0);
   int lost = 0, used = 0;
