@@ -11,14 +11,16 @@ round after the first, the seconds of its parts:
     server    the server's steps and its losses on the query set
     clients   the clients' steps and predictions, batch by batch
     last      the last step, and keeping the clients' models
-    other     the rest of the round
+    other     the rest of the round; of a method that does not time its parts, all of it
 
---set adds settings to the run; --peer also runs the peer with the same sizes and prints the ratio of the means.
+--set adds settings to the run; --peer also runs the peer with the same sizes and prints the ratio of the means. The CPU
+time of all threads includes the start and the warm-up round; it depends less than seconds on other work of the machine.
 """
 import argparse
 import json
 import pathlib
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -29,8 +31,9 @@ PARTS = ["local", "server", "clients", "last"]
 
 
 def sizes(options):
-    return ["--clients", str(options.clients), "--local-steps", str(options.steps), "--steps", str(options.steps),
-            "--length", str(options.length), "--lengths", options.lengths]
+    return ["--clients", str(options.clients), "--local-steps", str(options.local_steps or options.steps),
+            "--steps", str(options.steps), "--batch", str(options.batch), "--length", str(options.length),
+            "--lengths", options.lengths]
 
 
 def chorus_rounds(options):
@@ -40,7 +43,8 @@ def chorus_rounds(options):
     command = [
         str(options.chorus), "run", "configs/distillation/fedid_speed.yaml", "--run-folder", str(options.out),
         f"device={options.device}", f"rounds={options.rounds + 1}", f"clients.count={options.clients}",
-        f"clients_per_round={options.clients}", f"public.share={float(share) - 1e-5}", f"trainer.steps={options.steps}",
+        f"clients_per_round={options.clients}", f"public.share={float(share) - 1e-5}", f"trainer.steps={options.local_steps or options.steps}",
+        f"trainer.batch_size={options.batch}", f"algorithm.batch_size={options.batch}",
         f"data={{train: [{options.texts}/train.jsonl], test: [{options.texts}/test.jsonl]}}",
         f"model.fresh={{model_type: bert, hidden_size: {options.hidden}, num_hidden_layers: {options.layers}, "
         f"num_attention_heads: {options.heads}, intermediate_size: {4 * options.hidden}, max_position_embeddings: 512}}",
@@ -62,7 +66,9 @@ def main():
     parser.add_argument("--chorus", type=pathlib.Path, default=ROOT / "build/chorus")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=20, help="local batches, and public batches")
+    parser.add_argument("--steps", type=int, default=20, help="public batches")
+    parser.add_argument("--local-steps", type=int, default=0, help="local batches; 0: as many")
+    parser.add_argument("--batch", type=int, default=32, help="texts per batch")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--lengths", default="fixed", choices=["fixed", "rte"], help="of texts, see the peer")
     parser.add_argument("--layers", type=int, default=12)
@@ -75,13 +81,16 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/fedid_speed/run")
     options = parser.parse_args()
     rounds = chorus_rounds(options)
-    print("round    total  " + "  ".join(f"{part:>7}" for part in [*PARTS, "other"]))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    timed = [part for part in PARTS if f"seconds_{part}" in rounds[0]]
+    print("round    total  " + "  ".join(f"{part:>7}" for part in [*timed, "other"]))
     for event in rounds:
-        parts = [event[f"seconds_{part}"] for part in PARTS]
+        parts = [event[f"seconds_{part}"] for part in timed]
         numbers = [*parts, event["seconds"] - sum(parts)]
         print(f"{event['round']:5}  {event['seconds']:7.3f}  " + "  ".join(f"{number:7.3f}" for number in numbers))
     mean = statistics.mean(event["seconds"] for event in rounds)
-    print(f"Chorus: {mean:.3f} s per round")
+    print(f"Chorus: {mean:.3f} s per round, the fastest {min(event['seconds'] for event in rounds):.3f} s, "
+          f"{(used.ru_utime + used.ru_stime) / (len(rounds) + 1):.1f} s of CPU time")
     if options.peer:
         other = peer_seconds(options)
         print(f"PyTorch + Hugging Face: {other:.3f} s per round; ratio {other / mean:.2f}")

@@ -46,6 +46,14 @@ class ServingCases : public ServingTest {
       fs::remove(file);
     }
   }
+  bool eventually_connected(const std::string& name, bool connected) {
+    return eventually([&](const json& now) {
+      for (const json& client : now["clients"]) {
+        if (client["name"] == name) return client["connected"] == connected;
+      }
+      return false;
+    });
+  }
   /// Everybody ends well, with the right model.
   void expect_right_model(Child& server, const std::string& run) {
     EXPECT_EQ(server.wait(), 0) << server.output();
@@ -76,10 +84,12 @@ TEST_F(ServingCases, Case26CertificatesAreRenewedDuringARunWithoutALostRound) {
   // A client's own: a new invitation, and a new key. It keeps what it learnt.
   clients_["b"]->send(SIGTERM);
   EXPECT_EQ(clients_["b"]->wait(), 0) << clients_["b"]->output();
+  ASSERT_TRUE(eventually_connected("b", false)) << server->output();
   ASSERT_EQ(chorus({"fleet", "invite", "-q", "--fleet", path("fleet"), "b"}), 0) << output_;
   tokens_["b"] = output_.substr(output_.rfind(' ') + 1, output_.find('\n') - output_.rfind(' ') - 1);
   fs::remove(folder_ / "identity_b" / "fleet.json");
   clients_["b"] = join("b");
+  ASSERT_TRUE(eventually_connected("b", true)) << server->output();  // nobody waits for a client that said goodbye
   pause(false);
   expect_right_model(*server, "served");
 }
