@@ -84,6 +84,23 @@ void ClientService::begin_round(std::uint64_t round) {
   std::erase_if(pending_, [&](const auto& entry) { return entry.second.round != round; });
 }
 
+// Its frames came before this one, so they are here.
+void ClientService::cancel(std::uint64_t number) {
+  if (running_ == number) running_ = 0;
+  if (const auto request = open_.find(number); request != open_.end()) {
+    held_ -= request->second.bytes;
+    open_.erase(request);
+  }
+  std::erase_if(later_, [&](const auto& entry) {
+    const auto* request = std::get_if<RequestFrame>(&entry.first);
+    const auto* cohort = std::get_if<CohortFrame>(&entry.first);
+    const bool of_it = (request != nullptr && request->number == number) ||
+                       (cohort != nullptr && cohort->number == number);
+    if (of_it) held_ -= entry.second;
+    return of_it;
+  });
+}
+
 void ClientService::handle(Frame frame, std::size_t bytes) {
   if (const auto* accept = std::get_if<AcceptFrame>(&frame)) {
     const auto found = pending_.find({accept->number, accept->slot});
@@ -91,7 +108,7 @@ void ClientService::handle(Frame frame, std::size_t bytes) {
     if (found->second.keep) found->second.keep();
     pending_.erase(found);
   } else if (const auto* cancel = std::get_if<CancelFrame>(&frame)) {
-    cancelled_ = std::max(cancelled_, cancel->number);
+    this->cancel(cancel->number);
   } else if (std::holds_alternative<SyncFrame>(frame)) {
     if (!send(frame)) broken_ = true;
   } else if (const auto* end = std::get_if<EndSessionFrame>(&frame)) {
@@ -163,6 +180,9 @@ bool ClientService::send(const Frame& frame, FrameBytes bytes) {
 }
 
 void ClientService::answer(const CohortFrame& cohort) {
+  running_ = cohort.number;
+  handle_control();  // a client that was busy or suspended finds requests here that are over
+  if (broken_ || running_ != cohort.number) return;
   std::vector<ClientId> ids;
   std::vector<bool> replied(cohort.members.size(), false);
   std::string why = "its client process failed";
@@ -185,7 +205,7 @@ void ClientService::answer(const CohortFrame& cohort) {
     for (std::size_t i = 0; own && i < cohort.members.size(); ++i) of_part.own.push_back(cohort.members[i].own);
     for (Reply& reply : clients_.ask(ids, std::move(of_part))) {
       handle_control();
-      if (broken_ || cancelled_ >= cohort.number) return;
+      if (broken_ || running_ != cohort.number) return;
       const std::size_t place = reply.slot;
       replied.at(place) = true;
       reply.slot = cohort.members[place].slot;

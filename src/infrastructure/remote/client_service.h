@@ -44,7 +44,8 @@ struct ClientServiceLimits {
 ///
 /// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
 /// A server that sends more than the limits allow is left, and told so in one sentence. A failure of any kind becomes a
-/// failed reply; the service goes on. Sessions end with it: a server that was restarted counts them from 1 again.
+/// failed reply; the service goes on. A request that is cancelled before its turn is skipped; one whose clients work gets
+/// no more replies. Sessions end with it: a server that was restarted counts them from 1 again.
 class ClientService {
  public:
   /// Both are borrowed.
@@ -70,6 +71,8 @@ class ClientService {
   /// Whether a frame of so many bytes can be held; if not, this service ends.
   bool has_room(std::size_t bytes);
   void begin_round(std::uint64_t round);
+  /// Forgets a request, whether its clients work or it still waits.
+  void cancel(std::uint64_t number);
   void answer(const CohortFrame& cohort);
   /// Handles what may arrive while clients work; the rest waits.
   void handle_control();
@@ -86,7 +89,7 @@ class ClientService {
   std::set<std::uint64_t> sessions_;                                  // that have begun
   std::deque<std::pair<Frame, std::size_t>> later_;                   // with their bytes
   std::size_t held_ = 0;                                              // bytes of open requests and later frames
-  std::uint64_t cancelled_ = 0;                                       // the newest number that was
+  std::uint64_t running_ = 0;                                         // whose clients are asked; 0: it was cancelled
   bool broken_ = false;
 };
 

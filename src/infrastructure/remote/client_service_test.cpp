@@ -338,6 +338,59 @@ TEST_F(ClientServiceTest, ACancelledCohortSendsNoMoreReplies) {
   EXPECT_EQ(reply.reply.client, 9U);
 }
 
+TEST_F(ClientServiceTest, RequestsCancelledDuringWorkAreSkipped) {
+  start();
+  clients_.during = [&](ClientId) {
+    if (clients_.asks > 1) return;
+    for (std::uint64_t number = 2; number <= 4; ++number) {  // a server that repeats a round again and again
+      ask(number, {{9, 0, {}}});
+      say(CancelFrame{number});
+    }
+    say(CancelFrame{1});
+    ask(5, {{9, 0, {}}});
+  };
+  ask(1, {{3, 0, {}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 5U);
+  EXPECT_EQ(clients_.asks, 2) << "of 1, which was running, and 5";
+}
+
+TEST_F(ClientServiceTest, RequestsCancelledBeforeTheirTurnAreSkipped) {
+  hooks_.sending = [&](const Frame& frame, const FrameBytes&) {  // what the server says before this end reads again
+    const auto* reply = std::get_if<ReplyFrame>(&frame);
+    if (reply == nullptr || reply->number != 1) return;
+    ask(2, {{9, 0, {}}});
+    say(CancelFrame{2});
+    ask(3, {{9, 0, {}}});
+  };
+  start();
+  ask(1, {{3, 0, {}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 1U);
+  EXPECT_EQ(next<ReplyFrame>().number, 3U);
+  EXPECT_EQ(clients_.asks, 2) << "of 1 and 3";
+}
+
+TEST_F(ClientServiceTest, ACancelledRequestMakesRoom) {
+  limits_.frames = 1;
+  start();
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    say(RequestFrame{number, {.procedure = "train", .round = 1}});
+    say(CancelFrame{number});
+  }
+  ask(6, {{3, 0}}, "stateless");
+  EXPECT_EQ(next<ReplyFrame>().number, 6U);
+}
+
+TEST_F(ClientServiceTest, ACancelConcernsItsOwnRequestOnly) {
+  start();
+  ask(1, {{3, 0, {}}, {8, 1, {}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 1U);
+  say(RequestFrame{2, {.procedure = "train", .round = 1}});
+  say(CancelFrame{3});
+  say(CohortFrame{2, {{9, 0, {}}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 1U);
+  EXPECT_EQ(next<ReplyFrame>().number, 2U);
+}
+
 TEST_F(ClientServiceTest, WhatArrivesDuringWorkIsHandledInOrderAfterwards) {
   start();
   clients_.during = [&](ClientId client) {
