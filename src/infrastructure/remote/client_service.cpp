@@ -14,6 +14,9 @@ namespace chorus::inline remote {
 namespace {
 
 constexpr double kStopSeconds = 0.2;  // how often `stop` is looked at
+// A transport reads on only once a large message has been taken, so what was sent after it comes a moment later.
+constexpr std::size_t kLarge = 16U << 20U;
+constexpr double kMoment = 0.005;  // seconds
 
 }  // namespace
 
@@ -94,8 +97,8 @@ void ClientService::cancel(std::uint64_t number) {
   std::erase_if(later_, [&](const auto& entry) {
     const auto* request = std::get_if<RequestFrame>(&entry.first);
     const auto* cohort = std::get_if<CohortFrame>(&entry.first);
-    const bool of_it = (request != nullptr && request->number == number) ||
-                       (cohort != nullptr && cohort->number == number);
+    const bool of_it =
+        (request != nullptr && request->number == number) || (cohort != nullptr && cohort->number == number);
     if (of_it) held_ -= entry.second;
     return of_it;
   });
@@ -132,8 +135,8 @@ void ClientService::handle(Frame frame, std::size_t bytes) {
   }
 }
 
-void ClientService::handle_control() {
-  while (auto bytes = transport_.receive(0.0)) {
+void ClientService::handle_control(double patience) {
+  while (auto bytes = transport_.receive(patience)) {
     const std::size_t size = bytes->size();
     auto frame = decode_frame(returning_buffer(std::move(*bytes)));
     if (!frame.ok()) {
@@ -181,7 +184,9 @@ bool ClientService::send(const Frame& frame, FrameBytes bytes) {
 
 void ClientService::answer(const CohortFrame& cohort) {
   running_ = cohort.number;
-  handle_control();  // a client that was busy or suspended finds requests here that are over
+  const auto asked = open_.find(cohort.number);
+  // A client that was busy or suspended finds requests that are over.
+  handle_control(asked != open_.end() && asked->second.bytes > kLarge ? kMoment : 0);
   if (broken_ || running_ != cohort.number) return;
   std::vector<ClientId> ids;
   std::vector<bool> replied(cohort.members.size(), false);
@@ -204,7 +209,7 @@ void ClientService::answer(const CohortFrame& cohort) {
     }
     for (std::size_t i = 0; own && i < cohort.members.size(); ++i) of_part.own.push_back(cohort.members[i].own);
     for (Reply& reply : clients_.ask(ids, std::move(of_part))) {
-      handle_control();
+      handle_control(0);
       if (broken_ || running_ != cohort.number) return;
       const std::size_t place = reply.slot;
       replied.at(place) = true;

@@ -44,8 +44,8 @@ struct ClientServiceLimits {
 ///
 /// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
 /// A server that sends more than the limits allow is left, and told so in one sentence. A failure of any kind becomes a
-/// failed reply; the service goes on. A request that is cancelled before its turn is skipped; one whose clients work gets
-/// no more replies. Sessions end with it: a server that was restarted counts them from 1 again.
+/// failed reply; the service goes on. A request that is cancelled before its turn is skipped; one whose clients work
+/// gets no more replies. Sessions end with it: a server that was restarted counts them from 1 again.
 class ClientService {
  public:
   /// Both are borrowed.
@@ -74,8 +74,8 @@ class ClientService {
   /// Forgets a request, whether its clients work or it still waits.
   void cancel(std::uint64_t number);
   void answer(const CohortFrame& cohort);
-  /// Handles what may arrive while clients work; the rest waits.
-  void handle_control();
+  /// Handles what may arrive while clients work, until nothing comes for so many seconds; the rest waits.
+  void handle_control(double patience);
   bool send(std::uint64_t number, std::uint64_t round, Reply reply);
   bool send(const Frame& frame);
   bool send(const Frame& frame, FrameBytes bytes);

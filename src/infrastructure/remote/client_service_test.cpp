@@ -369,6 +369,37 @@ TEST_F(ClientServiceTest, RequestsCancelledBeforeTheirTurnAreSkipped) {
   EXPECT_EQ(clients_.asks, 2) << "of 1 and 3";
 }
 
+/// Gives frames in order; the last one is not there yet when it is asked for without patience.
+class LateTransport : public ClientTransport {
+ public:
+  explicit LateTransport(std::deque<std::string> frames) : frames_(std::move(frames)) {}
+  bool send(FrameBytes) override { return true; }
+  std::optional<std::string> receive(std::optional<double> seconds) override {
+    if (frames_.empty() || (frames_.size() == 1 && seconds == 0.0)) return std::nullopt;
+    std::string frame = std::move(frames_.front());
+    frames_.pop_front();
+    return frame;
+  }
+  bool connected() const override { return !frames_.empty(); }
+
+ private:
+  std::deque<std::string> frames_;
+};
+
+TEST_F(ClientServiceTest, ALargeRequestIsCancelledByWhatComesAMomentLater) {
+  Request large{.procedure = "train", .round = 1};
+  large.body.tensors["model"] = torch::zeros({5'000'000}, at::kFloat);
+  const auto asked = [&](const Request& request) {
+    LateTransport late({encode_frame(RequestFrame{1, request}), encode_frame(CohortFrame{1, {{3, 0, {}}}}),
+                        encode_frame(CancelFrame{1})});
+    EchoClients clients;
+    ClientService(late, clients).run();
+    return clients.asks;
+  };
+  EXPECT_EQ(asked(large), 0);
+  EXPECT_EQ(asked({.procedure = "train", .round = 1}), 1) << "a small one loses no time";
+}
+
 TEST_F(ClientServiceTest, ACancelledRequestMakesRoom) {
   limits_.frames = 1;
   start();
