@@ -270,6 +270,8 @@ TEST_F(GrpcFaults, InvalidPacketsAreRefused) {
   EXPECT_THAT(refused([](RawPeer& peer) { peer.say_bytes("these are no packets"); }), HasSubstr("cannot be read"));
   EXPECT_THAT(refused([](RawPeer& peer) { peer.chunk({1, 1, 0}, "x"); }), HasSubstr("begin with a session"));
   EXPECT_THAT(refused([](RawPeer& peer) { peer.open(99); }), HasSubstr("same version of Chorus"));
+  EXPECT_THAT(refused([](RawPeer& peer) { peer.open(2); }), HasSubstr("speaks version 2 of the stream protocol and"))
+      << "its messages of secure sums are others";
   EXPECT_FALSE(server_->receive(0.1).has_value());  // none of these has joined
   const auto left = [&](auto act) {
     const std::string why = refused([&](RawPeer& peer) {

@@ -9,7 +9,7 @@
 
 namespace chorus::inline transport_grpc {
 
-inline constexpr std::uint32_t kStreamVersion = 2;
+inline constexpr std::uint32_t kStreamVersion = 3;
 inline constexpr const char* kExchangeMethod = "/chorus.stream.Frames/Exchange";
 inline constexpr std::size_t kSessionBytes = 16;
 inline constexpr std::size_t kPacketOverhead = 1024;  ///< more than a packet has besides its data

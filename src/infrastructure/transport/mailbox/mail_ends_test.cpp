@@ -128,8 +128,8 @@ TEST_F(MailServerTest, SaysWhyItRefuses) {
   EXPECT_THAT(farewell_to("a", Verdict::kLater), HasSubstr("another process"));
   open("b");
   EXPECT_THAT(farewell_to("b", Verdict::kLater), HasSubstr("as many peers as it may"));
-  script_.give("c", Post{.session = kSession, .version = 1});
-  EXPECT_EQ(farewell_to("c", Verdict::kRefused), other_version(1, kPostVersion));
+  script_.give("c", Post{.session = kSession, .version = 2});
+  EXPECT_EQ(farewell_to("c", Verdict::kRefused), other_version(2, kPostVersion));
 }
 
 TEST_F(MailServerTest, DropsAClientThatSendsMoreFramesThanAreReadAhead) {

@@ -10,7 +10,9 @@
 
 namespace chorus::inline transport_mailbox {
 
-/// Version 2 of what a letter of this folder's transports says: 37 bytes, little-endian, then 8 bytes of a checksum of
+inline constexpr std::uint32_t kPostVersion = 3;
+
+/// Version 3 of what a letter of this folder's transports says: 37 bytes, little-endian, then 8 bytes of a checksum of
 /// the letter, then the data of a chunk or the reason of a kBye. The checksum finds damage, not forgery: that is the
 /// business of TLS. Every version has these fields, so that ends of two versions can tell each other.
 ///
@@ -23,12 +25,11 @@ struct Post {
   std::uint64_t sequence = 0;  ///< of the frame: 1, 2, 3, ...; of kAck: the last that was read; of kBye: a Verdict
   std::uint64_t size = 0;      ///< of the frame
   std::uint64_t offset = 0;    ///< of the chunk
-  std::uint32_t version = 2;
+  std::uint32_t version = kPostVersion;
 };
 /// What a kBye means: the session is over and the client may join anew, it is of no use to try again, or it may try
 /// again later.
 enum class Verdict : std::uint64_t { kOver, kRefused, kLater };
-inline constexpr std::uint32_t kPostVersion = 2;
 inline constexpr std::size_t kPostBytes = 45;
 inline constexpr std::size_t kMostLetter = (4U << 20U) + kPostBytes;  ///< bytes of a letter, of any configuration
 inline constexpr std::uint64_t kEverySession = 0;  ///< of a kBye to all clients of a server that has vanished
@@ -38,7 +39,7 @@ std::string encode_bye(std::uint64_t session, Verdict verdict, std::string_view 
 /// A failure for bytes that are no letter or were damaged. `data` is what follows. Of a letter of another version only
 /// `version` and `session` mean anything.
 Result<Post> decode_post(std::string_view bytes, std::string_view& data);
-/// "the client speaks version 1 of letters and the server version 2; install the same version of Chorus on both"
+/// "the client speaks version 2 of letters and the server version 3; install the same version of Chorus on both"
 std::string other_version(std::uint32_t client, std::uint32_t server);
 
 /// Chunks become frames again, each exactly once, although letters may come twice.
