@@ -336,7 +336,7 @@ TEST_F(GrpcFaults, APeerThatPausesWithinAFrameDoesNotBlockOthers) {
     break;
   }
   EXPECT_GE(since(begin), 0.8);  // it waited for the slow peer, which was dropped
-  EXPECT_EQ(slow.end().error_message(), "it paused within a frame");
+  EXPECT_EQ(slow.end().error_message(), "the client paused for 1 s within a message");
   EXPECT_EQ(server->receive(kSoon)->frame, "small");
 }
 
@@ -357,12 +357,37 @@ TEST_F(GrpcFaults, OnlyNewBytesOfAFrameKeepItsPeerConnected) {
     return peer.end().error_message();
   };
   EXPECT_EQ(told([](RawPeer& peer, std::uint64_t) { return peer.say(to_buffer(Packet{.kind = Packet::Kind::kAck})); }),
-            "it paused within a frame");
-  EXPECT_EQ(told([](RawPeer& peer, std::uint64_t) { return peer.chunk({1, 1, 0}, "x"); }), "it paused within a frame");
+            "the client paused for 0.5 s within a message");
+  EXPECT_EQ(told([](RawPeer& peer, std::uint64_t) {
+              return peer.chunk({1, 1, 0}, "x");
+            }),
+            "the client paused for 0.5 s within a message");
   EXPECT_THAT(told([](RawPeer& peer, std::uint64_t i) {
                 return peer.chunk({2, 3'000'000, i}, "x");
               }),
-              HasSubstr("too slowly: 0.0 KiB/s on average; the server needs at least 16 KiB/s"));
+              HasSubstr("too slowly: 0.0 KiB/s on average, and the server needs at least 16 KiB/s"));
+}
+
+// It would connect again within the grace and begin the frame anew, and whoever waits for its reply would do so for
+// ever.
+TEST_F(GrpcFaults, AClientBehindASlowLinkLeavesInsteadOfTryingAgain) {
+  GrpcConfig config = quick();
+  config.grace = 60;
+  config.stall = 1;
+  config.slowest = 1000;
+  GrpcTransport transport(config);
+  const auto server = transport.listen();
+  Relay link(port_of(transport.address()));
+  link.slow_down(100U << 10U);
+  const auto client = GrpcTransport(quick(link.address())).connect();
+  ASSERT_EQ(server->receive(kSoon)->kind, Kind::kJoined);
+  EXPECT_TRUE(client->send(filled(8'000'000, 1)));
+  const auto left = server->receive(kSoon);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->kind, Kind::kLeft);
+  EXPECT_FALSE(client->receive(kSoon).has_value());
+  EXPECT_FALSE(client->connected());
+  EXPECT_EQ(client->refusal(), "") << "another connection may be faster";
 }
 
 TEST_F(GrpcFaults, LargeFramesTakeTurns) {

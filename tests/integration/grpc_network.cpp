@@ -85,6 +85,9 @@ void Relay::forward(int from, int to) {
       if (now <= 0) break;
       sent += now;
     }
+    if (rate_ > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(static_cast<double>(got) / static_cast<double>(rate_)));
+    }
   }
   ::shutdown(to, SHUT_RDWR);
 }

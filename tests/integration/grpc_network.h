@@ -31,6 +31,8 @@ class Relay {
   void cut();
   /// While it is blocked, new connections end at once.
   void block(bool blocked) { blocked_ = blocked; }
+  /// From now on so many bytes per second pass, in each direction of a connection.
+  void slow_down(std::size_t bytes_per_second) { rate_ = bytes_per_second; }
   int connections() const { return connections_; }
 
  private:
@@ -40,6 +42,7 @@ class Relay {
   int target_, listener_, port_ = 0;
   std::atomic<int> connections_ = 0;
   std::atomic<bool> blocked_ = false;
+  std::atomic<std::size_t> rate_ = 0;  // 0: any
   std::mutex mutex_;
   std::list<int> sockets_;
   std::list<std::thread> threads_;

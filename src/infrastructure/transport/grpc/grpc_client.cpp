@@ -279,7 +279,7 @@ void GrpcClient::refuse(const std::string& why) {
 }
 
 void GrpcClient::gone(const std::string& why) {
-  Log("transport").error("{} is gone: {}", config_.address, why);
+  Log("transport").error("the connection to {} has ended: {}", config_.address, why);
   ended_ = true;
   changed_.notify_all();
 }

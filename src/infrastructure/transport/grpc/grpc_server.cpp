@@ -480,8 +480,9 @@ void GrpcServer::tidy() {
       } else if (!stream->session && seconds_since(stream->begun) > kOpenSeconds) {
         finish(*stream, {StatusCode::DEADLINE_EXCEEDED, "it did not open a session"});
       } else if (!slow.empty()) {
-        Log("transport").warning("{} is disconnected: {}", stream->session->name(), slow);
-        finish(*stream, {StatusCode::DEADLINE_EXCEEDED, slow});
+        Log("transport").warning("{} is dropped: {}", stream->session->name(), slow);
+        end_session(stream->session);  // it would send the frame from its start, as slowly, while others wait
+        finish(*stream, {StatusCode::ABORTED, slow});
       } else if (stream->session && stream->session->receipts.due_after(kAckPause)) {
         stream->session->receipts.demand();
         pump(*stream);

@@ -129,7 +129,7 @@ class MailClient final : public ClientTransport {
   }
 
   void end(const std::string& why) {
-    if (!ended_ && !why.empty()) Log("transport").error("the server is gone: {}", why);
+    if (!ended_ && !why.empty()) Log("transport").error("the connection to the server has ended: {}", why);
     ended_ = true;
     changed_.notify_all();
   }

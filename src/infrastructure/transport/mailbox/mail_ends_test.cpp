@@ -215,7 +215,7 @@ TEST_F(MailServerTest, DropsAClientThatPausesWithinAFrameAndNotOneThatWaitsForRo
   for (const char* name : {"a", "b"}) join(name);
   chunk("a", 1, 2000, 0, 1000);
   chunk("b", 1, 2000, 0, 1000);
-  EXPECT_EQ(farewell_to("a", Verdict::kOver), "it paused within a frame");
+  EXPECT_EQ(farewell_to("a", Verdict::kOver), "the client paused for 0.3 s within a message");
   EXPECT_EQ(script_.count(Post::Kind::kBye, "b"), 0U);
   EXPECT_EQ(script_.wait_for(Post::Kind::kGo, "b").post.sequence, 1U);
 }
@@ -231,7 +231,7 @@ TEST_F(MailServerTest, OnlyNewBytesOfAFrameKeepItsClientConnected) {
     chunk("repeats", 1, 3000, 0, 1000);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  EXPECT_EQ(farewell_to("repeats", Verdict::kOver), "it paused within a frame");
+  EXPECT_EQ(farewell_to("repeats", Verdict::kOver), "the client paused for 0.5 s within a message");
   for (std::uint64_t i = 0; i < 100 && script_.count(Post::Kind::kBye, "trickles") == 0; ++i) {
     chunk("trickles", 1, 3000, 1000 + i, 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

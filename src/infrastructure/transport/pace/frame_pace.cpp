@@ -27,11 +27,14 @@ void FramePace::excuse(Clock::duration pause) {
 }
 
 std::string FramePace::trouble(const PaceLimits& limits, Clock::time_point now) const {
-  if (seconds_of(now - newest_) > limits.stall) return "it paused within a frame";
+  if (seconds_of(now - newest_) > limits.stall)
+    return fmt::format("the client paused for {:g} s within a message", limits.stall);
   const double elapsed = seconds_of(now - begun_), arrived = static_cast<double>(arrived_);
   if (limits.slowest <= 0 || elapsed <= limits.stall + arrived / limits.slowest) return "";
-  return fmt::format("it sends a frame too slowly: {:.1f} KiB/s on average; the server needs at least {:g} KiB/s",
-                     arrived / elapsed / kKibi, limits.slowest / kKibi);
+  return fmt::format(
+      "the client sends a message too slowly: {:.1f} KiB/s on average, and the server needs at least {:g} KiB/s; where "
+      "links are slower, lower serving.slowest at the server",
+      arrived / elapsed / kKibi, limits.slowest / kKibi);
 }
 
 }  // namespace chorus::inline transport_pace

@@ -32,7 +32,7 @@ class FramePace {
   void add(std::size_t bytes, Clock::time_point now = Clock::now());
   /// This end did not read for so long.
   void excuse(Clock::duration pause);
-  /// Why the sender must be dropped, for its log; empty: it is fast enough.
+  /// Why the sender must be dropped, for the logs of both ends; empty: it is fast enough.
   std::string trouble(const PaceLimits& limits, Clock::time_point now = Clock::now()) const;
 
  private:

@@ -40,10 +40,12 @@ TEST(FramePace, NamesWhatIsWrong) {
   pace.begin(kStart);
   pace.add(6100, kStart + seconds(30));
   EXPECT_EQ(pace.trouble(kLimits, kStart + seconds(60)), "");
-  EXPECT_EQ(pace.trouble(kLimits, kStart + seconds(61)),
-            "it sends a frame too slowly: 0.1 KiB/s on average; the server needs at least 16 KiB/s");
+  EXPECT_EQ(
+      pace.trouble(kLimits, kStart + seconds(61)),
+      "the client sends a message too slowly: 0.1 KiB/s on average, and the server needs at least 16 KiB/s; where "
+      "links are slower, lower serving.slowest at the server");
   pace.add(0, kStart + seconds(80));  // nothing new
-  EXPECT_EQ(pace.trouble(kLimits, kStart + seconds(91)), "it paused within a frame");
+  EXPECT_EQ(pace.trouble(kLimits, kStart + seconds(91)), "the client paused for 60 s within a message");
   EXPECT_EQ(pace.trouble({.stall = 60, .slowest = 0}, kStart + seconds(90)), "") << "any pace";
 }
 
