@@ -12,6 +12,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class FleetCliTest : public testing::Test {
@@ -72,6 +73,11 @@ TEST_F(FleetCliTest, WithoutAnAddressTheServerListensOnAllNetworks) {
 TEST_F(FleetCliTest, MistakesHaveTheirExitStatus) {
   EXPECT_EQ(chorus("fleet").status, 2);
   EXPECT_EQ(chorus("fleet init " + path("fleet") + " --address nowhere").status, 2);
+  ASSERT_EQ(chorus("fleet init " + path("fleet") + " --address 127.0.0.1:9000").status, 0);
+  const chorus::Outcome twice = chorus("fleet invite clinic-a clinic-b clinic-a --fleet " + path("fleet"));
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_THAT(twice.output, HasSubstr("clinic-a is named twice"));
+  EXPECT_THAT(chorus("fleet list --fleet " + path("fleet")).output, Not(HasSubstr("clinic-a"))) << "nobody was invited";
   const chorus::Outcome none = chorus("fleet list --fleet " + path("nothing"));
   EXPECT_EQ(none.status, 3);
   EXPECT_THAT(none.output, HasSubstr("chorus fleet init"));

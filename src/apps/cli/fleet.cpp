@@ -9,6 +9,7 @@
 #include <climits>
 #include <csignal>
 #include <memory>
+#include <set>
 
 #include "apps/cli/cli.h"
 #include "core/base/error.h"
@@ -72,6 +73,12 @@ void fleet_init(const FleetOptions& options) {
 }
 
 void fleet_invite(const FleetOptions& options) {
+  std::set<std::string> once;
+  for (const std::string& name : options.names) {
+    if (once.insert(name).second) continue;
+    throw ConfigError(fmt::format(
+        "{} is named twice, and only the last invitation of a client is valid; give every client its own name", name));
+  }
   for (const std::string& name : options.names) {
     const FleetInvitation invitation = FleetOffices::make(kOffice)->invite(options.folder, name, options.hours);
     if (name == options.names.front()) {

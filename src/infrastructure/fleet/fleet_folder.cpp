@@ -149,7 +149,11 @@ std::optional<std::string> next_port(const std::string& address) {
   if (address.find_first_not_of("0123456789", colon + 1) != std::string::npos) return {};
   const int port = std::stoi(address.substr(colon + 1));
   if (port < 1 || port > 65534) return {};
-  return fmt::format("{}:{}", address.substr(0, colon), port + 1);
+  const std::string host = address.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
+  const std::string name = bracketed ? host.substr(1, host.size() - 2) : host;
+  if (name.find_first_of("[]") != std::string::npos || bracketed != (name.find(':') != std::string::npos)) return {};
+  return fmt::format("{}:{}", host, port + 1);
 }
 
 std::string skew_text(std::time_t skew) {
@@ -182,7 +186,11 @@ void FleetFolder::create(const FleetCreation& creation, std::time_t now) {
   const std::string& listen = creation.listen.empty() ? creation.address : creation.listen;
   for (const std::string& each : {creation.address, listen}) {
     if (next_port(each)) continue;
-    throw ConfigError(fmt::format("the address is \"{}\"; it must be HOST:PORT, with a port from 1 to 65534", each));
+    throw ConfigError(
+        fmt::format("the address is \"{}\"; it must be HOST:PORT, with a port from 1 to 65534, and an IPv6 address in "
+                    "brackets, as in "
+                    "[fd00::1]:7733",
+                    each));
   }
   if (creation.address.starts_with("0.0.0.0:") || creation.address.starts_with("[::]:")) {
     throw ConfigError(fmt::format(
@@ -259,14 +267,16 @@ void FleetFolder::revoke(const std::string& name) {
   if (entry == nullptr) {
     throw ConfigError(fmt::format("this fleet has no member {}; `chorus fleet list` shows its members", name));
   }
+  const bool had_certificate = !entry->certificate.empty();
   drop_certificate(*entry);
   entry->token.clear();
   entry->used.clear();
   entry->used_request.clear();
-  if (!write_entries({folder_, address_, listen_}, entries)) {
+  if (!write_entries({folder_, address_, listen_}, entries) && had_certificate) {
     Log("fleet").warning(
-        "{} is revoked at the server, but not at an MQTT broker: {} is missing or damaged; put it back and run `chorus "
-        "fleet rotate`",
+        "{0} is revoked at the server. If this fleet has an MQTT broker, put {1} back, which is missing or damaged, "
+        "and "
+        "run `chorus fleet rotate`: until then the broker accepts the certificate of {0}",
         name, (folder_ / "authority.key").string());
   }
 }

@@ -189,6 +189,20 @@ TEST_F(FleetFolderTest, BrokersHaveASignedListOfRevokedCertificates) {
   }
 }
 
+TEST_F(FleetFolderTest, OnlyACertificateThatTheBrokerDoesNotKnowAsRevokedIsWarnedAbout) {
+  (void)fleet().invite("invited", 1, now_);
+  (void)fleet().admit(admission(fleet().invite("joined", 1, now_)), now_).value_or_throw();
+  std::filesystem::remove(root_ / "fleet" / "authority.key");
+  const auto said = [&](const std::string& name) {
+    testing::internal::CaptureStderr();
+    fleet().revoke(name);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said("invited"), "");
+  EXPECT_THAT(said("joined"), HasSubstr("If this fleet has an MQTT broker, put"));
+  EXPECT_EQ(said("joined"), "") << "it had no certificate any more";
+}
+
 TEST_F(FleetFolderTest, TheServersCertificateIsRenewed) {
   const std::string before = read_file(root_ / "fleet" / "server.crt");
   const std::time_t until = fleet().rotate(now_ + 86'400);
@@ -219,6 +233,12 @@ TEST_F(FleetFolderTest, MistakesAreNamed) {
   for (const char* address : {"host", "host:", ":7733", "host:0", "host:65535", "host:99999999999", "host:7x"}) {
     EXPECT_THAT(create({root_ / "other", address, 30}), HasSubstr("must be HOST:PORT")) << address;
   }
+  for (const char* address : {":::1:77", "::1:7733", "fd00::1:7733", "[::1:77", "::1]:77", "[]:77", "[host]:77"}) {
+    EXPECT_THAT(create({root_ / "other", address, 30}), HasSubstr("an IPv6 address in brackets")) << address;
+    EXPECT_THAT(create({root_ / "other", "host:7733", 30, address}), HasSubstr("an IPv6 address in brackets"));
+  }
+  FleetFolder::create({root_ / "six", "[fd00::1]:7733", 30}, now_);
+  EXPECT_EQ(FleetFolder(root_ / "six").enrolment_address(), "[fd00::1]:7734");
   EXPECT_THAT(create({root_ / "other", "0.0.0.0:7733", 30}), HasSubstr("this one with --listen"));
   EXPECT_THAT(create({root_ / "other", "host:7733", 30, "everywhere"}), HasSubstr("must be HOST:PORT"));
   EXPECT_THAT(create({root_ / "other", "host:7733", 0}), HasSubstr("days is 0"));
