@@ -84,6 +84,33 @@ TEST_F(MqttServingTest, ARoundGoesOnWithoutAClientThatIsRevoked) {
   EXPECT_EQ(server->wait(), 130) << server->output();
 }
 
+TEST_F(MqttServingTest, AClientThatTheBrokerRefusesHearsWhatThatMayMean) {
+  write_config("served.yaml", kScaffold, true);
+  auto broker = start_broker();
+  ASSERT_TRUE(broker->ready());
+  {
+    auto server = serve("served");
+    const auto b = join_broker("b");  // which enrols
+    ASSERT_TRUE(says(*b, "joined as b")) << b->output();
+    ASSERT_EQ(chorus({"fleet", "revoke", "b", "--fleet", path("fleet")}), 0) << output_;
+  }
+  broker.reset();
+  broker = start_broker();  // it reads the list of revoked certificates
+  ASSERT_TRUE(broker->ready());
+  const auto b = join_broker("b");
+  EXPECT_TRUE(says(*b, "refuses this certificate (revoked or expired: ask the fleet's owner)")) << b->output();
+}
+
+TEST_F(MqttServingTest, AMessageOverTheServersLimitIsNamed) {
+  write_config("served.yaml", kScaffold, true);
+  auto broker = start_broker();
+  ASSERT_TRUE(broker->ready());
+  auto server = serve("served", {"serving.frame_limit=0.01", "serving.clients=1", "serving.min_clients=1"});
+  const auto a = join_broker("a");
+  EXPECT_EQ(server->wait(), 4);
+  EXPECT_THAT(server->output(), HasSubstr("raise serving.frame_limit at the server"));
+}
+
 TEST_F(MqttServingTest, ClientsSayWhyTheyAreNotAccepted) {
   write_config("served.yaml", kScaffold, true);
   auto broker = start_broker();

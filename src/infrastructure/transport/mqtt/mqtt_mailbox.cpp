@@ -35,9 +35,16 @@ void on_subscribed(void* context, MQTTAsync_successData*) { mailbox_of(context).
 void on_lost(void* context, char* cause) {
   mailbox_of(context).lost(cause == nullptr ? "the broker closed the connection" : cause);
 }
+// Paho tells a broker that does not answer and one that refuses a certificate in the same words.
+void on_refused(void* context, MQTTAsync_failureData* data) {
+  const bool said = data != nullptr && data->message != nullptr;
+  mailbox_of(context).lost(
+      fmt::format("it does not answer, or refuses this certificate (revoked or expired: ask the fleet's owner){}",
+                  said ? fmt::format("; {}", data->message) : ""));
+}
 void on_failure(void* context, MQTTAsync_failureData* data) {
   const bool said = data != nullptr && data->message != nullptr;
-  mailbox_of(context).lost(said ? data->message : "it does not answer, or refuses this end's certificate");
+  mailbox_of(context).lost(said ? data->message : "it takes no subscription");
 }
 int on_arrived(void* context, char* topic, int length, MQTTAsync_message* message) {
   mailbox_of(context).arrived(
@@ -169,7 +176,7 @@ void MqttMailbox::start() {
   tls.sslVersion = MQTT_SSL_VERSION_DEFAULT;
   if (!config.certificate.empty()) options.ssl = &tls;
   options.context = this;
-  options.onFailure = on_failure;
+  options.onFailure = on_refused;
   if (MQTTAsync_connect(client, &options) != MQTTASYNC_SUCCESS) lost("a file of this end's certificate is not usable");
 }
 
