@@ -4,7 +4,7 @@
 /** Columns of equal length; a value that is not finite is null. A long column is decoded when it is first used. */
 export type Columns = Record<string, (number | null)[]>;
 
-/** A client of a server: joined, working, late, gone or refuses (src/apps/serving/client_board.h). */
+/** A client of a server: joined, working, late, resting, gone or refuses (src/apps/serving/client_board.h). */
 export interface Peer {
   name: string;
   state: string;

@@ -25,7 +25,7 @@ function planned(run: Run): number {
   return run.planned || (run.server?.rounds ?? 0);
 }
 
-const stateOrder = ["working", "late", "joined", "gone", "refuses"];
+const stateOrder = ["working", "late", "joined", "resting", "gone", "refuses"];
 
 /** A server's clients: how many do what, and each of them by name. */
 function served(run: Run, server: NonNullable<Run["server"]>): Node[] {

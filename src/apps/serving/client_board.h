@@ -20,6 +20,7 @@ namespace chorus::inline serving {
 /// | working | asked, and has not replied yet |
 /// | late | has worked twice as long as the median of those who replied, or the round went on without it |
 /// | gone | not connected |
+/// | resting | connected, and not asked for a while: it refused a request, or took too long (ServedClients::states) |
 struct ClientNow {
   std::string name, state;
   double seconds = 0;  ///< since it was asked, of one that works or is late; else of its last reply

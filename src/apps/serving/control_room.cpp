@@ -52,12 +52,13 @@ HttpResponse ControlRoom::answer(const HttpRequest& request) {
     Log("serve").info("asked to stop {}", request.path == "/stop" ? "after this round" : "at once");
     return {200, request.path == "/stop" ? "stops after this round\n" : "stops\n"};
   }
+  if (request.method == "GET" && request.path == "/status") return {200, status_json() + "\n", kJsonType};
   return page(request);
 }
 
+// For anybody who reaches the port: numbers, and no client's name.
 HttpResponse ControlRoom::page(const HttpRequest& request) {
   if (request.method != "GET") return {404, "there is no such page\n"};
-  if (request.path == "/status") return {200, status_json() + "\n", kJsonType};
   if (request.path == "/metrics") return {200, metrics_text(), kPrometheusType};
   if (request.path == "/healthz") return {200, "ok\n"};
   return {404, "there is no such page\n"};
@@ -68,11 +69,12 @@ std::string ControlRoom::status_json() const {
   nlohmann::json clients = nlohmann::json::array();
   for (const RosterEntry& entry : status_.clients) {
     const auto doing = status_.doing.find(entry.name);
+    const std::string state = doing == status_.doing.end() ? (entry.alive ? "joined" : "gone") : doing->second;
     clients.push_back({{"id", entry.id},
                        {"name", entry.name},
                        {"examples", entry.examples ? nlohmann::json(*entry.examples) : nlohmann::json()},
-                       {"connected", entry.alive},
-                       {"state", doing == status_.doing.end() ? (entry.alive ? "joined" : "gone") : doing->second}});
+                       {"connected", entry.alive || state == kResting},
+                       {"state", state}});
   }
   return nlohmann::json{{"run", status_.run},
                         {"state", paused() && status_.state != "finished" ? "paused" : status_.state},

@@ -15,6 +15,8 @@
 
 namespace chorus::inline serving {
 
+inline constexpr const char* kResting = "resting";  ///< a state of ServerStatus::doing
+
 /// What a server is doing, for those who ask.
 struct ServerStatus {
   std::string run;                 ///< its folder
@@ -34,7 +36,8 @@ struct ServerStatus {
 };
 
 /// Where operators watch a server and steer it: `chorus status`, `pause` and `stop` through a socket in the fleet's
-/// folder, and /metrics (Prometheus) and /healthz on a port. Thread-safe.
+/// folder, which is private to the server's user, and /metrics (Prometheus) and /healthz on a port, which is not: names
+/// of clients and numbers of their examples are told on the socket only. Thread-safe.
 class ControlRoom {
  public:
   /// `metrics`: IP:PORT; empty: no port. While the file `pause` exists, the server is paused, also after a restart.
@@ -60,10 +63,12 @@ class ControlRoom {
   /// How often somebody asked to stop: once ends after the round, twice at once.
   int stops() const { return stops_; }
 
+  /// At the socket.
   HttpResponse answer(const HttpRequest& request);
+  /// At the port.
+  HttpResponse page(const HttpRequest& request);
 
  private:
-  HttpResponse page(const HttpRequest& request);
   std::string status_json() const;
   std::string metrics_text() const;
 

@@ -314,7 +314,7 @@ class ServedRun {
       if (stops() >= 1) throw Interrupted();
       const std::string what = paused      ? "`chorus pause --end`"
                                : returning ? "clients that were restarted"
-                                           : fmt::format("clients: {} of {} can be asked", there, wanted);
+                                           : fmt::format("clients: {} of {} can be asked{}", there, wanted, rests());
       room_.update([&](ServerStatus& status) {
         status.state = "waiting";
         status.waiting_for = what;
@@ -337,6 +337,12 @@ class ServedRun {
     shown_ = now;
     const auto members = clients_->roster().members();
     if (const std::size_t there = clients_->roster().trainable(); std::exchange(there_, there) != there) {
+  std::string rests() const {
+    const std::size_t resting = clients_->resting();
+    if (resting == 0) return "";
+    return fmt::format("; {} rest for some minutes, because they refused or took too long", resting);
+  }
+
       room_.note_progress();
     }
     const std::vector<ClientNow> states = clients_->states();

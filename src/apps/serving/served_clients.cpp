@@ -125,7 +125,18 @@ void ServedClients::note_ready() {
 
 std::vector<ClientNow> ServedClients::states() {
   note_ready();
-  return board_->states(roster(), std::chrono::steady_clock::now());
+  std::vector<ClientNow> states = board_->states(roster(), std::chrono::steady_clock::now());
+  const auto members = roster().members();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (remote_.rests(members[i].id)) states[i].state = kResting;
+  }
+  return states;
+}
+
+std::size_t ServedClients::resting() const {
+  const auto members = roster().members();
+  return static_cast<std::size_t>(
+      std::count_if(members.begin(), members.end(), [&](const RosterEntry& each) { return remote_.rests(each.id); }));
 }
 
 std::size_t ServedClients::returning(double seconds) {
@@ -154,7 +165,7 @@ Replies ServedClients::watched(std::span<const ClientId> cohort, Request request
       const std::string& name = input_.names.names().at(reply->client);
       remote_.rest(reply->client, input_.rest);
       connected_.erase(name);  // nobody waits for it
-      if (input_.refused) input_.refused(name, shortened(reply->failure, kMostReason));
+      if (input_.refused) input_.refused(name, shortened(reply->failure.substr(kRefuses.size()), kMostReason));
     }
     return reply;
   };

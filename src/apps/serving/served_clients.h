@@ -63,6 +63,8 @@ class ServedClients : public Federation {
   void poll() { remote_.poll(); }
   /// What each client does now.
   std::vector<ClientNow> states();
+  /// Clients that are connected, and not asked for a while.
+  std::size_t resting() const;
   /// Which state of each client is the current one; see RemoteFederation.
   std::map<ClientId, std::uint64_t> kept() const { return remote_.kept(); }
   void restore_kept(std::map<ClientId, std::uint64_t> kept) { remote_.restore_kept(std::move(kept)); }

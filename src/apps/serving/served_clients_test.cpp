@@ -46,6 +46,7 @@ class ServedClientsTest : public testing::Test {
     ServedClientsInput input{transport_, names_, {}, {}};
     input.job.run = 7;
     input.least = 2;
+    input.refused = [this](const std::string& name, const std::string& why) { refusals_[name] = why; };
     clients_ = std::make_unique<ServedClients>(std::move(input));
   }
   void connect(PeerId peer, const std::string& name) {
@@ -69,6 +70,7 @@ class ServedClientsTest : public testing::Test {
   TemporaryFolder folder_;
   ClientNames names_{folder_ / "fleet.json"};
   ScriptedTransport transport_;
+  std::map<std::string, std::string> refusals_;
   std::unique_ptr<ServedClients> clients_;
 };
 
@@ -157,10 +159,16 @@ TEST_F(ServedClientsTest, AClientWhosePolicyForbidsARequestIsNotAskedForAWhile) 
   EXPECT_FALSE(replies.next()->ok());
   EXPECT_THROW((void)replies.next(), TooFewReplies);
   EXPECT_FALSE(clients_->roster().find(0)->alive);
+  EXPECT_EQ(clients_->states().at(0).state, "resting");
+  EXPECT_EQ(clients_->resting(), 1U);
+  EXPECT_EQ(refusals_["a"], "its policy allows work from 04:00-05:00 only");
   EXPECT_EQ(clients_->returning(30), 0U);
   EXPECT_TRUE(clients_->roster().find(1)->alive) << "it may work again";
   EXPECT_EQ(clients_->roster().trainable(), 2U);
   leave(1);
+  clients_->poll();
+  EXPECT_EQ(clients_->states().at(0).state, "gone");
+  EXPECT_EQ(clients_->resting(), 0U);
   connect(4, "a");
   get_ready(4, "a");
   EXPECT_EQ(clients_->roster().trainable(), 3U) << "its owner may have changed the policy";

@@ -62,6 +62,7 @@ class RemoteFederation : public Federation {
 
   /// A client that does not want to work is not asked for so many seconds, unless it connects again.
   void rest(ClientId client, double seconds);
+  bool rests(ClientId client) const;
 
   /// Of each client with an accepted state: the number of the request that it replied to. Belongs in a checkpoint.
   std::map<ClientId, std::uint64_t> kept() const;
