@@ -453,9 +453,10 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
   const auto client = narrow.connect();
   const PeerId peer = server->receive(kSoon)->peer;
   const std::string large(2U << 20U, 'x');
-  EXPECT_THAT(message_of<WorldError>([&] { (void)client->send(large); }), HasSubstr("frame_limit of 1 MiB"));
+  EXPECT_THAT(message_of<WorldError>([&] { (void)client->send(large); }),
+              HasSubstr("a message of 2.0 MiB is over the limit of 1.0 MiB; raise serving.frame_limit at the server"));
   EXPECT_THAT(message_of<WorldError>([&] { (void)server->send(peer, std::make_shared<const FrameBytes>(large)); }),
-              HasSubstr("frame_limit of 1 MiB"));
+              HasSubstr("a message of 2.0 MiB is over the limit of 1.0 MiB; raise serving.frame_limit at the server"));
   config.address = narrow.address();
   config.frame_limit = 10;  // a peer that ignores the limit
   const auto careless = GrpcTransport(config).connect();
@@ -463,6 +464,7 @@ TEST_F(GrpcFaults, FramesOverTheLimitAreRefusedByBothEnds) {
   EXPECT_TRUE(careless->send(large));
   EXPECT_FALSE(careless->receive(kSoon).has_value());
   EXPECT_FALSE(careless->connected());
+  EXPECT_THAT(careless->refusal(), HasSubstr("raise serving.frame_limit at the server"));
   EXPECT_EQ(server->receive(kSoon)->kind, Kind::kLeft);
 }
 

@@ -222,6 +222,25 @@ TEST_F(ServingTest, AClientWithoutItsPrivacyLedgersTakesNoPart) {
   EXPECT_EQ(server->wait(), 130) << server->output();
 }
 
+TEST_F(ServingTest, OperatorsLimitMessagesAndClients) {
+  write_config("served.yaml", std::string(kTrainer) + "rounds: 2000\nclients_per_round: 1\n", true);
+  make_fleet({"a", "b"});
+  {
+    auto server = serve("served", {"serving.peers=1"});
+    const auto a = join("a");
+    ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 1; })) << server->output();
+    const auto b = join("b");
+    for (int i = 0; i < 200 && b->output().find("as many peers") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_THAT(b->output(), HasSubstr("the server has as many peers as it may"));
+  }
+  auto server = serve("narrow", {"--new", "serving.frame_limit=0.01"});
+  const auto a = join("a");
+  EXPECT_EQ(server->wait(), 4);
+  EXPECT_THAT(server->output(), HasSubstr("raise serving.frame_limit at the server"));
+}
+
 TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   write_config("served.yaml", std::string(kTrainer) + "rounds: 2000\nclients_per_round: 2\nserving: {min_clients: 1}\n",
                true);
@@ -235,9 +254,13 @@ TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   ::unsetenv("CHORUS_LOG_FORMAT");
   const auto c = join("c", {"--policy", path("policy.yaml")});
   const auto a = join("a"), b = join("b", {"--policy", path("hours.yaml")});
-  ASSERT_TRUE(eventually([](const json& now) { return now["round"] >= 3 && now["refusals"].contains("c"); }))
-      << server->output();
-  EXPECT_EQ(status()["refusals"]["c"], "its policy does not allow the task text_classification");
+  ASSERT_TRUE(eventually([](const json& now) {
+    return now["round"] >= 3 && now["refusals"].contains("c") && now["refusals"].contains("b");
+  })) << server->output();
+  const json refusing = status();
+  EXPECT_EQ(refusing["refusals"]["c"], "its policy does not allow the task text_classification");
+  EXPECT_EQ(refusing["refusals"]["b"], "its policy does not allow the procedure train");
+  EXPECT_EQ(refusing["clients"][1]["state"], "resting") << refusing;
   EXPECT_THAT(server->output(), HasSubstr("it refuses: its policy does not allow the procedure train"));
   const std::string unfinished = read(folder_ / "fleet" / "serving.json");
   EXPECT_EQ(chorus({"serve", path("served.yaml"), "--fleet", path("fleet"), "--run-folder", path("second")}), 4);
@@ -256,6 +279,15 @@ TEST_F(ServingTest, OperatorsPauseAndStopAndOwnersRefuse) {
   EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
   EXPECT_EQ(server->wait(), 130);
   EXPECT_THAT(server->output(), HasSubstr("the same command continues it"));
+  const std::string another = path("served.yaml");
+  EXPECT_EQ(chorus({"serve", another, "--fleet", path("fleet"), "--run-folder", path("served"), "seed=6"}), 2);
+  EXPECT_THAT(output_, HasSubstr("only the section serving may change"));
+  const auto again = serve("served", {"serving.slowest=4"});
+  const auto stopped_after = before["round"].get<int>();
+  EXPECT_TRUE(eventually([&](const json& now) { return now["round"] > stopped_after; })) << again->output();
+  EXPECT_EQ(chorus({"stop", "--now", "--fleet", path("fleet")}), 0);
+  EXPECT_EQ(again->wait(), 130);
+  EXPECT_THAT(read(folder_ / "served" / "config.yaml"), HasSubstr("slowest: 4"));
   std::istringstream lines(server->output());
   for (std::string line; std::getline(lines, line);) EXPECT_TRUE(json::accept(line)) << line;
   for (const auto* client : {&a, &b, &c}) {

@@ -163,6 +163,15 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("return_seconds", return_seconds, "a restarted server waits so long for its clients to come back")
       .at_least(0);
   visitor.field("spool", spool, "folder for updates over 64 MiB until they are summed (transport grpc)").not_empty();
+  visitor.field("slowest", slowest, "KiB/s of a client's message, on average after `stall` seconds; 0: any pace")
+      .at_least(0);
+  visitor.field("stall", stall, "seconds a client may pause within a message").above(0);
+  visitor.field("peers", peers, "client processes that may be connected at a time").at_least(1);
+  visitor.field("inbox", inbox, "MiB of large messages that are received at once, in memory; one always is")
+      .at_least(0);
+  visitor.field("frame_limit", frame_limit, "MiB of a message, at most; larger ones are refused")
+      .above(0)
+      .at_most(2047);
 }
 
 void ExperimentConfig::describe(ConfigVisitor& visitor) {

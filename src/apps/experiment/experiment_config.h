@@ -146,6 +146,11 @@ struct ServingConfig {
   double grace = 30;               ///< seconds a client that lost its connection has to come back
   double return_seconds = 60;      ///< a restarted server waits for clients to come back
   std::string spool = "/var/tmp";  ///< folder for updates over 64 MiB until they are summed; grpc only
+  double slowest = 16;             ///< KiB/s of a client's message, on average after `stall` seconds; 0: any
+  double stall = 60;               ///< seconds a client may pause within a message
+  std::int64_t peers = 10'000;     ///< client processes at a time
+  double inbox = 256;              ///< MiB of large messages received at once, in memory
+  double frame_limit = 2047;       ///< MiB of a message
 
   void describe(ConfigVisitor& visitor);
 };

@@ -99,13 +99,25 @@ std::optional<Unfinished> read_unfinished(const fs::path& fleet) {
   return Unfinished{folder, read_file(folder / "config.yaml", 1U << 24U)};
 }
 
-bool is_configuration(const std::string& yaml) {
+/// What stays as it is until a run ends. How clients are reached and waited for may change.
+std::string lasting_part(ExperimentConfig config) {
+  config.serving = {};
+  return config_to_yaml(std::move(config), "experiment");
+}
+
+void check_same_run(const Unfinished& unfinished, const ExperimentConfig& config, const fs::path& fleet) {
+  std::string before;
   try {
-    (void)ConfigDocument::parse(yaml, "config.yaml").load<ExperimentConfig>();
-    return true;
+    before = lasting_part(ConfigDocument::parse(unfinished.config, "config.yaml").load<ExperimentConfig>());
   } catch (const ConfigError&) {
-    return false;
+    throw DataError(fmt::format("{} is damaged; put it back from a backup, or begin anew with --new",
+                                (unfinished.folder / "config.yaml").string()));
   }
+  if (before == lasting_part(config)) return;
+  throw ConfigError(fmt::format(
+      "the fleet {} is in the middle of {}, whose configuration is another one (see its config.yaml; only the section "
+      "serving may change); go on with that, or begin anew with --new",
+      fleet.string(), unfinished.folder.string()));
 }
 
 /// Continues the unfinished run of the same configuration, or makes a new one.
@@ -113,17 +125,11 @@ RunFolder open_run(const ExperimentConfig& config, const ServeRequest& request) 
   const std::string yaml = config_to_yaml(config, "experiment");
   const auto unfinished = request.fresh ? std::nullopt : read_unfinished(request.fleet);
   if (unfinished && (request.run.folder.empty() || fs::absolute(request.run.folder) == unfinished->folder)) {
-    if (unfinished->config != yaml && !is_configuration(unfinished->config)) {
-      throw DataError(fmt::format("{} is damaged; put it back from a backup, or begin anew with --new",
-                                  (unfinished->folder / "config.yaml").string()));
-    }
-    if (unfinished->config != yaml) {
-      throw ConfigError(fmt::format(
-          "the fleet {} is in the middle of {}, whose configuration is another one (see its config.yaml); go on with "
-          "that, or begin anew with --new",
-          request.fleet.string(), unfinished->folder.string()));
-    }
-    return RunFolder::open(unfinished->folder);
+    if (unfinished->config == yaml) return RunFolder::open(unfinished->folder);
+    check_same_run(*unfinished, config, request.fleet);
+    RunFolder folder = RunFolder::open(unfinished->folder);
+    write_file(folder.config(), yaml);
+    return folder;
   }
   NewRun run;
   run.folder = request.run.folder;
@@ -331,18 +337,18 @@ class ServedRun {
     });
   }
 
-  void show_clients() {
-    const auto now = ServeClock::now();
-    if (now - shown_ < kShowPause) return;
-    shown_ = now;
-    const auto members = clients_->roster().members();
-    if (const std::size_t there = clients_->roster().trainable(); std::exchange(there_, there) != there) {
   std::string rests() const {
     const std::size_t resting = clients_->resting();
     if (resting == 0) return "";
     return fmt::format("; {} rest for some minutes, because they refused or took too long", resting);
   }
 
+  void show_clients() {
+    const auto now = ServeClock::now();
+    if (now - shown_ < kShowPause) return;
+    shown_ = now;
+    const auto members = clients_->roster().members();
+    if (const std::size_t there = clients_->roster().trainable(); std::exchange(there_, there) != there) {
       room_.note_progress();
     }
     const std::vector<ClientNow> states = clients_->states();

@@ -31,6 +31,11 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
   if (server != nullptr) {
     set("revoked", (broker ? end.broker_members : end.revoked).string());
     set("grace", server->grace);
+    set("slowest", server->slowest);
+    set("stall", server->stall);
+    set("peers", server->peers);
+    set("inbox", server->inbox);
+    set("frame_limit", server->frame_limit);
     if (visitor.find("spool_in") != nullptr) set("spool_in", server->spool);
   } else {
     set("retry", kLongestPause);

@@ -10,8 +10,8 @@
 namespace chorus::inline serving {
 
 /// The two ends of a fleet's connections over the transport of that name, with the certificates of the fleet. Every
-/// transport for machines that do not share memory has the settings address, certificate, key, authority and revoked.
-/// ConfigError for one that has not.
+/// transport for machines that do not share memory has the settings address, certificate, key, authority, revoked,
+/// and those of ServingConfig that are about messages. ConfigError for one that has not.
 std::unique_ptr<ServerTransport> listen_at(const ServingConfig& config, const FleetEnd& end);
 /// ConfigError when no transport for clients has that name.
 void check_transport(const std::string& transport, const FleetEnd& end);

@@ -15,6 +15,7 @@
 #include "infrastructure/transport/grpc/byte_buffers.h"
 #include "infrastructure/transport/grpc/connection_settings.h"
 #include "infrastructure/transport/grpc/grpc_transport.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_grpc {
 namespace {
@@ -156,11 +157,7 @@ GrpcClient::~GrpcClient() {
 }
 
 bool GrpcClient::send(FrameBytes frame) {
-  if (frame.size() > config_.frame_bytes()) {
-    throw WorldError(
-        fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
-                    frame.size() >> 20U, config_.frame_limit));
-  }
+  if (frame.size() > config_.frame_bytes()) throw WorldError(over_limit(frame.size(), config_.frame_bytes()));
   std::unique_lock lock(mutex_);
   changed_.wait(
       lock, [&] { return ended_ || (outbox_.frames() < kMostFramesUnderWay && outbox_.bytes() < kMostBytesUnderWay); });

@@ -20,6 +20,7 @@
 #include "infrastructure/transport/grpc/connection_settings.h"
 #include "infrastructure/transport/grpc/grpc_transport.h"
 #include "infrastructure/transport/grpc/server_session.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_grpc {
 namespace {
@@ -174,11 +175,7 @@ grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(grpc::GenericCallbackS
 }
 
 bool GrpcServer::send(PeerId peer, std::shared_ptr<const FrameBytes> frame, bool more) {
-  if (frame->size() > config_.frame_bytes()) {
-    throw WorldError(
-        fmt::format("a frame of {} MiB is over the transport's frame_limit of {:g} MiB; raise it on both ends",
-                    frame->size() / kMebi, config_.frame_limit));
-  }
+  if (frame->size() > config_.frame_bytes()) throw WorldError(over_limit(frame->size(), config_.frame_bytes()));
   std::unique_lock lock(mutex_);
   const std::shared_ptr<Session> session = sessions_.find(peer);
   if (!session) return false;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/spare_buffer.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_grpc {
 namespace {
@@ -62,9 +63,7 @@ Result<std::optional<ArrivedFrame>> Assembler::add(const ChunkHeader& header,
   if (header.sequence != received_ + 1) {
     return malformed(fmt::format("frame {} came after frame {}", header.sequence, received_));
   }
-  if (header.size > limit_) {
-    return malformed(fmt::format("a frame of {} bytes is over the limit of {}", header.size, limit_));
-  }
+  if (header.size > limit_) return malformed(over_limit(header.size, limit_));
   if (header.offset != arrived() || (partial_ && header.size != size_)) {
     return malformed(fmt::format("a chunk at {} of {} bytes does not continue its frame at {}", header.offset,
                                  header.size, arrived()));

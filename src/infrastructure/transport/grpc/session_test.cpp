@@ -89,7 +89,7 @@ TEST(Assembler, ChecksTheSizeBeforeItAllocates) {
   Assembler assembler(100);
   const auto huge = assembler.add({1, ~0ULL, 0}, "x");
   ASSERT_FALSE(huge.ok());
-  EXPECT_THAT(huge.failure().message, HasSubstr("over the limit of 100"));
+  EXPECT_THAT(huge.failure().message, HasSubstr("over the limit of"));
   EXPECT_TRUE(assembler.add({1, 100, 0}, std::string(100, 'x')).ok());
 }
 

@@ -14,6 +14,7 @@
 #include "infrastructure/transport/mailbox/mail_peer.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
 #include "infrastructure/transport/mailbox/post.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_mailbox {
 namespace {
@@ -46,7 +47,7 @@ class MailClient final : public ClientTransport {
   }
 
   bool send(FrameBytes frame) override {
-    if (frame.size() > config_.frame_limit) throw WorldError("a frame is over the transport's limit");
+    if (frame.size() > config_.frame_limit) throw WorldError(over_limit(frame.size(), config_.frame_limit));
     const std::lock_guard turn(sending_);
     std::uint64_t sequence = 0;
     {

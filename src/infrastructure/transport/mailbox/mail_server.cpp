@@ -14,6 +14,7 @@
 #include "infrastructure/transport/mailbox/mail_peer.h"
 #include "infrastructure/transport/mailbox/mailbox.h"
 #include "infrastructure/transport/mailbox/post.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_mailbox {
 namespace {
@@ -44,7 +45,7 @@ class MailServer final : public ServerTransport {
   }
 
   bool send(PeerId id, std::shared_ptr<const FrameBytes> frame, bool /*more*/) override {
-    if (frame->size() > config_.frame_limit) throw WorldError("a frame is over the transport's limit");
+    if (frame->size() > config_.frame_limit) throw WorldError(over_limit(frame->size(), config_.frame_limit));
     const std::shared_ptr<MailPeer> peer = find(id);
     if (!peer) return false;
     const std::lock_guard turn(peer->sending);

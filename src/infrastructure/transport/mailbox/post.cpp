@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/fingerprint.h"
+#include "infrastructure/transport/pace/frame_limit.h"
 
 namespace chorus::inline transport_mailbox {
 namespace {
@@ -83,8 +84,7 @@ Result<std::optional<std::string>> FrameGatherer::add(const Post& post, std::str
   if (post.sequence != whole_ + 1) {
     return bad_letter(fmt::format("frame {} came after frame {}", post.sequence, whole_));
   }
-  if (post.size > limit_)
-    return bad_letter(fmt::format("a frame of {} bytes is over the limit of {}", post.size, limit_));
+  if (post.size > limit_) return bad_letter(over_limit(post.size, limit_));
   if (partial_ && post.offset < frame_.size()) return Gathered();  // came twice
   if (post.offset != frame_.size() || (partial_ && post.size != size_) || data.size() > post.size - post.offset ||
       (data.empty() && post.size > 0)) {
