@@ -30,10 +30,8 @@ class RowFederation : public Federation {
       Reply reply;
       reply.client = (*left)[slot];
       reply.slot = slot;
-      const std::vector<double>& row = rows_[reply.client];
-      at::Tensor update = at::empty({static_cast<std::int64_t>(row.size())}, at::kFloat);
-      for (std::size_t i = 0; i < row.size(); ++i) update.data_ptr<float>()[i] = static_cast<float>(row[i]);
-      reply.body.tensors["update"] = update;
+      reply.body.tensors["update"] = tensor_of(rows_[reply.client]);
+      if (!second.empty()) reply.body.tensors["second"] = tensor_of(second[reply.client]);
       const auto claim = examples.find(reply.client);
       reply.body.numbers["examples"] = claim == examples.end() ? 1 : claim->second;
       reply.on_accept = [this] { ++accepted; };
@@ -43,11 +41,18 @@ class RowFederation : public Federation {
   void end_session(std::uint64_t) override {}
   Traffic traffic() const override { return {}; }
 
-  bool reversed = false;                ///< replies arrive from the last client to the first
-  std::map<ClientId, double> examples;  ///< claimed by a client; 1 where absent
+  bool reversed = false;                    ///< replies arrive from the last client to the first
+  std::map<ClientId, double> examples;      ///< claimed by a client; 1 where absent
+  std::vector<std::vector<double>> second;  ///< of each client, beside its update; none where empty
   int accepted = 0;
 
  private:
+  static at::Tensor tensor_of(const std::vector<double>& row) {
+    at::Tensor tensor = at::empty({static_cast<std::int64_t>(row.size())}, at::kFloat);
+    for (std::size_t i = 0; i < row.size(); ++i) tensor.data_ptr<float>()[i] = static_cast<float>(row[i]);
+    return tensor;
+  }
+
   std::vector<std::vector<double>> rows_;
   Roster roster_;
 };

@@ -94,7 +94,7 @@ std::vector<std::string> algorithms(bool distilling) {
 std::vector<std::string> aggregations() {
   std::vector<std::string> names;
   for (const std::string& name : Aggregations::names()) {
-    if (!Aggregations::traits(name).noisy_sum && name != "fltrust") names.push_back(name);
+    if (!Aggregations::traits(name).noisy_sum) names.push_back(name);
   }
   return names;
 }

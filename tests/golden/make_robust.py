@@ -4,8 +4,8 @@
     python3 tests/golden/make_robust.py > tests/golden/robust.json
 
 Written from the papers: Yin et al. 2018 (median, trimmed mean), Blanchard et al. 2017 (Krum), El Mhamdi et al. 2018
-(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping), Allouah et al. 2023 (nearest-neighbour
-mixing). The spectral filter uses an SVD of the centred rows. The geometric median is found by Newton's method on
+(Bulyan), Sun et al. 2019 (norm bounding), Karimireddy et al. 2021 (centred clipping), Cao et al. 2021 (FLTrust), Allouah et
+al. 2023 (nearest-neighbour mixing). The spectral filter uses an SVD of the centred rows. The geometric median is found by Newton's method on
 sum_i |v - x_i|, not by Weiszfeld's iteration. Inputs are multiples of 1/64, exact in float32. The inputs "ties" have many
 equal values and equal rows. Needs numpy.
 """
@@ -90,6 +90,20 @@ def centred_clipping(rounds, radius, iterations):
     return v
 
 
+def fltrust(x, trusted):
+    reference = x[trusted]
+    length = np.linalg.norm(reference)
+    trust, total = 0.0, np.zeros(x.shape[1])
+    for i, row in enumerate(x):
+        norm = np.linalg.norm(row)
+        if i == trusted or norm == 0:
+            continue
+        score = max(0.0, row @ reference / (norm * length))
+        trust += score
+        total += score * row * (length / norm)
+    return total / trust
+
+
 def mixed(x, f):
     return np.array([x[np.argsort(((x - row) ** 2).sum(1), kind="stable")[: len(x) - f]].mean(0) for row in x])
 
@@ -118,6 +132,8 @@ def main():
         for radius, iterations in ((0, 3), (0.75, 1), (0.75, 5)):
             rule = {"name": "centred_clipping", "radius": radius, "iterations": iterations}
             add(rule, centred_clipping([x], radius, iterations))
+        for trusted in (0, 3, len(x) - 1):
+            add({"name": "fltrust", "trusted": trusted}, fltrust(x, trusted))
         if name != "ties":
             for f in (0, 1, 3, 5):
                 add({"name": "spectral_filter", "attackers": f}, spectral_filter(x, f))

@@ -46,6 +46,26 @@ TEST_F(ServingTest, SecureSumsAgainstAnActiveServerGiveTheBitsOfOneRun) {
   }
 }
 
+// Clients calibrate the noise to the budget themselves, and find that the server asks for no less.
+TEST_F(ServingTest, NoiseOfABudgetIsWhatTheClientsWorkOut) {
+  write_config("served.yaml",
+               config_of("2",
+                         "aggregation: {name: private_sum, epsilon: 8, delta: 1.0e-3, clip: 0.5, dropout: 0, copy: "
+                         "none}\nweighting: equal\nserving: {clients: 4, min_clients: 4}\n"),
+               true);
+  make_fleet({"a", "b", "c", "d"});
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  for (const auto& [name, client] : clients) {
+    EXPECT_EQ(client->wait(), 0) << name << client->output();
+    EXPECT_THAT(client->output(), Not(HasSubstr("refuses"))) << name;
+  }
+  EXPECT_THAT(server->output(), HasSubstr("within epsilon 8"));
+  EXPECT_THAT(server->output(), Not(HasSubstr("abandoned")));
+}
+
 TEST_F(ServingTest, SecureSumsGoOnWithoutAClientThatDiesAndOwnersRefuseWeakerOnes) {
   write_config("served.yaml",
                config_of("3000",

@@ -77,23 +77,35 @@ RoundResult AdaFl::round(const RoundInput& input) {
   for (const Configurator::Branch branch : Configurator::kBranches) {
     if (configurator.differs(branch)) trying.push_back(&groups_[branch]);
   }
+  const auto spend = [&](Group& group, double seconds) {
+    group.seconds += seconds;
+    // Slack for rounding, so that n rounds of t / n fit into t.
+    group.done = group.seconds + std::max(group.longest, seconds) > configurator.trial_seconds() * (1 + 1e-9);
+  };
+  double longest = 0;
+  std::vector<Group*> failed;  // by a sum that was given up before anybody worked
   for (std::size_t k = 0; k < trying.size(); ++k) {
     Group& group = *trying[k];
     if (group.done) continue;
     std::vector<Member> cohort;
     for (std::size_t i = k; i < members.size(); i += trying.size()) cohort.push_back(members[i]);
+    const std::size_t clients = cohort.size();
     RoundResult part = train(input, group, std::move(cohort));
     const double seconds = part.emulated.totals.seconds;
-    if (!(seconds > 0)) {
+    if (seconds > 0) {
+      group.longest = std::max(group.longest, seconds);
+      ++group.rounds;
+      spend(group, seconds);
+      longest = std::max(longest, seconds);
+    } else if (part.failed.size() == clients) {
+      failed.push_back(&group);
+    } else {
       throw ConfigError("algorithm: adafl measures its trials by the emulated clock; give `emulation`");
     }
-    group.seconds += seconds;
-    group.longest = std::max(group.longest, seconds);
-    ++group.rounds;
-    // Slack for rounding, so that n rounds of t / n fit into t.
-    group.done = group.seconds + group.longest > configurator.trial_seconds() * (1 + 1e-9);
     join(result, std::move(part));
   }
+  // It waits for the others, as it would for its own clients.
+  for (Group* group : failed) spend(*group, longest);
   result.emulated.totals.seconds = clock() - before;
   if (std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.done; })) {
     end_trial(input, configurator, result);

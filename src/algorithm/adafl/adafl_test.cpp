@@ -66,6 +66,24 @@ class AdaptingClients : public Federation {
   Roster roster_ = Roster::of_sizes(std::vector<double>(20, 1.0));
 };
 
+/// A mean that is given up before anybody is asked where `lost` says so, by the number of the call.
+class SometimesNothing : public Aggregation {
+ public:
+  explicit SometimesNothing(std::function<bool(int)> lost) : lost_(std::move(lost)) {}
+  Aggregated aggregate(AggregationInput input) override {
+    if (!lost_(calls_++)) return mean_->aggregate(std::move(input));
+    Aggregated result;
+    result.means.resize(1);
+    result.clients.resize(input.cohort.size(), {.failure = "too few"});
+    return result;
+  }
+
+ private:
+  std::function<bool(int)> lost_;
+  int calls_ = 0;
+  std::unique_ptr<Aggregation> mean_ = Aggregations::make("mean");
+};
+
 class AdaFlTest : public testing::Test {
  protected:
   AdaFlTest() {
@@ -273,6 +291,28 @@ TEST_F(AdaFlTest, AGroupWhoseClientsAllFailKeepsItsModel) {
   EXPECT_EQ(result.failed.size(), 3U);
   EXPECT_EQ(result.examples, 6);
   EXPECT_EQ(algorithm.state().at("group.1").abs().sum().item<double>(), 0);
+}
+
+// A secure sum over too few clients takes no time; the clock of its group goes on with the others.
+TEST_F(AdaFlTest, AGroupWhoseSumIsGivenUpWaitsForTheOthers) {
+  mean = std::make_unique<SometimesNothing>([](int call) { return call % 3 == 1; });  // the second group's
+  AdaFl algorithm(config);
+  double clock = 0;
+  int rounds = 0;
+  while (judged.empty() && rounds < 20) {
+    const RoundResult result = round(algorithm, static_cast<std::uint64_t>(++rounds));
+    EXPECT_EQ(result.failed.size(), 3U);
+    clock += result.emulated.totals.seconds;
+  }
+  EXPECT_EQ(rounds, 9);
+  EXPECT_EQ(clock, 90);
+  EXPECT_THAT(judged, ElementsAre(Variant{2, 2}, Variant{2, 4})) << "it has trained nothing to compare";
+
+  mean = std::make_unique<SometimesNothing>([](int) { return true; });
+  AdaFl nobody(config);
+  const RoundResult result = round(nobody, 1);
+  EXPECT_EQ(result.failed.size(), 9U);
+  EXPECT_EQ(result.emulated.totals.seconds, 0);
 }
 
 }  // namespace

@@ -100,8 +100,32 @@ std::string PrivateSum::refusal(std::size_t clients_per_round, Weighting weighti
       .refusal(clients_per_round, weighting);
 }
 
-Mechanism PrivateSum::mechanism_for(const NoiseShare& share) const {
-  return NoisyScale(share, {.ring_bits = 64, .capacity = 61, .values = values_}).mechanism();
+namespace {
+
+// How often a client is charged at most.
+std::int64_t times_of(const PrivateSumConfig& config, const AggregationSetting& setting) {
+  const std::int64_t rounds = std::max<std::int64_t>(setting.rounds, 1);
+  return config.participations > 0 ? std::min(config.participations, rounds) : rounds;
+}
+
+Mechanism mechanism_of(const NoiseShare& share, std::int64_t size) {
+  return NoisyScale(share, {.ring_bits = 64, .capacity = 61, .values = static_cast<std::size_t>(size)}).mechanism();
+}
+
+}  // namespace
+
+double PrivateSum::noise_for(const AggregationSetting& setting) const {
+  if (config_.noise > 0) return config_.noise;
+  Mechanism all =
+      mechanism_of(settings_for(static_cast<std::size_t>(setting.clients_per_round), 1).noise, setting.size);
+  all.steps = times_of(config_, setting);
+  return calibrate({.mechanisms = {all}, .delta = config_.delta}, config_.epsilon, AccountantKind::kRdp);
+}
+
+SumFloor PrivateSum::sum_floor(const AggregationSetting& setting) const {
+  const Counted count = counted(config_, static_cast<std::size_t>(setting.clients_per_round));
+  const bool known = config_.noise > 0 || setting.size > 0;
+  return {.clients = count.least, .noise = known ? noise_for(setting) : 0, .honest = count.honest()};
 }
 
 void PrivateSum::prepare(const AggregationSetting& setting) {
@@ -111,19 +135,14 @@ void PrivateSum::prepare(const AggregationSetting& setting) {
   values_ = static_cast<std::size_t>(setting.size);
   clients_ = setting.clients;
   const auto per_round = static_cast<std::size_t>(setting.clients_per_round);
-  double noise = config_.noise;
-  const std::int64_t times = config_.participations > 0 ? std::min(config_.participations, setting.rounds)
-                                                        : std::max<std::int64_t>(setting.rounds, 1);
-  if (noise <= 0) {
-    Mechanism all = mechanism_for(settings_for(per_round, 1).noise);
-    all.steps = times;
-    noise = calibrate({.mechanisms = {all}, .delta = config_.delta}, config_.epsilon, AccountantKind::kRdp);
+  const double noise = noise_for(setting);
+  if (config_.noise <= 0) {
     Log("privacy").info("noise {:.4f} keeps {} participations of a client within epsilon {} at delta {:g}", noise,
-                        times, config_.epsilon, config_.delta);
+                        times_of(config_, setting), config_.epsilon, config_.delta);
   }
   const SecureMeanSettings settings = settings_for(per_round, noise);
   share_ = settings.noise;
-  round_ = mechanism_for(share_);
+  round_ = mechanism_of(share_, setting.size);
   epsilons_.clear();
   sum_ = std::make_unique<SecureMean>(settings);
   sum_->prepare(setting);

@@ -54,12 +54,14 @@ class PrivateSum : public Aggregation {
   std::optional<PrivacyReport> privacy() const override;
   std::string ledger() const override { return ledger_ ? ledger_->mark() : ""; }
   std::size_t least_updates() const override { return 3; }
+  /// Without the size of what is summed, noise is not calibrated to `epsilon`.
+  SumFloor sum_floor(const AggregationSetting& setting) const override;
   std::string refusal(std::size_t clients_per_round, Weighting weighting) const override;
   bool masks() const override { return config_.mode == SecureMeanConfig::Mode::kReal; }
 
  private:
   SecureMeanSettings settings_for(std::size_t clients_per_round, double noise) const;
-  Mechanism mechanism_for(const NoiseShare& share) const;
+  double noise_for(const AggregationSetting& setting) const;
   double epsilon_of(const Releases& releases) const;
   bool may_take_part(ClientId client) const;
   double most_spent() const;

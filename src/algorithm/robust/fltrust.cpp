@@ -54,6 +54,7 @@ Aggregated FlTrust::aggregate(AggregationInput input) {
   Aggregated result;
   result.clients = read_updates(input, reader);
   const std::string lost = result.clients[reference].failure;
+  std::size_t others = 0;
   for (std::size_t i = 0; i < input.tensors.size(); ++i) {
     at::Tensor mean;
     const auto found = by_slot[i].find(reference);
@@ -62,14 +63,18 @@ Aggregated FlTrust::aggregate(AggregationInput input) {
       for (const auto& [slot, row] : by_slot[i]) {
         if (slot != reference) rows.push_back(row);
       }
+      others = rows.size();
       mean = trusted_mean(rows, found->second);
     }
-    result.means.push_back(std::move(mean));
+    // An algorithm with several tensors takes a step with all of them or with none.
+    const bool steps = i > 0 && result.means.front().defined();
+    result.means.push_back(steps && !mean.defined() ? at::zeros_like(found->second) : std::move(mean));
   }
   result.clients.resize(asked);
   if (result.means.front().defined()) return result;
-  const std::string why =
-      lost.empty() ? "no update points the same way as the trusted one" : "the trusted client failed: " + lost;
+  const std::string why = !lost.empty() ? "the trusted client failed: " + lost
+                          : others == 0 ? "there is no update besides the trusted one"
+                                        : "no update points the same way as the trusted one";
   for (ClientReport& report : result.clients) {
     if (report.failure.empty()) report = {.failure = why, .cost = report.cost};
   }

@@ -29,6 +29,8 @@ class FlTrust : public Aggregation {
 
   explicit FlTrust(const FlTrustConfig& config) : config_(config) {}
   Aggregated aggregate(AggregationInput input) override;
+  /// The trusted one, and one to judge by it.
+  std::size_t least_updates() const override { return 2; }
 
  private:
   FlTrustConfig config_;

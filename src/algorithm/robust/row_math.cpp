@@ -54,6 +54,7 @@ std::vector<double> squared_distances(Rows rows) {
 }
 
 std::vector<double> distances_to(Rows rows, const at::Tensor& centre) {
+  if (rows.empty()) return {};
   at::Tensor sums = at::zeros({static_cast<std::int64_t>(rows.size())}, rows.front().options().dtype(at::kDouble));
   for_each_block(rows, [&](std::int64_t begin, const at::Tensor& block) {
     const at::Tensor away = centre.defined() ? block - centre.narrow(0, begin, block.size(1)) : block;

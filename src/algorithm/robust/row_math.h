@@ -22,7 +22,7 @@ at::Tensor combine_columns(Rows rows, const std::function<at::Tensor(const at::T
 /// distance 0, and one huge row does not cancel the digits of the others.
 std::vector<double> squared_distances(Rows rows);
 
-/// |x_i - centre|; without a centre, |x_i|.
+/// |x_i - centre|; without a centre, |x_i|. There may be no rows; everywhere else there must be one.
 std::vector<double> distances_to(Rows rows, const at::Tensor& centre);
 
 /// sum_i w_i x_i, summed in float64.

@@ -3,7 +3,9 @@
 // are not.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
+#include <numeric>
 
 #include "tests/any_sum.h"
 
@@ -68,13 +70,17 @@ void lie(std::vector<std::pair<ClientId, Bytes>>& messages, RandomStream& stream
   }
 }
 
-/// Whether there was a sum.
+/// Whether there was a sum. Every fifth is LightSecAgg's.
 bool run_seed(std::uint64_t seed) {
-  const Trust trust = seed % 3 == 0 ? Trust::kSemiHonest : Trust::kActive;
+  const bool light = seed % 5 == 3;  // it bears no server that lies
+  const Trust trust = light || seed % 3 == 0 ? Trust::kSemiHonest : Trust::kActive;
   const bool lying = trust == Trust::kActive && seed % 5 == 1;
-  const bool sparse = seed % 4 == 2;
+  const bool sparse = !light && seed % 4 == 2;
   const std::size_t clients = sparse ? 8 : 4 + seed % 3;
-  AnySum sum(sparse ? ring_of_four(trust) : complete_graph(clients, trust), clients);
+  AnySum sum(light    ? light_parameters(clients, 0.2, 0.3)
+             : sparse ? ring_of_four(trust)
+                      : complete_graph(clients, trust),
+             clients, light);
   Network network(seed);
   std::vector<std::pair<ClientId, Bytes>> up;
   for (const auto& [id, party] : sum.parties) up.push_back({id, party->advertise()});
@@ -107,10 +113,13 @@ bool run_seed(std::uint64_t seed) {
 
 TEST(HostileNetwork, TheSumIsExactOrThereIsNone) {
   const std::size_t count = secure_cases(250);
-  std::size_t sums = 0;
-  for (std::uint64_t seed = 0; seed < count; ++seed) sums += run_seed(seed) ? 1 : 0;
-  EXPECT_GT(sums, count / 5);
-  EXPECT_LT(sums, count);
+  std::array<std::size_t, 5> sums{};  // by the seed's rest, and so by protocol
+  for (std::uint64_t seed = 0; seed < count; ++seed) sums[seed % 5] += run_seed(seed) ? 1 : 0;
+  for (const std::size_t of_kind : sums) {
+    EXPECT_GT(of_kind, count / 50);
+    EXPECT_LT(of_kind, count / 5);
+  }
+  EXPECT_GT(std::accumulate(sums.begin(), sums.end(), std::size_t{0}), count / 5);
 }
 
 /// Bytes that are nearly messages: heads that are right, and bodies that are not.
@@ -161,6 +170,31 @@ TEST(HostileNetwork, DamagedMessagesChangeNothingAndTheSumIsExact) {
       paused.finish();
       expect_sum_of_all(paused.sum);
     }
+  }
+}
+
+// Both sides say so, and the message is ignored as damage is.
+TEST(HostileNetwork, AMessageOfAnotherVersionIsCalledThat) {
+  for (int kind = 0; kind < PausedSum::kKinds; ++kind) {
+    PausedSum paused(kind, 1);
+    const auto as = [](Bytes message, std::uint8_t version) {
+      message[0] = static_cast<std::byte>(version);
+      return message;
+    };
+    const auto& [to, down] = *paused.down.begin();
+    const auto read = [&](const Bytes& message) { return paused.sum.parties[to]->receive(message).failure().message; };
+    EXPECT_EQ(read(as(*down, 1)),
+              "a message of secure sums of version 1, and this side has version 2; upgrade chorus on the other side");
+    EXPECT_EQ(read(as(*down, 3)),
+              "a message of secure sums of version 3, and this side has version 2; upgrade chorus on this side");
+    EXPECT_EQ(read(as(*down, 200)), "not a message of a secure sum");
+    EXPECT_EQ(read({std::byte{1}}), "not a message of a secure sum");
+    paused.reply();
+    const auto& [from, up] = *paused.up.begin();
+    EXPECT_EQ(paused.sum.host->receive(from, as(up, 1)).failure().message,
+              "a message of secure sums of version 1, and this side has version 2; upgrade chorus on the other side");
+    paused.finish();
+    expect_sum_of_all(paused.sum);
   }
 }
 

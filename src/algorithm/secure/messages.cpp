@@ -8,7 +8,8 @@
 namespace chorus::inline secure {
 namespace {
 
-constexpr std::uint8_t kVersion = 2;  // 1 had no hash at the end of the server's messages
+constexpr std::uint8_t kVersion = 2;        // 1 had no hash at the end of the server's messages
+constexpr std::uint8_t kMostVersions = 16;  // beyond them it is damage, and no version
 constexpr std::size_t kAdvertisementBytes = 4 + 32 + 32 + 32 + 64;
 
 void put(Bytes& bytes, ByteView more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
@@ -103,6 +104,13 @@ std::optional<MessageHead> read_head(ByteView bytes) {
   }
   head.type = static_cast<MessageType>(type);
   return head;
+}
+
+std::string no_head(ByteView bytes) {
+  const auto version = bytes.size() < kHeadBytes ? 0 : std::to_integer<unsigned>(bytes[0]);
+  if (version == 0 || version == kVersion || version > kMostVersions) return "not a message of a secure sum";
+  return "a message of secure sums of version " + std::to_string(version) + ", and this side has version " +
+         std::to_string(kVersion) + "; upgrade chorus on " + (version < kVersion ? "the other" : "this") + " side";
 }
 
 Bytes write_advertisement(const MessageHead& head, const Advertisement& value) { return write_keys(head, {value}); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithm/secure/primitives.h"
@@ -52,6 +53,8 @@ bool undamaged(ByteView message);
 
 /// The header alone; nothing when the bytes do not begin with one.
 std::optional<MessageHead> read_head(ByteView bytes);
+/// Why there is none, for the reader's log: these bytes are no message, or one of another version of chorus.
+std::string no_head(ByteView bytes);
 
 /// A client's public keys. The commitment lets the server detect a wrong reconstruction of the client's own mask.
 struct Advertisement {

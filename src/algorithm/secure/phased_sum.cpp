@@ -17,7 +17,7 @@ Result<Bytes> PhasedClient::receive(ByteView message) {
   const auto refused = [](const char* why) { return Failure{Failure::Kind::kRefused, why}; };
   if (state_ == State::kAborted) return refused("the session was aborted");
   const std::optional<MessageHead> got = read_head(message);
-  if (!got) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
+  if (!got) return Failure{Failure::Kind::kMalformed, no_head(message)};
   if (got->client != self_ && got->client != kEverybody) return refused("a message for another client");
   if (!undamaged(message)) return Failure{Failure::Kind::kMalformed, "a message that was damaged on the way"};
   const Fingerprints::Value fingerprint = fingerprints_.of(message);
@@ -107,7 +107,7 @@ std::optional<MessageType> PhasedServer::expected() const {
 Result<SumHost::Accepted> PhasedServer::receive(ClientId from, ByteView message) {
   const auto refused = [](std::string why) { return Failure{Failure::Kind::kRefused, std::move(why)}; };
   const std::optional<MessageHead> head = read_head(message);
-  if (!head) return Failure{Failure::Kind::kMalformed, "not a message of a secure sum"};
+  if (!head) return Failure{Failure::Kind::kMalformed, no_head(message)};
   if (head->client != from) return refused("a message in the name of another client");
   if (head->type != expected()) return refused("a message out of order");
   if (head->tag != (phase_ == Phase::kAdvertise ? context_ : id_)) return refused("a message of another session");

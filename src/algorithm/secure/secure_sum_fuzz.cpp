@@ -1,6 +1,6 @@
 // Any order of losing, repeating, delaying, replaying, misdirecting and changing the messages of a secure sum ends with
 // the exact sum of its survivors or with none, and no client reveals shares twice (tools/fuzz), also when a server lies
-// that is not trusted to be honest. The first byte chooses the protocol; each pair after it is an action and its
+// that is not trusted to be honest. The first byte chooses protocol and graph; each pair after it is an action and its
 // operand.
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace chorus::inline secure {
 namespace {
 
-constexpr std::size_t kClients = 4;
+enum Kind { kSemiHonest, kActive, kLight, kSparseActive, kKinds };
 constexpr std::size_t kMostBytes = 4096;  // of a letter that was made longer
 
 struct Letter {
@@ -24,8 +24,8 @@ struct Letter {
 /// A server and its clients, and the letters on their way.
 class FuzzedSum {
  public:
-  explicit FuzzedSum(std::uint8_t kind)
-      : sum_(parameters_of(kind), kClients, kind % 3 == 2), semi_honest_(kind % 3 == 0) {
+  explicit FuzzedSum(int kind)
+      : sum_(parameters_of(kind), clients_of(kind), kind == kLight), semi_honest_(kind == kSemiHonest) {
     for (const auto& [id, party] : sum_.parties) letters_.push_back({id, true, party->advertise()});
   }
 
@@ -53,7 +53,7 @@ class FuzzedSum {
         letters_.push_back(past_.empty() ? letter : past_[operand % past_.size()]);
         break;
       case 5:
-        letter.client = sum_.session.cohort[action / 8U % kClients];
+        letter.client = sum_.session.cohort[action / 8U % sum_.session.cohort.size()];
         break;
       default:
         deliver(which);
@@ -70,9 +70,11 @@ class FuzzedSum {
   }
 
  private:
-  static SumParameters parameters_of(std::uint8_t kind) {
-    if (kind % 3 == 2) return light_parameters(kClients, 0.2, 0.3);
-    return complete_graph(kClients, kind % 3 == 1 ? Trust::kActive : Trust::kSemiHonest);
+  static std::size_t clients_of(int kind) { return kind == kSparseActive ? 7 : 4; }
+  static SumParameters parameters_of(int kind) {
+    if (kind == kLight) return light_parameters(clients_of(kind), 0.2, 0.3);
+    if (kind == kSparseActive) return ring_of_four(Trust::kActive);
+    return complete_graph(clients_of(kind), kind == kActive ? Trust::kActive : Trust::kSemiHonest);
   }
 
   /// Half of the damage is a lie. A semi-honest server does not lie.
@@ -128,7 +130,7 @@ class FuzzedSum {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   if (size == 0) return 0;
-  chorus::FuzzedSum sum(bytes[0]);
+  chorus::FuzzedSum sum(bytes[0] % chorus::kKinds);
   for (std::size_t i = 1; i + 1 < size && i < 400; i += 2) sum.act(bytes[i], bytes[i + 1]);
   sum.finish();
   return 0;

@@ -58,9 +58,7 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
       ClientReport& report = reports[slot];
       if (!report.failure.empty() && report.failure != kVanished) continue;
       const bool stayed = alive(input.cohort[slot].client, 2 * steps());
-      report = {.failure = stayed ? "the secure sum was abandoned: " + why : kVanished,
-                .left_out = !stayed,
-                .cost = report.cost};
+      report = {.failure = stayed ? kAbandoned + why : kVanished, .left_out = !stayed, .cost = report.cost};
     }
     return abandoned_sum(input, std::move(reports), why);
   };
@@ -74,6 +72,7 @@ Aggregated SecureMean::modelled_sum(AggregationInput& input) const {
   AggregationInput values = input;
   values.cohort = invited.members;
   const SumPlan plan = plan_for(values);
+  if (const std::string fault = fault_of(plan); !fault.empty()) return abandon(fault);
   const InputCodec codec(plan);
   const SumParameters parameters = plan.parameters(codec.length());
   const std::string lost =

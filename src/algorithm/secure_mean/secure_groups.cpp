@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -61,12 +61,19 @@ void SecureGroupsConfig::describe(ConfigVisitor& visitor) {
   visitor.field("sum", sum, "the secure sum within a group");
   visitor.field("rule", rule, "the robust rule over the groups' means");
   visitor.check([this]() -> std::string {
-    if (!sum.traits().masked || sum.name() == "secure_groups") {
-      return fmt::format("sum: {} is no secure sum; use secagg, secagg_plus or light_secagg", sum.name());
+    // private_sum has one ledger, and counts on the noise of a whole round.
+    if (!sum.traits().masked || sum.traits().noisy_sum || sum.name() == "secure_groups") {
+      return fmt::format("sum: {} is no secure sum of groups; use secagg, secagg_plus or light_secagg", sum.name());
     }
     const bool trusts = rule.name() == "fltrust";  // one client, which has no group of its own
     if (rule.traits().masked || rule.traits().noisy_sum || trusts) {
       return fmt::format("rule: {} cannot combine means of groups; use a robust rule, or mean", rule.name());
+    }
+    if (const std::size_t least = rule.make()->least_updates(); least > static_cast<std::size_t>(groups)) {
+      return fmt::format(
+          "rule: {} with these settings needs {} groups, and groups is {}; raise groups, or let the rule "
+          "need fewer",
+          rule.name(), least, groups);
     }
     return "";
   });
@@ -76,11 +83,7 @@ SecureGroups::SecureGroups(const SecureGroupsConfig& config)
     : config_(config), sum_(config.sum.make()), rule_(config.rule.make()) {}
 
 void SecureGroups::prepare(const AggregationSetting& setting) {
-  AggregationSetting of_group = setting;
-  of_group.clients_per_round = std::floor(setting.clients_per_round / static_cast<double>(config_.groups));
-  Log("secure").info("secure_groups: {} groups of {:g} clients or more, combined by {}", config_.groups,
-                     of_group.clients_per_round, config_.rule.name());
-  sum_->prepare(of_group);
+  sum_->prepare(setting);
   rule_->prepare(setting);
 }
 
@@ -90,19 +93,28 @@ std::size_t SecureGroups::least_updates() const {
 
 std::string SecureGroups::refusal(std::size_t clients_per_round, Weighting weighting) const {
   const auto groups = static_cast<std::size_t>(config_.groups);
-  if (groups < rule_->least_updates()) {
-    return fmt::format("the rule needs {} groups, and there are {}", rule_->least_updates(), groups);
-  }
   const std::size_t each = clients_per_round / groups;
   if (each < sum_->least_updates()) {
     return fmt::format("{} groups have {} clients each, and a secure sum needs {}", groups, each,
                        sum_->least_updates());
   }
-  return sum_->refusal(each, weighting);
+  const std::string smaller = sum_->refusal(each, weighting);
+  return smaller.empty() && clients_per_round % groups > 0 ? sum_->refusal(each + 1, weighting) : smaller;
+}
+
+// An algorithm may deal out a part of a round's cohort, so the sizes are known here only.
+void SecureGroups::tell_groups(std::size_t clients) {
+  if (std::exchange(told_, true)) return;
+  const auto groups = static_cast<std::size_t>(config_.groups);
+  const std::size_t each = clients / groups;
+  Log("secure").info("secure_groups: {} groups of {} clients, combined by {}", groups,
+                     clients % groups == 0 ? fmt::format("{}", each) : fmt::format("{} or {}", each, each + 1),
+                     config_.rule.name());
 }
 
 Aggregated SecureGroups::aggregate(AggregationInput input) {
   check(!input.look, "a secure sum shows no updates");
+  tell_groups(input.cohort.size());
   Aggregated result;
   result.clients.resize(input.cohort.size());
   std::vector<std::vector<at::Tensor>> means;

@@ -33,8 +33,11 @@ class SecureGroups : public Aggregation {
   void restore(const std::map<std::string, at::Tensor>& state) override { rule_->restore(state); }
 
  private:
+  void tell_groups(std::size_t clients);
+
   SecureGroupsConfig config_;
   std::unique_ptr<Aggregation> sum_, rule_;
+  bool told_ = false;
 };
 
 }  // namespace chorus::inline secure_mean

@@ -39,6 +39,15 @@ std::vector<ClientId> sorted_ids(std::span<const Member> cohort) {
   return ids;
 }
 
+std::string fault_of(SumPlan plan) {
+  plan.keep = 1;  // positions take long to draw, and change nothing
+  try {
+    return plan.parameters(InputCodec(plan).length()).mistake();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
 Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why) {
   Log("secure").warning("round {}: the secure sum was abandoned: {}", input.request.round, why);
   Aggregated result;
@@ -46,6 +55,16 @@ Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport
   result.clients = std::move(reports);
   return result;
 }
+
+namespace {
+
+// Nobody was asked.
+Aggregated refused_sum(const AggregationInput& input, const std::string& why) {
+  const ClientReport report{.failure = kAbandoned + why};
+  return abandoned_sum(input, std::vector<ClientReport>(input.cohort.size(), report), why);
+}
+
+}  // namespace
 
 SumPlan SecureMean::plan_for(std::size_t clients, Weighting weighting) const {
   const SecureMeanConfig& common = settings_.common;
@@ -87,33 +106,19 @@ std::string SecureMean::refusal(std::size_t clients_per_round, Weighting weighti
   if (settings_.common.rare_rows > static_cast<std::int64_t>(clients_per_round)) {
     return "rare_rows would leave out every row; lower it";
   }
-  try {
-    const SumPlan plan = plan_for(clients_per_round, weighting);
-    return plan.parameters(InputCodec(plan).length()).mistake();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
+  return fault_of(plan_for(clients_per_round, weighting));
+}
+
+SumFloor SecureMean::sum_floor(const AggregationSetting& setting) const {
+  const bool tables = setting.layout != nullptr && !word_tables(*setting.layout).empty();
+  return {.clients = least_updates(), .rare = tables ? static_cast<std::size_t>(settings_.common.rare_rows) : 0};
 }
 
 void SecureMean::prepare(const AggregationSetting& setting) {
-  const SumPlan plan = plan_for(static_cast<std::size_t>(setting.clients_per_round), Weighting::kEqual);
-  const SumParameters parameters = plan.parameters(1);
-  const bool modelled = settings_.common.mode == SecureMeanConfig::Mode::kCost;
-  if (setting.layout != nullptr) {
-    tables_ = word_tables(*setting.layout);
-    whole_ = setting.layout->trainable_size();
-    if (settings_.common.rare_rows > 0) check_rare_rows(*setting.layout);
-  }
-  if (plan.protocol == SumProtocol::kLightSecAgg) {
-    Log("secure").info("light_secagg ({}{}): of {} clients {} may collude and {} may vanish", name_of(parameters.trust),
-                       modelled ? ", modelled" : "", plan.scale.clients, parameters.colluding,
-                       plan.scale.clients - parameters.threshold);
-    return;
-  }
-  Log("secure").info("{} ({}{}): {} neighbours per client, threshold {}, {} of them may collude",
-                     name_of(plan.protocol), name_of(parameters.trust), modelled ? ", modelled" : "",
-                     std::min(parameters.neighbours, plan.scale.clients - 1), parameters.threshold,
-                     parameters.colluding);
+  if (setting.layout == nullptr) return;
+  tables_ = word_tables(*setting.layout);
+  whole_ = setting.layout->trainable_size();
+  if (settings_.common.rare_rows > 0) check_rare_rows(*setting.layout);
 }
 
 void SecureMean::check_rare_rows(const Layout& layout) const {
@@ -141,13 +146,11 @@ Aggregated SecureMean::aggregate(AggregationInput input) {
     if (member.times != 1) throw ConfigError("a secure sum counts a client once; select without replacement");
   }
   if (input.cohort.size() < least_updates()) {
-    std::vector<ClientReport> reports(input.cohort.size());
-    for (ClientReport& report : reports) {
-      report.failure = fmt::format("a secure sum needs {} clients, and {} were asked", least_updates(), reports.size());
-    }
-    return abandoned_sum(input, std::move(reports), "too few clients were selected");
+    return refused_sum(input,
+                       fmt::format("it needs {} clients, and {} were selected", least_updates(), input.cohort.size()));
   }
-  tell_ring(input);
+  if (const std::string fault = fault_of(plan_for(input)); !fault.empty()) return refused_sum(input, fault);
+  tell_terms(input);
   Aggregated result = settings_.common.mode == SecureMeanConfig::Mode::kCost ? modelled_sum(input)
                       : settings_.server == Trust::kActive                   ? active_sum(input)
                                                                              : real_sum(input, {});
@@ -155,13 +158,25 @@ Aggregated SecureMean::aggregate(AggregationInput input) {
   return result;
 }
 
-// Known with the first sum only: it depends on the weights.
-void SecureMean::tell_ring(const AggregationInput& input) {
-  if (std::exchange(ring_told_, true)) return;
+// With the sums, because an algorithm may sum over parts of a round's cohort, and the ring depends on the weights.
+void SecureMean::tell_terms(const AggregationInput& input) {
+  if (!told_.insert(input.cohort.size()).second) return;
   const SumPlan plan = plan_for(input);
-  Log("secure").info("{} in a {} of {} bits: {} clients, {} bits per element, weights up to {}", name_of(plan.protocol),
-                     plan.protocol == SumProtocol::kLightSecAgg ? "field" : "ring", plan.capacity(), plan.scale.clients,
-                     plan.scale.bits, plan.scale.most_weight);
+  const SumParameters parameters = plan.parameters(1);
+  const std::size_t clients = plan.scale.clients;
+  const bool light = plan.protocol == SumProtocol::kLightSecAgg;
+  const std::string whom =
+      light ? fmt::format("of {} clients {} may collude and {} may vanish", clients, parameters.colluding,
+                          clients - parameters.threshold)
+            : fmt::format("{} neighbours per client, threshold {}, {} of them may collude",
+                          std::min(parameters.neighbours, clients - 1), parameters.threshold, parameters.colluding);
+  const std::string terms = fmt::format("{} ({}{}): {}", name_of(plan.protocol), name_of(parameters.trust),
+                                        masks() ? "" : ", modelled", whom);
+  const std::string ring =
+      fmt::format("{} in a {} of {} bits: {} clients, {} bits per element, weights up to {}", name_of(plan.protocol),
+                  light ? "field" : "ring", plan.capacity(), clients, plan.scale.bits, plan.scale.most_weight);
+  const Log log("secure");
+  for (const std::string& line : {terms, ring}) told_.size() == 1 ? log.info("{}", line) : log.debug("{}", line);
 }
 
 void SecureMean::warn_of_cut(double share) {
@@ -213,9 +228,11 @@ Aggregated SecureMean::active_sum(AggregationInput& input) const {
   }
   AggregationInput part = input;
   part.cohort = known;
-  if (known.size() < least_updates()) {
-    const std::string why = fmt::format("only {} clients said who they are", known.size());
-    for (const std::size_t slot : slots) reports[slot].failure = "the secure sum was abandoned: " + why;
+  std::string why;
+  if (known.size() < least_updates()) why = fmt::format("only {} clients said who they are", known.size());
+  if (why.empty()) why = fault_of(plan_for(part));
+  if (!why.empty()) {
+    for (const std::size_t slot : slots) reports[slot].failure = kAbandoned + why;
     return abandoned_sum(input, std::move(reports), why);
   }
   Aggregated result = real_sum(part, identities);
@@ -302,6 +319,12 @@ Aggregated SecureMean::real_sum(AggregationInput& input, const PublicIdentities&
       if (!reports[slot].failure.empty()) continue;
       members.push_back(input.cohort[slot]);
       slots.push_back(slot);
+    }
+    AggregationInput left = input;
+    left.cohort = members;
+    if (const std::string fault = fault_of(plan_for(left)); !fault.empty()) {
+      for (const std::size_t slot : slots) reports[slot] = {.failure = kAbandoned + fault, .cost = reports[slot].cost};
+      return abandoned_sum(input, std::move(reports), fault);
     }
     first = {.procedure = kValuesProcedure, .round = input.request.round};
     first.body.tensors[kRowsField] = tensor_of(allowed);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "algorithm/secure_mean/identity.h"
@@ -39,6 +40,7 @@ class SecureMean : public Aggregation {
   void prepare(const AggregationSetting& setting) override;
   Aggregated aggregate(AggregationInput input) override;
   std::size_t least_updates() const override { return static_cast<std::size_t>(settings_.common.least_clients); }
+  SumFloor sum_floor(const AggregationSetting& setting) const override;
   std::string refusal(std::size_t clients_per_round, Weighting weighting) const override;
   bool masks() const override { return settings_.common.mode == SecureMeanConfig::Mode::kReal; }
 
@@ -58,7 +60,7 @@ class SecureMean : public Aggregation {
               const std::optional<Digest>& counted) const;
   Aggregated modelled_sum(AggregationInput& input) const;
   void check_rare_rows(const Layout& layout) const;
-  void tell_ring(const AggregationInput& input);
+  void tell_terms(const AggregationInput& input);
   void warn_of_cut(double share);
   // For the event of a round.
   std::map<std::string, double> numbers_of(const InputCodec::Sums& sums, std::size_t clients,
@@ -67,11 +69,17 @@ class SecureMean : public Aggregation {
   SecureMeanSettings settings_;
   std::vector<RowTable> tables_;  // where rare rows are left out
   std::int64_t whole_ = 0;        // elements of what trains
-  bool ring_told_ = false, cut_told_ = false;
+  std::set<std::size_t> told_;    // sizes of cohorts whose terms were logged
+  bool cut_told_ = false;
 };
 
 /// Ascending.
 std::vector<ClientId> sorted_ids(std::span<const Member> cohort);
+/// Why there can be no such sum, or "".
+std::string fault_of(SumPlan plan);
+
+/// What begins a client's failure in a sum that was given up.
+inline constexpr const char* kAbandoned = "the secure sum was abandoned: ";
 /// The result of a sum that was given up.
 Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why);
 

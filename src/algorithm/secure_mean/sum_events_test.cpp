@@ -72,6 +72,34 @@ TEST(SumEvents, AClipThatCutsMuchIsWarnedOfOnce) {
   }
 }
 
+// After a sum of counts fewer clients are left, and a sum over them may bear fewer dropouts than are allowed for.
+TEST(SumEvents, ASecondSumThatCannotBeIsAbandonedAndTheRunGoesOn) {
+  for (const std::string mode : {"real", "cost"}) {
+    WordTrial trial("{clip: 2, rare_rows: 2, dropout: 0.4, mode: " + mode + "}", "secagg_plus",
+                    {{0}, {0}, {0, 1}, {0}});
+    EXPECT_TRUE(trial.step()) << mode;
+    if (mode == "cost") continue;  // who fails is not in its sum of counts either, and both sums have four
+    trial.clients.failing = {1};
+    const Aggregated lost = trial.round();
+    EXPECT_FALSE(lost.means[0].defined());
+    EXPECT_EQ(lost.clients[1].failure, "it cannot train");
+    EXPECT_THAT(lost.clients[0].failure, HasSubstr("the secure sum was abandoned: secagg_plus: of 3 clients"));
+    trial.clients.failing.clear();
+    EXPECT_TRUE(trial.step());
+  }
+}
+
+// Of the cohorts that are summed: an algorithm may deal out a round's clients, or buffer their updates.
+TEST(SumEvents, TheLogNamesTheThresholdsOfTheSums) {
+  const std::string log = log_of("{groups: 2, rule: mean, sum: {name: secagg, clip: 2}}", "secure_groups");
+  EXPECT_EQ(times(log, "secure_groups: 2 groups of 2 or 3 clients, combined by mean"), 1U);
+  EXPECT_EQ(times(log, "secagg (semi-honest server): 2 neighbours per client, threshold 2, 1 of them may collude"), 1U);
+  EXPECT_THAT(log, HasSubstr("secagg in a ring of 32 bits: 3 clients"));
+  testing::internal::CaptureStderr();
+  const WordTrial not_yet("{clip: 2}");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "before the first sum its cohort is not known";
+}
+
 TEST(SumEvents, TheLogNamesTheRing) {
   EXPECT_EQ(
       times(log_of("{clip: 2}"), "secagg in a ring of 32 bits: 5 clients, 16 bits per element, weights up to 1000"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithm/secure_mean/secure_mean.h"
 #include "algorithm/secure_mean/secure_procedures.h"
 #include "algorithm/secure_mean/sum_plan.h"
 #include "core/base/error.h"
@@ -125,7 +126,7 @@ std::vector<ClientReport> SumRounds::take_reports(const std::optional<std::strin
       report.failure = "it vanished (simulated)";
       report.left_out = true;
     } else if (report.failure.empty()) {
-      report.failure = "the secure sum was abandoned: " + abandoned.value_or("its input is missing");
+      report.failure = kAbandoned + abandoned.value_or("its input is missing");
     }
   }
   return std::move(reports_);

@@ -5,125 +5,17 @@
 #include <numeric>
 
 #include "algorithm/local_budget/local_charges.h"
+#include "apps/experiment/choice_setting.h"
 #include "apps/experiment/in_the_clear.h"
+#include "apps/experiment/masked_updates.h"
+#include "apps/experiment/update_groups.h"
 
 namespace chorus::inline experiment {
 namespace {
 
-bool has_momentum(Choice<Optimizers> optimizer) {
-  ConfigVisitor visitor;
-  optimizer.describe(visitor);
-  const ConfigField* field = visitor.find("momentum");
-  return field == nullptr || std::get<double>(field->get().front().second) > 0;
-}
-
-// A setting of what was chosen; 0 where it has no such setting.
-template <typename Names>
-std::int64_t integer_of(Choice<Names> choice, const char* name) {
-  ConfigVisitor visitor;
-  choice.describe(visitor);
-  const ConfigField* field = visitor.find(name);
-  return field == nullptr ? 0 : std::get<std::int64_t>(field->get().front().second);
-}
-
-// The updates that make a step of an asynchronous algorithm.
-std::int64_t buffer_of(const Choice<Algorithms>& algorithm) { return integer_of(algorithm, "buffer"); }
-
 bool plain_sgd(const TrainerConfig& trainer) {
-  return trainer.optimizer.name() == "sgd" && !has_momentum(trainer.optimizer) && trainer.weight_decay <= 0 &&
-         trainer.clip <= 0;
-}
-
-bool is_secret(Choice<Selectors> selection) {
-  ConfigVisitor visitor;
-  selection.describe(visitor);
-  const ConfigField* field = visitor.find("secret");
-  return field != nullptr && std::get<bool>(field->get().front().second);
-}
-
-// The same of numbers.
-template <typename Names>
-double number_of(Choice<Names> choice, std::string_view name) {
-  ConfigVisitor visitor;
-  choice.describe(visitor);
-  const ConfigField* field = visitor.find(name);
-  if (field == nullptr || field->get().empty()) return 0;
-  const ConfigScalar value = field->get().front().second;
-  const auto* whole = std::get_if<std::int64_t>(&value);
-  return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
-}
-
-// A setting of a secure sum, also of one within groups; nothing where it has no such setting.
-std::optional<ConfigScalar> sum_setting(Choice<Aggregations> aggregation, std::string_view name) {
-  ConfigVisitor visitor, within;
-  aggregation.describe(visitor);
-  const ConfigField* field = visitor.find(name);
-  if (const ConfigField* sum = visitor.find("sum"); field == nullptr && sum != nullptr) {
-    sum->describe(0, within);
-    field = within.find(name);
-  }
-  if (field == nullptr || field->get().empty()) return std::nullopt;
-  return field->get().front().second;
-}
-
-double separation_of(Choice<Selectors> selection) {
-  ConfigVisitor visitor;
-  selection.describe(visitor);
-  const ConfigField* field = visitor.find("separation");
-  return field == nullptr ? 0 : static_cast<double>(std::get<std::int64_t>(field->get().front().second));
-}
-
-bool draws_twice(Choice<Selectors> selection) {
-  ConfigVisitor visitor;
-  selection.describe(visitor);
-  const ConfigField* field = visitor.find("replacement");
-  return field != nullptr && std::get<bool>(field->get().front().second);
-}
-
-// What would change masked updates on their way, or needs single ones of them.
-std::string unmasked(const ExperimentConfig& config) {
-  const std::string& name = config.aggregation.name();
-  if (!config.compression.up.empty()) {
-    return fmt::format(
-        "compression.up: filters of their own scale or support (top-k, QSGD) make sums of masked updates impossible; "
-        "leave them out, aggregation: {} quantises at a common scale itself (aggregation.bits)",
-        name);
-  }
-  if (!config.compression.down.empty()) {
-    return fmt::format(
-        "compression.down: under aggregation: {} all clients prove that they were given the same model, which filters "
-        "change; leave them out",
-        name);
-  }
-  if (config.algorithm.traits().distills && !config.algorithm.traits().one_sum) {
-    return fmt::format(
-        "aggregation: {} hides what single clients send, but algorithm: {} looks at each client's predictions; use "
-        "ds_fl, mhat, fedkd, fedmd, cronus or feded, which need only their mean",
-        name, config.algorithm.name());
-  }
-  if (draws_twice(config.selection)) {
-    return fmt::format("selection: under aggregation: {} a client counts once; set selection.replacement: false", name);
-  }
-  if (config.algorithm.traits().asynchronous &&
-      sum_setting(config.aggregation, "server") == ConfigScalar(std::string("active"))) {
-    return fmt::format(
-        "aggregation: {} with server: active: algorithm: {} hands out models before there is a sum, so clients cannot "
-        "prove that they were given the same one; set server: semi_honest, or choose a synchronous algorithm",
-        name, config.algorithm.name());
-  }
-  if (config.trainer.weight_decay > 0 &&
-      sum_setting(config.aggregation, "rare_rows").value_or(ConfigScalar(std::int64_t{0})) !=
-          ConfigScalar(std::int64_t{0})) {
-    return "aggregation.rare_rows: trainer.weight_decay changes every row of a word table in every step, so each "
-           "client would seem to have all words; set trainer.weight_decay: 0, or leave rare_rows out";
-  }
-  if (config.attacks && config.aggregation.make()->masks()) {
-    return fmt::format(
-        "attacks: the simulation changes updates on their way to the server, which the masks of aggregation: {} hide; "
-        "use its mode: cost, which gives the same sums",
-        name);
-  }
-  return "";
+  const bool has_momentum = number_of(trainer.optimizer, "momentum") > 0;
+  return trainer.optimizer.name() == "sgd" && !has_momentum && trainer.weight_decay <= 0 && trainer.clip <= 0;
 }
 
 std::string split_mistake(const ExperimentConfig& config) {
@@ -161,14 +53,6 @@ std::string filter_mistake(const FilterList& filters, const char* direction, boo
   return "";
 }
 
-// Whether a choice has a setting of this name.
-template <typename Names>
-bool has_setting(Choice<Names> choice, std::string_view name) {
-  ConfigVisitor visitor;
-  choice.describe(visitor);
-  return visitor.find(name) != nullptr;
-}
-
 // Error feedback adds what was lost of the last predictions, which were of other texts or of an older model.
 std::string feedback_mistake(const FilterList& filters, const char* direction, const std::string& algorithm) {
   for (const Choice<Filters>& filter : filters) {
@@ -177,7 +61,7 @@ std::string feedback_mistake(const FilterList& filters, const char* direction, c
         "compression.{}: {} with error feedback would add what it left out of older predictions to those of algorithm: "
         "{}; {}use fp16, uniform or top_answers",
         direction, filter.name(), algorithm,
-        has_setting(filter, "error_feedback") ? "set its error_feedback: false, or " : "");
+        setting_of(filter, "error_feedback") ? "set its error_feedback: false, or " : "");
   }
   return "";
 }
@@ -201,6 +85,15 @@ std::string attack_mistake(const ExperimentConfig& config) {
         "training data; use label_flip or backdoor with factor: 1, or one of ds_fl, mhat, fedkd, fedmd, cronus and "
         "feded",
         name);
+  }
+  const bool groups = config.aggregation.name() == "secure_groups";
+  if (attack.traits().sees != Attack::Sees::kOwn && (groups || algorithm.variants)) {
+    return fmt::format(
+        "attacks: {} looks at the updates of others, but {} asks one group of clients after the other, so that it "
+        "would "
+        "see its own group only and be too weak; use an attack that needs no other update (sign_flip, scaling, "
+        "gaussian, label_flip, backdoor, free_rider)",
+        attack.name(), groups ? "aggregation: secure_groups" : "algorithm: " + name);
   }
   if (!config.compression.up.empty()) {
     return "attacks: what attackers send does not pass through compression.up; leave one of them out";
@@ -276,7 +169,7 @@ std::string distillation_mistake(const ExperimentConfig& config) {
         "give public.query",
         name);
   }
-  if (integer_of(config.algorithm, "transfer_epochs") > 0 && !config.publics->labelled) {
+  if (number_of(config.algorithm, "transfer_epochs") > 0 && !config.publics->labelled) {
     return "algorithm.transfer_epochs: clients learn the labels of the public set first, which has none; set "
            "public.labelled: true, or transfer_epochs: 0";
   }
@@ -306,14 +199,14 @@ std::string unprotected(const ExperimentConfig& config) {
   }
   if (config.aggregation.traits().separated) {
     const double wanted = number_of(config.aggregation, "separation");
-    if (config.selection.name() != "separated" || separation_of(config.selection) < wanted) {
+    if (config.selection.name() != "separated" || number_of(config.selection, "separation") < wanted) {
       return fmt::format(
           "selection: aggregation: {} is accounted for with clients that wait {} rounds; set selection: {{name: "
           "separated, separation: {}}}",
           name, wanted, wanted);
     }
   } else if (!config.aggregation.traits().masked &&
-             (config.selection.name() != "poisson" || !is_secret(config.selection))) {
+             (config.selection.name() != "poisson" || !flag_of(config.selection, "secret"))) {
     return fmt::format(
         "selection: aggregation: {} is accounted for with secret Poisson sampling; set selection: poisson (and leave "
         "out "
@@ -402,8 +295,7 @@ std::string incompatibility(const ExperimentConfig& config) {
         name, config.aggregation.name());
   }
   // The updates that an asynchronous algorithm buffers can be summed securely.
-  const bool buffered = algorithm.asynchronous && aggregation.masked;
-  if (algorithm.own_mean && config.aggregation.name() != "mean" && !buffered) {
+  if (algorithm.own_mean && config.aggregation.name() != "mean" && !is_buffered(config)) {
     return fmt::format("algorithm: {} averages in its own way, so aggregation: {} would have no effect; leave it out",
                        name, config.aggregation.name());
   }
@@ -414,18 +306,11 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("algorithm: {} has nothing to aggregate; leave out aggregation: {}", name,
                        config.aggregation.name());
   }
-  // Of how many updates a sum is made.
-  const std::int64_t together = buffered ? buffer_of(config.algorithm) : config.clients_per_round;
-  if (const std::size_t least = config.aggregation.make()->least_updates();
-      least > static_cast<std::size_t>(together)) {
-    return fmt::format(
-        "aggregation: {} with these settings needs {} updates per round, but {} is {}; raise it, or let the "
-        "aggregation need fewer",
-        config.aggregation.name(), least, buffered ? "algorithm.buffer" : "clients_per_round", together);
-  }
+  if (const std::string mistake = unfit_groups(config); !mistake.empty()) return mistake;
   const ClientsConfig& clients = config.clients;
   const bool counted = clients.count > 0 && clients.file.empty() && clients.partition.name() != "natural";
-  if (const std::int64_t trusted = integer_of(config.aggregation, "trusted"); counted && trusted >= clients.count) {
+  const auto trusted = static_cast<std::int64_t>(number_of(config.aggregation, "trusted"));
+  if (counted && trusted >= clients.count) {
     return fmt::format("aggregation.trusted: there is no client {}; clients.count is {}, so the last one is {}",
                        trusted, clients.count, clients.count - 1);
   }
@@ -435,11 +320,11 @@ std::string incompatibility(const ExperimentConfig& config) {
     if (const std::string mistake = attackers_mistake(ids, *config.attacks); !mistake.empty()) return mistake;
   }
   if (config.attacks && config.aggregation.name() == "fltrust" &&
-      !config.attacks->spares(static_cast<ClientId>(integer_of(config.aggregation, "trusted")))) {
+      !config.attacks->spares(static_cast<ClientId>(trusted))) {
     return fmt::format(
         "aggregation.trusted: client {0} may be drawn as an attacker, whom the rule would trust; set attacks.spared: "
         "[{0}]",
-        integer_of(config.aggregation, "trusted"));
+        trusted);
   }
   if (config.attacks) {
     if (const std::string mistake = attack_mistake(config); !mistake.empty()) return mistake;
@@ -468,17 +353,13 @@ std::string incompatibility(const ExperimentConfig& config) {
     return fmt::format("emulation.over_selection: {} does not wait for stragglers, so it has no use; leave it out",
                        name);
   }
-  if (algorithm.asynchronous && buffer_of(config.algorithm) >= config.clients_per_round) {
+  if (const double buffer = number_of(config.algorithm, "buffer");
+      algorithm.asynchronous && buffer >= static_cast<double>(config.clients_per_round)) {
     return fmt::format(
         "clients_per_round: {} has {} candidates in a round and waits for {} updates, so that nobody would be left at "
         "work (a synchronous method); set clients_per_round to algorithm.concurrency + algorithm.buffer, or a smaller "
         "buffer",
-        name, config.clients_per_round, buffer_of(config.algorithm));
-  }
-  if (const std::string refusal =
-          config.aggregation.make()->refusal(static_cast<std::size_t>(together), config.weighting);
-      !refusal.empty()) {
-    return fmt::format("aggregation: {} with {} clients per round: {}", config.aggregation.name(), together, refusal);
+        name, config.clients_per_round, buffer);
   }
   if (aggregation.masked) {
     if (const std::string mistake = unmasked(config); !mistake.empty()) return mistake;

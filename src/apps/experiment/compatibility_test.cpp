@@ -52,6 +52,9 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in("aggregation: {name: fltrust, trusted: 20}\nclients: {count: 20}"),
               HasSubstr("there is no client 20"));
   EXPECT_EQ(mistake_in("aggregation: {name: fltrust, trusted: 19}\nclients: {count: 20}"), "");
+  // The one client of a round may be the trusted one, whose update is only compared with.
+  EXPECT_THAT(mistake_in("aggregation: {name: fltrust, trusted: 0}\nclients: {count: 3}\nclients_per_round: 1"),
+              HasSubstr("needs 2 updates per round, but clients_per_round is 1"));
   EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, rule: fltrust}\nclients_per_round: 20"),
               HasSubstr("cannot combine means of groups"));
   EXPECT_THAT(mistake_in("attacks: {share: 0.2}\nalgorithm: local"), HasSubstr("could be attacked"));
@@ -149,6 +152,60 @@ TEST(Compatibility, WhatSecureSumsCannotHideOrSumIsRefused) {
               HasSubstr("no secure sum"));
 }
 
+// Every size of cohort that a run deals out must be able to sum, not only that of a round.
+TEST(Compatibility, SecureSumsOverPartsOfARoundAreRefusedWhereAPartIsTooSmall) {
+  using testing::HasSubstr;
+  // 13 clients in three groups: 4, 4 and 5, where 5 may lose 2 and bear 1.
+  const std::string groups = "aggregation: {name: secure_groups, groups: 3, sum: {name: secagg_plus, dropout: 0.4}}\n";
+  EXPECT_EQ(mistake_in(groups + "clients_per_round: 12"), "");
+  EXPECT_THAT(mistake_in(groups + "clients_per_round: 13"), HasSubstr("of 5 clients 1 may collude and 2 may vanish"));
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, groups: 7, rule: {name: krum, attackers: 3}}\n"
+                         "clients_per_round: 21"),
+              HasSubstr("rule: krum with these settings needs 9 groups, and groups is 7; raise groups"));
+  EXPECT_THAT(mistake_in("aggregation: {name: secure_groups, sum: {name: private_sum, noise: 1}}\n"
+                         "clients_per_round: 20"),
+              HasSubstr("private_sum is no secure sum of groups"));
+
+  const std::string parts = "algorithm: test_timed_trials\ntuning: pfeiffer\nemulation: {}\nclients_per_round: ";
+  EXPECT_EQ(mistake_in(parts + "12\naggregation: {name: secagg_plus, dropout: 0.4}"), "");
+  EXPECT_THAT(mistake_in(parts + "15\naggregation: {name: secagg_plus, dropout: 0.4}"),
+              HasSubstr("with 5 of 15 clients per round in a group of algorithm: test_timed_trials"));
+  for (const char* needs : {"secagg", "secagg_plus", "light_secagg", "{name: trimmed_mean, attackers: 1}"}) {
+    EXPECT_THAT(mistake_in(parts + "8\naggregation: " + needs),
+                HasSubstr("needs 3 updates, but algorithm: test_timed_trials deals 8 clients per round into 3 groups, "
+                          "which have 2"));
+    EXPECT_EQ(mistake_in(parts + "9\naggregation: " + needs), "");
+  }
+
+  const std::string fedbuff = "aggregation: {name: secagg_plus, dropout: 0.4}\nalgorithm: {name: fedbuff, buffer: ";
+  EXPECT_EQ(mistake_in(fedbuff + "4}\nclients_per_round: 5"), "") << "only the buffer is summed";
+  EXPECT_THAT(mistake_in(fedbuff + "5}\nclients_per_round: 8"), HasSubstr("with algorithm.buffer: 5"));
+}
+
+TEST(Compatibility, OverSelectionThatASecureSumDoesNotBearIsRefused) {
+  using testing::HasSubstr;
+  const auto mistake = [](const std::string& aggregation, double factor) {
+    return mistake_in(
+        fmt::format("aggregation: {}\nclients_per_round: 20\nemulation: {{over_selection: {}}}", aggregation, factor));
+  };
+  for (const auto& [aggregation, most] : {std::pair("secagg", 1.9),
+                                          {"{name: secagg, server: active}", 1.4},
+                                          {"secagg_plus", 1.25},
+                                          {"{name: secagg_plus, dropout: 0.4}", 1.65},
+                                          {"light_secagg", 1.4},
+                                          {"{name: secagg_plus, mode: cost}", 1.25},
+                                          {"{name: secure_groups, groups: 5}", 1.25}}) {
+    EXPECT_EQ(mistake(aggregation, most), "") << aggregation;
+    const std::string refused = mistake(aggregation, 2);
+    EXPECT_THAT(refused, HasSubstr("emulation.over_selection: 2 asks ")) << aggregation;
+    EXPECT_EQ(refused.find("raise aggregation.dropout") == std::string::npos,
+              std::string(aggregation).find("{name: secagg,") == 0 || aggregation == std::string("secagg"));
+  }
+  EXPECT_THAT(mistake("secagg_plus", 2),
+              HasSubstr("asks 40 clients for a secure sum and takes the first 20 replies, but aggregation: secagg_plus "
+                        "bears that 8 are missing; lower it"));
+}
+
 TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {
   using testing::HasSubstr;
   EXPECT_THAT(mistake_in("algorithm: test_timed_trials\ntuning: pfeiffer"), HasSubstr("give `emulation`"));
@@ -179,6 +236,17 @@ TEST(Compatibility, AttacksThatCannotWorkAreRefused) {
   const std::string trusts = ten + "aggregation: {name: fltrust, trusted: 3}\n";
   EXPECT_THAT(mistake_in(trusts + "attacks: {share: 0.2}"), HasSubstr("set attacks.spared: [3]"));
   EXPECT_EQ(mistake_in(trusts + "attacks: {share: 0.2, spared: [3]}"), "");
+  // Where groups are asked one after the other, an attacker sees its own group only.
+  const std::string groups =
+                        "clients: {count: 20}\nclients_per_round: 15\naggregation: {name: secure_groups, sum: "
+                        "{name: secagg_plus, mode: cost}}\n",
+                    trials = "clients: {count: 20}\nalgorithm: test_timed_trials\ntuning: pfeiffer\nemulation: {}\n";
+  for (const std::string& parts : {groups, trials}) {
+    for (const char* sees : {"alie", "ipm"}) {
+      EXPECT_THAT(mistake_in(parts + "attacks: {attack: " + sees + "}"), HasSubstr("looks at the updates of others"));
+    }
+    EXPECT_EQ(mistake_in(parts + "attacks: {attack: sign_flip}"), "");
+  }
 }
 
 TEST(Compatibility, WhatDistillationCannotDoIsRefused) {

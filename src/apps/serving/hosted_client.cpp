@@ -102,7 +102,7 @@ ExperimentConfig HostedClient::config_for(const HostedClientInput& input) {
 HostedClient::HostedClient(HostedClientInput input)
     : input_(std::move(input)),
       config_(config_for(input_)),
-      promise_(promised_sum(config_.aggregation)),
+      sums_only_(promised_sum(config_.aggregation, {}).has_value()),
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
       public_(own_public_data(config_, reading_of(input_.job, config_), data_)),
@@ -121,6 +121,24 @@ HostedClient::HostedClient(HostedClientInput input)
                                                        .ledgers = input_.egress.ledgers_of(run)});
 }
 
+std::string HostedClient::breach(const Request& request) const {
+  const AlgorithmTraits& algorithm = config_.algorithm.traits();
+  const bool predictions = algorithm.distills && algorithm.predictions_up && algorithm.one_sum;
+  AggregationSetting run{
+      .folder = {}, .clients_per_round = static_cast<double>(config_.clients_per_round), .rounds = input_.job.rounds};
+  if (const auto sum = stated_sum(request)) {
+    const Layout& layout = model_.model().layout();
+    // How many predictions there are, the request says; what is done with it checks that it is true.
+    run.size = predictions ? sum->size : layout.trainable_size();
+    run.layout = predictions ? nullptr : &layout;
+  }
+  try {
+    return breach_of(*promised_sum(config_.aggregation, run), request);
+  } catch (const ConfigError& error) {
+    return fmt::format("what its job promises is not known: {}", error.what());
+  }
+}
+
 std::string HostedClient::refusal(const Request& request) const {
   if (request.run != input_.job.run) return "it takes part in another run";
   if (lost_) {
@@ -128,9 +146,7 @@ std::string HostedClient::refusal(const Request& request) const {
            "folder, or "
            "take it out of this run";
   }
-  if (promise_) {
-    if (std::string why = breach_of(*promise_, request); !why.empty()) return why;
-  }
+  if (std::string why = sums_only_ ? breach(request) : ""; !why.empty()) return why;
   PolicyMoment moment;
   moment.task = config_.task.name();
   moment.procedure = request.procedure;
@@ -178,7 +194,7 @@ Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {
   const std::string why = refusal(request);
   if (why.empty()) {
     const bool witnessed = request.session == 0 && !half_->ledgers().empty();
-    const bool silent = promise_ && !is_secure_procedure(request.procedure);
+    const bool silent = sums_only_ && !is_secure_procedure(request.procedure);
     return prepared(half_->clients().ask(cohort, std::move(request)), witnessed, silent);
   }
   Log("client").warning("refuses {} of round {}: {}", request.procedure, request.round, why);

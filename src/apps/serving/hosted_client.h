@@ -53,7 +53,7 @@ class HostedClient : public Federation {
 
   const Job& job() const { return input_.job; }
   /// Whether the job promises that the server sees sums only.
-  bool sums_only() const { return promise_.has_value(); }
+  bool sums_only() const { return sums_only_; }
   /// Why a reply of so many bytes may not leave; empty: it may.
   std::string withheld(std::size_t bytes) const;
   /// Of the last request.
@@ -70,11 +70,12 @@ class HostedClient : public Federation {
 
  private:
   std::string refusal(const Request& request) const;
+  std::string breach(const Request& request) const;
   Replies prepared(Replies replies, bool witnessed, bool silent);
 
   HostedClientInput input_;
   ExperimentConfig config_;
-  std::optional<SumTerms> promise_;
+  bool sums_only_;
   TaskModel model_;
   Dataset data_;
   std::optional<PublicData> public_;

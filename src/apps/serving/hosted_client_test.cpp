@@ -27,8 +27,9 @@ class HostedClientTest : public testing::Test {
     enrol();
   }
 
-  std::unique_ptr<HostedClient> client(const std::string& aggregation) {
-    const ExperimentConfig config = tiny_experiment({"aggregation=" + aggregation, "clients_per_round=5"});
+  std::unique_ptr<HostedClient> client(const std::string& aggregation, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"aggregation=" + aggregation, "clients_per_round=5"});
+    const ExperimentConfig config = tiny_experiment(more);
     const TaskFacts facts{.labels = {"sea", "film"}};
     const ModelFiles files = model_files(config);
     HostedClientInput input{
@@ -91,6 +92,23 @@ TEST_F(HostedClientTest, HoldsTheServerToSecureSumsWithoutAPolicy) {
   weak.numbers = {{"secure.protocol", 1}, {"secure.active", 0}};
   EXPECT_THAT(answer(*secure, "secure/begin", weak).failure,
               HasSubstr("it refuses: its job promises secure sums with server: active"));
+}
+
+// The job has a budget only, so the client works out how much noise keeps it.
+TEST_F(HostedClientTest, HoldsTheServerToTheNoiseOfTheBudget) {
+  const auto client_of = client("{name: private_sum, epsilon: 4, clip: 0.5, dropout: 0}", {"weighting=equal"});
+  const auto with = [&](double noise) {
+    Message begin;
+    begin.texts["secure.procedure"] = "train";
+    begin.numbers = {{"secure.protocol", 1},  {"secure.active", 0},       {"secure.least", 5},
+                     {"secure.bits", 16},     {"secure.corrupt", 0.1},    {"secure.dropout", 0},
+                     {"secure.noise", noise}, {"secure.noise_clip", 0.5}, {"secure.noise_honest", 4}};
+    if (noise > 0) begin.numbers["secure.noise_kind"] = 1;
+    return answer(*client_of, "secure/begin", begin).failure;
+  };
+  EXPECT_THAT(with(0), HasSubstr("with noise of the clients (mechanism: skellam), and this one has none"));
+  EXPECT_THAT(with(0.5), HasSubstr("it refuses: its job promises secure sums with noise: "));
+  EXPECT_EQ(with(9).find("it refuses"), std::string::npos) << with(9);
 }
 
 // fedbuff's clients train and keep the update.

@@ -126,7 +126,8 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
       return fmt::format("its policy does not allow its files for the task {}", task);
     }
   }
-  const std::optional<SumTerms> promised = promised_sum(job.aggregation);
+  const std::optional<SumTerms> promised =
+      promised_sum(job.aggregation, {.folder = {}, .clients_per_round = static_cast<double>(job.clients_per_round)});
   if (policy.secure_aggregation > 0) {
     if (!promised) {
       return fmt::format("its policy requires secure aggregation, and the run uses aggregation: {}",
@@ -160,7 +161,7 @@ std::string refusal_of_job(const Policy& policy, const ExperimentConfig& job, co
 }
 
 std::string what_the_server_sees(const ExperimentConfig& job) {
-  return fmt::format("the server sees {}: {}", promised_sum(job.aggregation) ? "sums of updates" : "each update",
+  return fmt::format("the server sees {}: {}", promised_sum(job.aggregation, {}) ? "sums of updates" : "each update",
                      aggregation_text(job.aggregation));
 }
 

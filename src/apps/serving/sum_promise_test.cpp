@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/config/config.h"
+#include "tests/word_clients.h"
 
 namespace chorus::inline serving {
 namespace {
@@ -15,8 +18,11 @@ struct OneChoice {
   void describe(ConfigVisitor& visitor) { visitor.field("aggregation", aggregation, "for tests"); }
 };
 
+/// For 10 clients per round and 1000 elements, of a network with a word table.
 std::optional<SumTerms> promise_of(const std::string& aggregation) {
-  return promised_sum(ConfigDocument::parse("aggregation: " + aggregation, "test").load<OneChoice>().aggregation);
+  static const Layout kLayout = tests::word_layout();
+  const AggregationSetting run{.folder = {}, .clients_per_round = 10, .rounds = 20, .size = 1000, .layout = &kLayout};
+  return promised_sum(ConfigDocument::parse("aggregation: " + aggregation, "test").load<OneChoice>().aggregation, run);
 }
 
 /// The first request of a sum as an honest server of this promise writes it.
@@ -49,6 +55,34 @@ TEST(SumPromise, IsWhatTheConfigurationSays) {
   EXPECT_EQ(groups->protocol, "secagg");
   EXPECT_TRUE(groups->active);
   EXPECT_EQ(groups->least, 3) << "of a group, not of all of them";
+  EXPECT_EQ(promise_of("{name: secagg, rare_rows: 4}")->rare, 4);
+  const auto noisy = promise_of("{name: private_sum, mechanism: discrete_gaussian, noise: 1.5, clip: 0.5}");
+  ASSERT_TRUE(noisy && noisy->noise);
+  EXPECT_EQ(noisy->least, 8) << "a fifth may vanish";
+  EXPECT_EQ(noisy->noise->kind, "discrete_gaussian");
+  EXPECT_EQ(noisy->noise->noise, 1.5);
+  EXPECT_EQ(noisy->noise->clip, 0.5);
+  EXPECT_EQ(noisy->noise->honest, 7) << "of 8 that stay one may collude";
+  EXPECT_FALSE(plus->noise);
+  // From a budget alone a client works the noise out itself: more for a smaller one, and for more rounds.
+  const auto noise = [](const char* of) {
+    return promise_of(std::string("{name: private_sum, ") + of + "}")->noise->noise;
+  };
+  EXPECT_GT(noise("epsilon: 8, participations: 4"), 0.3);
+  EXPECT_GT(noise("epsilon: 4, participations: 4"), noise("epsilon: 8, participations: 4"));
+  EXPECT_GT(noise("epsilon: 8"), noise("epsilon: 8, participations: 4"));
+  EXPECT_EQ(noise("epsilon: 8, noise: 0.25"), 0.25);
+}
+
+// No word table: rows cannot be counted, and an honest server does not try.
+TEST(SumPromise, RareRowsArePromisedWhereAWordTableTrains) {
+  const Choice<Aggregations> rule =
+      ConfigDocument::parse("aggregation: {name: secagg, rare_rows: 4}", "test").load<OneChoice>().aggregation;
+  Layout matrix;
+  matrix.begin_layer(0);
+  matrix.add("matrix", {2, 2}, Init::zeros());
+  EXPECT_EQ(promised_sum(rule, {.folder = {}, .layout = &matrix})->rare, 0);
+  EXPECT_EQ(promised_sum(rule, {})->rare, 0) << "predictions";
 }
 
 TEST(SumPromise, WeakerSumsBreakIt) {
@@ -78,6 +112,45 @@ TEST(SumPromise, WeakerSumsBreakIt) {
               HasSubstr("least_clients"));
   EXPECT_THAT(breach([](Request& request) { request.body.numbers.clear(); }),
               HasSubstr("protocol: secagg_plus, and this one has unknown"));
+}
+
+TEST(SumPromise, LessNoiseBreaksIt) {
+  const SumTerms promised = *promise_of("{name: private_sum, noise: 1.5, clip: 0.5}");
+  const auto breach = [&](const std::function<void(decltype(Message::numbers)&)>& change) {
+    Request request = begin_of(1, 8, 16, 0.1, 0.2, false);
+    auto& numbers = request.body.numbers;
+    numbers.insert(
+        {{"secure.noise_kind", 1}, {"secure.noise", 1.5}, {"secure.noise_clip", 0.5}, {"secure.noise_honest", 7}});
+    change(numbers);
+    return breach_of(promised, request);
+  };
+  const auto with = [&](const char* name, double value) {
+    return breach([&](auto& numbers) { numbers[std::string("secure.") + name] = value; });
+  };
+  EXPECT_EQ(breach([](auto&) {}), "");
+  EXPECT_EQ(with("noise", 2), "");
+  EXPECT_EQ(with("noise_honest", 6), "") << "more for each";
+  EXPECT_EQ(breach([](auto& numbers) { numbers.erase("secure.noise_kind"); }),
+            "its job promises secure sums with noise of the clients (mechanism: skellam), and this one has none");
+  EXPECT_EQ(with("noise_kind", 2),
+            "its job promises secure sums with mechanism: skellam, and this one has discrete_gaussian");
+  EXPECT_THAT(with("noise_kind", 9), HasSubstr("mechanism"));
+  EXPECT_EQ(with("noise", 1.4), "its job promises secure sums with noise: 1.5, and this one has 1.4");
+  EXPECT_NE(with("noise", std::nan("")), "");
+  EXPECT_EQ(with("noise_clip", 0.4), "its job promises secure sums with clip: 0.5, and this one has 0.4");
+  EXPECT_THAT(with("noise_honest", 8), HasSubstr("whose noise 7 clients suffice for, and this one divides it among 8"));
+  EXPECT_EQ(with("least", 7), "its job promises secure sums with least_clients: 8, and this one has 7");
+}
+
+TEST(SumPromise, RowsOfFewerClientsBreakIt) {
+  const SumTerms promised = *promise_of("{name: secagg_plus, rare_rows: 3}");
+  for (const auto& [rare, kept] : {std::pair(5, true), {3, true}, {2, false}, {0, false}}) {
+    Request request = begin_of(1, 3, 16, 0.1, 0.2, false);
+    request.body.numbers["secure.rare"] = rare;
+    EXPECT_EQ(breach_of(promised, request) == "", kept) << rare;
+    request.procedure = "secure/values";
+    EXPECT_EQ(breach_of(promised, request) == "", kept) << rare;
+  }
 }
 
 TEST(SumPromise, WhatShowsSingleClientsBreaksIt) {

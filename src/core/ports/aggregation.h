@@ -76,6 +76,14 @@ struct AggregationSetting {
   const Layout* layout = nullptr;  ///< of updates; borrowed; null: predictions are aggregated
 };
 
+/// What clients of a masked aggregation hold the server to: what follows from the whole run and not from a setting.
+struct SumFloor {
+  std::size_t clients = 0;  ///< fewest in a sum that is revealed
+  std::size_t rare = 0;     ///< rows of word tables that fewer clients changed are left out
+  double noise = 0;         ///< least deviation of the clients' noise in a sum / sensitivity; 0: not known, or none
+  std::size_t honest = 0;   ///< most clients that it is divided among
+};
+
 /// Asks a cohort and combines its updates into one: by a weighted mean, or by a secure, robust or noisy sum. An
 /// algorithm calls it through `collect` and sees only means.
 ///
@@ -111,6 +119,7 @@ class Aggregation {
   virtual std::size_t least_updates() const { return 1; }
   /// Whether updates really travel under masks, so that a simulation cannot change them on their way.
   virtual bool masks() const { return false; }
+  virtual SumFloor sum_floor(const AggregationSetting&) const { return {.clients = least_updates()}; }
   /// Why it cannot work with so many clients per round and these weights, or "". Asked when a configuration is read.
   virtual std::string refusal(std::size_t /*clients_per_round*/, Weighting) const { return ""; }
 
