@@ -203,7 +203,7 @@ TEST(Compatibility, OverSelectionThatASecureSumDoesNotBearIsRefused) {
   }
   EXPECT_THAT(mistake("secagg_plus", 2),
               HasSubstr("asks 40 clients for a secure sum and takes the first 20 replies, but aggregation: secagg_plus "
-                        "bears that 8 are missing; lower it"));
+                        "bears 8 missing; lower it"));
 }
 
 TEST(Compatibility, WhatMeasuresByTheEmulatedClockNeedsOne) {

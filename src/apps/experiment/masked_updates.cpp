@@ -45,7 +45,7 @@ std::string late_replies(const ExperimentConfig& config) {
       if (asked - used <= borne) continue;
       return fmt::format(
           "emulation.over_selection: {:g} asks {} clients for a secure sum and takes the first {} replies, but "
-          "aggregation: {} bears that {} are missing; lower it{}",
+          "aggregation: {} bears {} missing; lower it{}",
           config.emulation->over_selection, asked, used, config.aggregation.name(), borne,
           setting_of(sum, "dropout") ? ", or raise aggregation.dropout" : "");
     }
