@@ -390,6 +390,27 @@ TEST_F(GrpcFaults, AClientBehindASlowLinkLeavesInsteadOfTryingAgain) {
   EXPECT_EQ(client->refusal(), "") << "another connection may be faster";
 }
 
+// Behind a link that is so slow that TCP gives up, the server sees no pace: not even a chunk arrives whole.
+TEST_F(GrpcFaults, AClientThatIsCutAgainAndAgainWithinAMessageLeaves) {
+  relay_.slow_down(100U << 10U);
+  GrpcConfig config = quick(relay_.address());
+  config.stall = 1;
+  const auto client = GrpcTransport(config).connect();
+  ASSERT_EQ(next().kind, Kind::kJoined);
+  EXPECT_TRUE(client->send(filled(8'000'000, 1)));
+  std::atomic<bool> over = false;
+  std::thread cuts([&] {
+    while (!over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      relay_.cut();
+    }
+  });
+  EXPECT_EQ(next().kind, Kind::kLeft) << "whoever waits for its reply need not do so for ever";
+  EXPECT_FALSE(client->connected());
+  over = true;
+  cuts.join();
+}
+
 TEST_F(GrpcFaults, LargeFramesTakeTurns) {
   GrpcConfig config = quick();
   config.inbox = 1;

@@ -27,6 +27,7 @@ constexpr std::size_t kMostFramesUnderWay = 16;
 constexpr std::size_t kMostBytesUnderWay = 4U << 20U;  // with one larger frame always
 constexpr std::size_t kMostBytesUnread = 64U << 20U;
 constexpr double kFirstPause = 0.1, kPauseGrowth = 1.6;
+constexpr int kMostCuts = 5;              // of one message
 constexpr double kLinger = 5;             // seconds for what was sent before the client closed
 constexpr double kGoodbye = 1;            // where nothing is under way
 constexpr double kSecondsOfSilence = 30;  // between two log lines about the same trouble
@@ -84,6 +85,7 @@ class GrpcClient final : public ClientTransport {
   void run();
   void exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel);
   void judge(const grpc::Status& status);
+  bool gets_nowhere();
   void complain(const std::string& what);
   void gone(const std::string& why);
   void refuse(const std::string& why);  // trying again is of no use
@@ -105,6 +107,12 @@ class GrpcClient final : public ClientTransport {
   std::size_t unread_ = 0;  // bytes in the inbox
   ClientStream* stream_ = nullptr;
   std::uint64_t epoch_ = 0;
+  /// Connections that were cut in a row before the same message, either way, had arrived.
+  struct Stuck {
+    std::uint64_t sent = 0, received = 0;
+    int cuts = 0;
+    ClientClock::time_point since = {};
+  } stuck_;
   std::string refusal_;
   bool ended_ = false, closing_ = false;
   bool delivered_ = false;  // the server has heard the goodbye
@@ -243,7 +251,22 @@ void GrpcClient::exchange(std::unique_lock<std::mutex>& lock, const std::shared_
   if (!stream.finished) stream.context.TryCancel();
   stream.release();
   changed_.wait(lock, [&] { return stream.finished; });
+  const bool cut = stream.opened && stream.status.error_code() == StatusCode::UNAVAILABLE;
+  if (cut && !ended_ && !closing_ && gets_nowhere()) {
+    gone(fmt::format("it was cut {} times before a message had arrived; the link is too slow, or lost too often",
+                     stuck_.cuts));
+  }
   judge(stream.status);
+}
+
+// Each connection sends the message from its start, and meanwhile a round waits for it. A new session lets it go on.
+bool GrpcClient::gets_nowhere() {
+  if (outbox_.frames() == 0 && !assembler_.partial()) return false;
+  const auto now = ClientClock::now();
+  if (stuck_.cuts == 0 || stuck_.sent != outbox_.first() || stuck_.received != assembler_.received()) {
+    stuck_ = {outbox_.first(), assembler_.received(), 0, now};
+  }
+  return ++stuck_.cuts >= kMostCuts && now - stuck_.since > for_seconds(config_.stall);
 }
 
 // What the end of a stream means.

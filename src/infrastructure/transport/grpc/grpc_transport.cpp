@@ -38,7 +38,8 @@ void GrpcConfig::describe(ConfigVisitor& visitor) {
   visitor.field("backlog", backlog, "server: MiB kept for a peer that does not read").above(0);
   visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
   visitor.field("grace", grace, "server: seconds a lost peer has to come back").at_least(0);
-  visitor.field("stall", stall, "server: seconds a peer may pause within a frame").above(0);
+  visitor.field("stall", stall, "seconds a peer may pause within a frame, or be cut again and again within it")
+      .above(0);
   visitor.field("slowest", slowest, "server: KiB/s of a peer's frame, on average after `stall` seconds; 0: any")
       .at_least(0);
   visitor.field("keepalive", keepalive, "seconds between keepalive pings").at_least(1);

@@ -25,7 +25,7 @@ struct GrpcConfig {
   double backlog = 4096;                      ///< MiB a server keeps for a peer that does not read before dropping it
   std::int64_t peers = 10'000;                ///< a server refuses more
   double grace = 30;                          ///< seconds a server waits for a lost peer to come back
-  double stall = 60;                          ///< seconds a peer may pause within a frame
+  double stall = 60;                          ///< seconds a peer may pause within a frame, or be cut again and again
   double slowest = 16;                        ///< KiB/s of a peer's frame, on average after `stall` seconds; 0: any
   double keepalive = 20;                      ///< seconds between keepalive pings
   double retry = 30;    ///< longest pause in seconds between a client's attempts; the first is 0.1 s

@@ -39,6 +39,7 @@ class Outbox {
   [[nodiscard]] bool restart(std::uint64_t received);
 
   std::size_t frames() const { return frames_.size(); }  ///< not acknowledged
+  std::uint64_t first() const { return first_; }         ///< sequence number of the first of these
   std::size_t bytes() const { return bytes_; }
   bool written() const { return next_ == frames_.size(); }
 
