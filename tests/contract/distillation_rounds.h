@@ -19,15 +19,17 @@ inline std::vector<linear::Client> three_learners() {
   return {{.examples = 6, .steps = 2}, {.examples = 9, .steps = 5}, {.examples = 15, .steps = 9}};
 }
 
-/// Changes the clients' replies in transit and counts the asks.
+/// Changes requests and replies in transit and counts the asks.
 class Overheard : public Federation {
  public:
-  Overheard(Federation& inner, std::function<void(Reply&)> change) : inner_(inner), change_(std::move(change)) {}
+  Overheard(Federation& inner, std::function<void(Reply&)> change, std::function<void(Request&)> change_request)
+      : inner_(inner), change_(std::move(change)), change_request_(std::move(change_request)) {}
   const Roster& roster() const override { return inner_.roster(); }
   void end_session(std::uint64_t session) override { inner_.end_session(session); }
   Traffic traffic() const override { return inner_.traffic(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     ++asks;
+    if (change_request_) change_request_(request);
     for (const auto& [name, tensor] : request.body.tensors) {
       floats_down += static_cast<double>(tensor.numel());
       floats_received += static_cast<double>(tensor.numel()) * static_cast<double>(cohort.size());
@@ -50,6 +52,7 @@ class Overheard : public Federation {
  private:
   Federation& inner_;
   std::function<void(Reply&)> change_;
+  std::function<void(Request&)> change_request_;
 };
 
 /// Rounds of a distillation method among linear clients.
@@ -62,6 +65,7 @@ struct DistillationRounds {
   std::uint64_t round = 0;
   std::string aggregation = "mean";
   std::function<void(Reply&)> change = {};
+  std::function<void(Request&)> change_request = {};
   std::optional<AttacksConfig> attacks = {};
   int asks = 0;
   double floats_down = 0, floats_received = 0, floats_up = 0;
@@ -74,6 +78,13 @@ struct DistillationRounds {
     Choice<Algorithms> choice(name);
     ConfigDocument::parse(options, "test").fill([&](ConfigVisitor& visitor) { choice.describe(visitor); });
     return choice.make();
+  }
+
+  /// Scores instead of classes.
+  void regress() {
+    world.classes = 1;
+    world.learning_rate = 0.2;
+    model = world.beginning();
   }
 
   RoundResult step(std::vector<ClientId> order = {}) {
@@ -92,7 +103,7 @@ struct DistillationRounds {
     Federation& honest = link ? static_cast<Federation&>(*link) : local;
     std::optional<AttackedFederation> attacked;
     if (attacks) attacked.emplace(AttackedFederationInput{honest, *attacks, 7});
-    Overheard federation(attacked ? static_cast<Federation&>(*attacked) : honest, change);
+    Overheard federation(attacked ? static_cast<Federation&>(*attacked) : honest, change, change_request);
     const auto rule = Aggregations::make(aggregation);
     const auto server = world.server();
     RoundInput input{federation, *rule, cohort, model, ++round, 10, 7};

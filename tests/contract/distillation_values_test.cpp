@@ -22,16 +22,18 @@ nlohmann::json golden_rounds() {
 struct GoldenCase {
   std::string method, options = "{}", aggregation = "mean";
   bool visible = false;  // momentum, a falling rate and dropout show what optimizers and dropout do
+  bool scores = false;   // a regression
 };
 
 void expect_rounds(const std::string& name, const GoldenCase& how, const nlohmann::json& golden) {
   DistillationRounds run(how.method, three_learners(), how.options);
+  if (how.scores) run.regress();
   run.aggregation = how.aggregation;
   run.world.momentum = how.visible ? 0.5 : 0;
   run.world.decay = run.world.dropout = how.visible;
   for (const auto& expected : golden.at(name)) {
     run.step();
-    for (std::int64_t p = 0; p < 9; ++p) {
+    for (std::int64_t p = 0; p < run.world.parameters(); ++p) {
       const auto at = static_cast<std::size_t>(p);
       EXPECT_NEAR(run.model[p].item<double>(), expected.at("server")[at].get<double>(), 5e-6) << name;
       for (std::size_t k = 0; k < 3; ++k) {
@@ -63,6 +65,9 @@ TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
       {"fedid no feedback", {"fedid", batches + ", feedback: none}"}},
       {"fedid no distillation", {"fedid", batches + ", distillation: false}"}},
       {"fedid as_written", {"fedid", "{epochs: 2, preset: as_written}"}},
+      {"fedid scores", {"fedid", "{epochs: 2, preset: as_written}", "mean", false, true}},
+      {"fedid scores, no distillation",
+       {"fedid", "{epochs: 2, preset: as_written, distillation: false}", "mean", false, true}},
       {"published switches", {"fedid", batches + "}", "mean", true}},
       {"published, one optimizer", {"fedid", batches + ", new_optimizer: false}", "mean", true}},
       {"published, no dropout", {"fedid", batches + ", feedback_dropout: false}", "mean", true}},
@@ -122,6 +127,32 @@ TEST(Distillation, EverySwitchOfFedIdsPresetsChangesTheResult) {
       EXPECT_FALSE(torch::equal(client(preset + (other + value)), whole)) << preset << other << value;
     }
   }
+}
+
+// The slopes have the learning rate as a factor, and float16 has no numbers between 0 and 6e-8.
+TEST(Distillation, FeedbackByGradientSurvivesFloat16) {
+  const auto own = [](bool half, bool feedback) {
+    DistillationRounds run("fedid", three_learners(),
+                           std::string("{epochs: 1, preset: as_written, rate: 1, server_rate: 2e-6") +
+                               (feedback ? "}" : ", feedback: none}"));
+    run.change_request = [&](Request& request) {
+      if (!request.body.has_tensor("slopes")) return;
+      at::Tensor& slopes = request.body.tensors.at("slopes");
+      EXPECT_NEAR(slopes.abs().max().item<double>(), 1, 1e-6);
+      if (half) slopes = slopes.to(at::kHalf).to(at::kFloat);
+      for (Message& message : request.own) message.numbers.at("feedback") *= 1e5;  // to see it in float32
+    };
+    run.step();
+    return run.own(2);
+  };
+  const at::Tensor exact = own(false, true);
+  EXPECT_LT((own(true, true) - exact).norm().item<double>(), 2e-3 * (own(false, false) - exact).norm().item<double>());
+}
+
+TEST(Distillation, ScoresHaveNoFeedbackByDifference) {
+  DistillationRounds run("fedid", three_learners());
+  run.regress();
+  EXPECT_THROW(run.step(), ConfigError);
 }
 
 TEST(Distillation, RatesAreFactorsOfTheLearningRateOfOneSide) {

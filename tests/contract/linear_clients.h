@@ -12,7 +12,8 @@
 
 /// Distillation clients that are small enough for numpy (tests/golden/make_distillation_rounds.py): a linear classifier
 /// f(x) = W x with W [K, D], full-batch gradient descent on the cross-entropy, a public set and a query set. Features
-/// are x_ij = sin(1 + 3 i + 7 j + 11 s), s the index of the set; labels (i + s) mod K.
+/// are x_ij = sin(1 + 3 i + 7 j + 11 s), s the index of the set; labels (i + s) mod K. With K = 1 it is a regression:
+/// the mean squared error of the scores sin(2 + 5 i + 11 s).
 namespace chorus::linear {
 
 struct Client {

@@ -200,6 +200,31 @@ def fedid_written(server, own):
     return server, own
 
 
+def fedid_scores(server, own, distillation):
+    """FedID on the scores sin(2 + 5 i + 11 s): f(x) = w . x, the mean squared error, feedback by equation 14."""
+    lr, w0 = 0.2, np.linspace(-0.3, 0.3, D)
+    scores = lambda s, n: np.sin(2 + 5 * np.arange(n) + 11.0 * s).astype(np.float32).astype(np.float64)
+    slope = lambda w, x, y: 2 * (x @ w - y) @ x / len(x)
+    if server is W0:
+        server, own = w0, [w0] * 3
+    trained = []
+    for k, w in enumerate(own):
+        x, y = features(k, SIZES[k]), scores(k, SIZES[k])
+        for _ in range(STEPS[k]):
+            w = w - lr * slope(w, x, y)
+        trained.append(w)
+    own = trained
+    for _ in range(EPOCHS):
+        z = [X0 @ w for w in own]
+        y = mean(z)
+        server = server - lr * slope(server, X0, y)
+        # theta' = theta - lr (2/n) sum_i (f_i - y_i) x_i, so dL/dy_i = lr (2/n) <v, x_i>
+        s = lr * 2 / PUBLIC * X0 @ slope(server, XQ, scores(101, QUERIES))
+        feed = [SHARE[k] * s @ X0 for k in range(3)]
+        own = [w - lr * ((slope(w, X0, y) if distillation else 0) + feed[k]) for k, w in enumerate(own)]
+    return server, own
+
+
 class Net:
     """A model with momentum, whose rate falls linearly to 0 over `steps` steps."""
 
@@ -275,7 +300,7 @@ def fedid_switches(server, own, number, written, renew, dropout, batch=3):
 
 
 def run(method, rounds=2, **options):
-    server, own, out = W0.copy(), [W0.copy()] * 3, []
+    server, own, out = W0, [W0.copy()] * 3, []
     for r in range(rounds):
         if method is fedmd:
             options["first"] = r == 0
@@ -306,6 +331,8 @@ print(
             "fedid no feedback": run(fedid_published, feedback=False, distillation=True, batch=3),
             "fedid no distillation": run(fedid_published, feedback=True, distillation=False, batch=3),
             "fedid as_written": run(fedid_written),
+            "fedid scores": run(fedid_scores, distillation=True),
+            "fedid scores, no distillation": run(fedid_scores, distillation=False),
             "published switches": run(fedid_switches, written=False, renew=True, dropout=True),
             "published, one optimizer": run(fedid_switches, written=False, renew=False, dropout=True),
             "published, no dropout": run(fedid_switches, written=False, renew=True, dropout=False),

@@ -155,6 +155,41 @@ TEST_F(DistillationRun, TheEmulatedClockKnowsTheClientsNetworks) {
       0.95 * whole);
 }
 
+// Public batches have a size of their own.
+TEST_F(DistillationRun, TheEmulatedClockCountsPublicTexts) {
+  const auto seconds = [&](const std::string& size) {
+    EXPECT_EQ(run("size" + size, {"rounds=1", "algorithm={name: ds_fl, epochs: 1, batch_size: " + size + "}",
+                                  "emulation={scale_depth: true}"}),
+              0)
+        << output_;
+    return summary("size" + size).at("emulated_seconds").get<double>();
+  };
+  const double one = seconds("1");
+  EXPECT_NEAR(seconds("8"), one, 1e-6 * one);
+  EXPECT_NEAR(seconds("64"), one, 1e-6 * one);
+}
+
+// A method's asks, public texts and networks, not one training.
+TEST_F(DistillationRun, APlanPredictsTheEmulatedTime) {
+  for (const char* algorithm : {"{name: fedid, epochs: 2, batch_size: 16}", "{name: mhat, epochs: 2, batch_size: 16}",
+                                "{name: fedmd, epochs: 1, batch_size: 16}"}) {
+    const std::vector<std::string> settings{std::string("algorithm=") + algorithm, "trainer.epochs=2",
+                                            "emulation={scale_depth: true, latency: 0.05}", kTwoNetworks};
+    fs::remove_all(folder_ / "run");
+    ASSERT_EQ(run("run", settings), 0) << output_;
+    std::vector<std::string> words{"plan", (folder_ / "tiny.yaml").string()};
+    words.insert(words.end(), settings.begin(), settings.end());
+    words.emplace_back("--json");
+    const Chorus program(words, folder_ / "plan.log");
+    ASSERT_EQ(program.wait(), 0) << program.output();
+    const std::string text = program.output();
+    const json plan = json::parse(text.substr(text.find('{')), nullptr, false);
+    ASSERT_FALSE(plan.is_discarded()) << text;
+    const double seconds = summary("run").at("emulated_seconds").get<double>();
+    EXPECT_NEAR(plan.at("emulated_seconds").get<double>(), seconds, 0.02 * seconds) << algorithm;
+  }
+}
+
 TEST_F(DistillationRun, MistakesAreExplained) {
   const std::string single = file("single.jsonl", "{\"text\": \"a boat\"}\n");
   const std::string other = file("other.jsonl", "{\"text\": \"a boat\", \"label\": \"no such topic\"}\n");
@@ -186,6 +221,46 @@ TEST_F(DistillationRun, MistakesAreExplained) {
                        "decoder_start_token_id: 0, pad_token_id: 0, eos_token_id: 1}, "
                        "tokenizer: " CHORUS_SOURCE_DIR "/tests/golden/tokenizers/t5}"}),
               HasSubstr("no predictions that clients could exchange"));
+}
+
+// Predictions of different networks are compared class by class.
+TEST_F(DistillationRun, ClientsNetworksAnswerForTheServersLabels) {
+  ASSERT_EQ(run("a", {"rounds=1", "algorithm={name: ds_fl, epochs: 1}"}), 0) << output_;
+  const fs::path file = folder_ / "a" / "model" / "config.json";
+  json config = json::parse(read(file));
+  const std::string first = config["id2label"]["0"], second = config["id2label"]["1"];
+  const auto named = [&](const std::string& zero, const std::string& one) {
+    config["id2label"] = {{"0", zero}, {"1", one}};
+    config["label2id"] = {{zero, 0}, {one, 1}};
+    std::ofstream(file) << config.dump();
+    return "clients.models=[{name: mine, share: 0.5, model: {from: " + (folder_ / "a" / "model").string() + "}}]";
+  };
+  EXPECT_THAT(refused({named("cat", "dog")}, 3),
+              AllOf(HasSubstr("clients.models: mine: "),
+                    HasSubstr("the labels cat, dog, but the data has the labels " + first + ", " + second)));
+  EXPECT_EQ(run("swapped", {named(second, first), "rounds=1"}), 0) << output_;
+}
+
+// One of a single word, first and alone in a batch.
+TEST_F(DistillationRun, PublicTextsWithoutAWordToPredictAreLeftOut) {
+  std::string lines = "{\"text\": \"alone\"}\n";
+  for (int i = 0; i < 12; ++i) lines += "{\"text\": \"the cat sat on mat number " + std::to_string(i) + "\"}\n";
+  const std::string good = file("good.jsonl", lines), bad = file("bad.jsonl", "{\"text\": \"alone\"}\n");
+  const auto with = [&](const std::string& texts, const std::string& algorithm) {
+    return std::vector<std::string>{kTexts,
+                                    kUniform,
+                                    "algorithm={name: " + algorithm + ", epochs: 1, batch_size: 1}",
+                                    "task={name: causal_lm, max_length: 40}",
+                                    gpt2("models/chorus-mini"),
+                                    "public={unlabelled: [" + texts + "], query_share: 0.2, words: 20}",
+                                    "rounds=1"};
+  };
+  for (const char* algorithm : {"fedid", "ds_fl"}) {
+    ASSERT_EQ(run(algorithm, with(good, algorithm)), 0) << output_;
+    EXPECT_THAT(output_, HasSubstr("good.jsonl: 1 of "));
+    EXPECT_THAT(output_, HasSubstr("the first is \"alone\", example 0; they are left out"));
+  }
+  EXPECT_THAT(refused(with(bad, "ds_fl"), 3), HasSubstr("bad.jsonl: 1 of 1 text have no word to predict"));
 }
 
 // The networks have different vocabularies: WordPiece without case, and byte-level BPE.

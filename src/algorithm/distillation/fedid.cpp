@@ -63,12 +63,7 @@ class Interaction {
     text_loss_ = text_loss_of(input, config.teaching);
     server_ = input.server->learner(input.model, wish);
     size_ = server_->predict(std::vector<std::uint32_t>{0}).size(-1);
-    if (size_ == 1 && config.how_feedback() != Feedback::kNone) {
-      throw ConfigError(
-          "algorithm: fedid's feedback is about classes, and this task has scores; set algorithm.feedback: none, or "
-          "use "
-          "ds_fl, mhat or fedkd");
-    }
+    if (size_ == 1 && config.how_feedback() == Feedback::kDifference) throw ConfigError(kNoDifferenceOfScores);
     const Roster& roster = input.federation.roster();
     for (const Member& member : input.cohort) clients_.push_back({member.client, member.times});
     std::sort(clients_.begin(), clients_.end(), [&](const Participant& a, const Participant& b) {
@@ -180,10 +175,14 @@ class Interaction {
         request.own.push_back(std::move(own));
       }
     } else if (how == Feedback::kGradient) {
-      request.body.tensors["slopes"] = slopes(rows, before, query, learned.rate_sum[0]);
+      // With a largest element of 1: they have the learning rate as a factor, and would underflow in float16.
+      at::Tensor slopes = this->slopes(rows, before, query, learned.rate_sum[0]);
+      const double largest = slopes.abs().max().item<double>();
+      if (largest > 0) slopes = slopes / largest;
+      request.body.tensors["slopes"] = slopes;
       for (const Participant& client : clients_) {
         Message own;
-        own.numbers["feedback"] = client.weight / total;
+        own.numbers["feedback"] = client.weight / total * largest;
         request.own.push_back(std::move(own));
       }
     }
@@ -194,6 +193,12 @@ class Interaction {
   double query_loss_at(std::uint64_t step) {
     if (config_.how_feedback() != Feedback::kDifference) return 0;
     return server_->probe(static_cast<std::int64_t>(step), {.dropout = config_.dropout()}).loss[0];
+  }
+
+  /// What an answer's loss is linear in: log-probabilities of classes, or 2 f of scores (see the header).
+  at::Tensor linear_part(const std::vector<std::uint32_t>& rows) const {
+    const at::Tensor logits = server_->predict(rows)[0].to(at::kFloat);
+    return size_ == 1 ? 2 * logits : at::log_softmax(logits, -1);
   }
 
   /// dL_new / dy [n, K] (see the header).
@@ -209,9 +214,9 @@ class Interaction {
       // curvature.
       const double length = 1e-2 / norm;
       server_->set_values(before + probe.gradients * length);
-      const at::Tensor ahead = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
+      const at::Tensor ahead = linear_part(rows);
       server_->set_values(before - probe.gradients * length);
-      const at::Tensor behind = at::log_softmax(server_->predict(rows)[0].to(at::kFloat), -1);
+      const at::Tensor behind = linear_part(rows);
       server_->set_values(after);
       result = (ahead - behind) * ((1 - text_loss_) * rate / (2 * length * static_cast<double>(answers)));
     }

@@ -13,7 +13,14 @@ namespace chorus::inline distillation {
 ///               published code (a finite difference, as in Meta Pseudo Labels, Pham et al. 2021)
 ///   gradient    the derivative of L_new with respect to the ensemble, by equation 14
 ///   none        without feedback (ablation)
+///
+/// For a task with scores instead of classes there is no feedback by difference: a client's own score is where its loss
+/// is smallest, so there is nothing to reinforce.
 enum class Feedback { kDifference, kGradient, kNone };
+inline constexpr const char* kNoDifferenceOfScores =
+    "algorithm.feedback: by difference it reinforces a client's own labels, and this task has scores, to which a "
+    "client "
+    "cannot be drawn any nearer; set it to gradient (preset: as_written) or none";
 
 struct FedIdConfig {
   TeachingConfig teaching = {};
@@ -58,6 +65,7 @@ struct FedIdConfig {
 /// the derivative of the server's log-probabilities in the direction v. The server computes it with two forward passes,
 /// (log p(theta + e v) - log p(theta - e v)) / 2e, and sends s = dL_new / dy [n, K] beside y; client k adds
 /// w_k sum_ic s_ic softmax(f_k(x_i))_c to its loss, whose gradient is equation 14. eta is the server's learning rate.
+/// For scores, y = sum_k w_k f_k(x), s_i = (2 eta / n) v . grad f(x_i), and the client adds w_k sum_i s_i f_k(x_i).
 /// Equation 14 is for a server that steps with SGD; after a step of AdamW, which scales every parameter by its own
 /// factor, it has the direction of SGD's.
 ///

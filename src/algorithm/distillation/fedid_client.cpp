@@ -43,7 +43,7 @@ void answer_next(const Request& request, Workbench& bench, FedIdWork& work, std:
   work.logits =
       (dropout ? work.learner->predict_with_dropout(work.rows) : work.learner->predict(work.rows)).to(at::kFloat);
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    answers[i].body.numbers[kLoad] += 1.0 / 3;
+    answers[i].body.numbers[kLoadTexts] += static_cast<double>(work.rows.size()) / 3;
     answers[i].body.tensors["predictions"] = work.logits[static_cast<std::int64_t>(i)].flatten().contiguous();
   }
 }
@@ -95,7 +95,8 @@ class FedIdStep : public Procedure {
     });
     for (std::size_t i = 0; i < answers.size(); ++i) {
       answers[i].failure = learned.failures[i];
-      answers[i].body.numbers[kLoad] += learned.steps[i];
+      answers[i].body.numbers[kLoad] = 0;
+      answers[i].body.numbers[kLoadTexts] += static_cast<double>(rows.size());
       answers[i].body.numbers["steps"] = learned.steps[i];
       answers[i].body.numbers["seconds"] = learned.seconds / static_cast<double>(answers.size());
     }
@@ -118,17 +119,21 @@ Targets fedid_targets(const Message& body, const at::Tensor& own, const std::vec
     }
     return given.to(own.device());
   };
+  at::Tensor factors = at::empty({own.size(0), 1, 1}, at::kFloat);
+  for (std::size_t i = 0; i < feedback.size(); ++i) factors.data_ptr<float>()[i] = static_cast<float>(feedback[i]);
+  factors = factors.to(own.device());
   Targets targets;
   at::Tensor ensemble;
   if (body.has_tensor("ensemble")) ensemble = of_batch("ensemble");
   if (own.size(-1) == 1) {
-    if (!ensemble.defined()) throw DataError("a score is learned from an ensemble only");
-    targets.scores = ensemble;
+    // (1/n) (f - t)^2 + s f has the gradient of (1/n) (f - (t - n s / 2))^2; without an ensemble, t = f.
+    targets.scores = ensemble.defined() ? ensemble.unsqueeze(0).expand_as(own) : own;
+    if (body.has_tensor("slopes")) {
+      const double half = static_cast<double>(own.size(1)) / 2;
+      targets.scores = targets.scores - of_batch("slopes").unsqueeze(0) * factors * half;
+    }
     return targets;
   }
-  at::Tensor factors = at::empty({own.size(0), 1, 1}, at::kFloat);
-  for (std::size_t i = 0; i < feedback.size(); ++i) factors.data_ptr<float>()[i] = static_cast<float>(feedback[i]);
-  factors = factors.to(own.device());
   at::Tensor votes = at::zeros_like(own);
   if (ensemble.defined()) votes += votes_of(ensemble, hard ? Lesson::kHard : Lesson::kSoft);
   if (body.has_tensor("slopes")) {

@@ -15,8 +15,8 @@ namespace chorus::inline distillation {
 ///       tensors   ensemble: logits [n, K], with hard labels the mean of the clients', with soft ones those whose
 ///       softmax
 ///                 is the mean of their probabilities; missing: no distillation
-///                 slopes: dL/dy [n, K], for feedback by gradient
-///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k with slopes
+///                 slopes: dL/dy [n, K] divided by its largest absolute value, for feedback by gradient
+///       numbers   hard, renew: 1: a new optimizer; own: feedback: w_k delta, or w_k times that value with slopes
 inline constexpr const char* kFedIdBegin = "fedid/begin";
 inline constexpr const char* kFedIdStep = "fedid/step";
 

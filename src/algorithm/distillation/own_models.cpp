@@ -41,10 +41,16 @@ struct Done {
   explicit Done(std::size_t clients) : failures(clients), numbers(clients) {}
 
   void add(const TrainResult& result) {
-    for (std::size_t i = 0; i < failures.size(); ++i) add(i, result.batches[i], result);
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      numbers[i][kLoad] += result.batches[i];
+      add(i, result);
+    }
   }
-  void add(const LearnResult& result) {
-    for (std::size_t i = 0; i < failures.size(); ++i) add(i, result.steps[i], result);
+  void add(const LearnResult& result, std::uint64_t texts) {
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      numbers[i][kLoadTexts] += static_cast<double>(texts);
+      add(i, result);
+    }
   }
   /// Drops what these clients did in vain.
   void forget(const std::vector<bool>& clients) {
@@ -59,6 +65,7 @@ struct Done {
     for (std::size_t i = 0; i < failures.size(); ++i) {
       result[i].failure = failures[i];
       result[i].body.numbers.insert(numbers[i].begin(), numbers[i].end());
+      result[i].body.numbers.try_emplace(kLoad, 0);
     }
     return result;
   }
@@ -68,9 +75,8 @@ struct Done {
 
  private:
   template <typename Result>
-  void add(std::size_t i, double batches, const Result& result) {
+  void add(std::size_t i, const Result& result) {
     auto& mine = numbers[i];
-    mine[kLoad] += batches;
     mine["steps"] += result.steps[i];
     mine["seconds"] += result.seconds / static_cast<double>(failures.size());
     if (failures[i].empty()) failures[i] = result.failures[i];
@@ -119,7 +125,7 @@ class Predict : public Procedure {
     std::vector<Answer> answers = done.answers();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       auto& numbers = answers[i].body.numbers;
-      numbers[kLoad] += static_cast<double>(order.batches()) / 3;
+      numbers[kLoadTexts] += static_cast<double>(order.rows) / 3;
       numbers["examples"] = bench.examples(i);
       numbers.try_emplace("steps", 0);
       if (once && kept.kept[i]) {
@@ -142,7 +148,8 @@ class Predict : public Procedure {
       wish.steps = static_cast<std::int64_t>(epochs) * static_cast<std::int64_t>(order.batches());
       const auto learner = bench.learner(values, wish);
       for (std::int64_t step = 0; step < *wish.steps; ++step) {
-        done.add(learner->fit(order.batch(static_cast<std::uint64_t>(step)), {}));
+        const std::vector<std::uint32_t> rows = order.batch(static_cast<std::uint64_t>(step));
+        done.add(learner->fit(rows, {}), rows.size());
       }
       values = learner->values().clone();
     }
@@ -174,7 +181,7 @@ class Learn : public Procedure {
     Done done(bench.clients().size());
     Lessons lessons{teacher, order, epochs, lesson_named(body.text("lesson")), body.number("temperature")};
     lessons.text_loss = text_loss_in(body);
-    if (epochs > 0) done.add(teach(*learner, lessons));
+    if (epochs > 0) done.add(teach(*learner, lessons), static_cast<std::uint64_t>(epochs) * order.rows);
     at::Tensor values = learner->values();
     if (body.number("train", 0) != 0) {
       const TrainResult trained = bench.train(values);

@@ -27,12 +27,15 @@ namespace chorus::inline distillation {
 ///       texts     lesson
 ///   distill/evaluate  scores the model on the client's own test examples, or with shared = 1 on the shared ones
 ///
-/// The replies to the first two have the numbers steps, seconds and kLoad. That of distill/predict also has examples,
-/// batches (of its own data, in the last training of the model that predicts) and, if the client has just trained, its
-/// loss. That of distill/learn has nothing else, because no noise protects it (local_budget/local_charges.h).
+/// The replies to the first two have the numbers steps, seconds, kLoad and kLoadTexts. That of distill/predict also has
+/// examples, batches (of its own data, in the last training of the model that predicts) and, if the client has just
+/// trained, its loss. That of distill/learn has nothing else, because no noise protects it
+/// (local_budget/local_charges.h).
 
-/// The work for the emulated clock, in training batches; a forward pass counts a third.
+/// The work for the emulated clock: batches of the client's own data, and texts of the public set, whose batches have a
+/// size of their own. A forward pass counts a third.
 inline constexpr const char* kLoad = "load";
+inline constexpr const char* kLoadTexts = "load_texts";
 
 /// What a client sends of its logits. A regression score is always sent as it is.
 ///

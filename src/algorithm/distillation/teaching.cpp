@@ -39,10 +39,13 @@ void TeachingConfig::describe(ConfigVisitor& visitor) {
 double text_loss_of(const RoundInput& input, const TeachingConfig& config) {
   if (input.server->public_texts_teach()) return config.text_loss.value_or(kTextLoss);
   if (config.text_loss.value_or(0) == 0) return 0;
-  throw ConfigError(fmt::format(
-      "algorithm.text_loss is {}, but only language models can learn from public texts alone; remove it for "
-      "this task",
-      *config.text_loss));
+  throw ConfigError(no_text_loss(*config.text_loss));
+}
+
+std::string no_text_loss(double share) {
+  return fmt::format(
+      "algorithm.text_loss is {}, but only language models can learn from public texts alone; remove it for this task",
+      share);
 }
 
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config) {

@@ -48,6 +48,8 @@ inline constexpr double kTextLoss = 0.5;
 /// TeachingConfig::text_loss for the run's task; 0 for tasks whose public texts are not their own labels. ConfigError
 /// if such a task has the setting.
 double text_loss_of(const RoundInput& input, const TeachingConfig& config);
+/// What it says.
+std::string no_text_loss(double share);
 
 /// The order of this round's public batches.
 PublicOrder order_of(const RoundInput& input, const TeachingConfig& config);

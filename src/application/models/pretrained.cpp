@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "application/models/head_labels.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/console/log.h"
 #include "core/files/files.h"
@@ -24,8 +26,6 @@ std::string listed(const std::vector<std::string>& names) {
   if (names.size() > 5) text += fmt::format(" and {} more", names.size() - 5);
   return text;
 }
-
-std::string counted(std::size_t count) { return fmt::format("{} tensor{}", count, count == 1 ? "" : "s"); }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -66,7 +66,9 @@ struct Match {
 };
 
 // `other_head`: the folder has another head, so that a tensor of its head may have our name but another shape.
-Match match(const Model& model, const TensorSource& source, bool other_head) {
+// `dropped`: parameters that are not read.
+Match match(const Model& model, const TensorSource& source, bool other_head,
+            const std::vector<std::string>& dropped = {}) {
   Match result;
   const Layout& layout = model.layout();
   const ModelFamily family = family_of(model.config());
@@ -74,7 +76,8 @@ Match match(const Model& model, const TensorSource& source, bool other_head) {
     const auto resolved = resolve(layout, family, name);
     const bool foreign = resolved && other_head && is_head(layout[resolved->id], family) &&
                          source.find(name)->shape != layout[resolved->id].shape;
-    if (!resolved || foreign) {
+    const bool drop = resolved && std::find(dropped.begin(), dropped.end(), layout[resolved->id].name) != dropped.end();
+    if (!resolved || foreign || drop) {
       if (!ends_with_any(name, family.constants)) result.unused.push_back(name);
       continue;
     }
@@ -137,6 +140,38 @@ void read_weights(const Match& match, const TensorSource& source, const Params& 
   }
 }
 
+// What becomes of the rows of a checkpoint's head when the model gets the labels of the data.
+struct Relabelled {
+  bool other = false;                      // the folder has no rows for these labels
+  std::vector<std::string> dropped = {};   // parameters of its head that are for other labels
+  std::vector<std::string> permuted = {};  // those whose rows are for the same labels in another order
+  std::vector<std::int64_t> rows = {};     // of `permuted`
+};
+
+Relabelled relabel(const fs::path& folder, ModelConfig& config, Head head, const LoadOptions& options) {
+  if (!options.labels) return {};
+  const std::vector<std::string> own = config.labels(), &wanted = *options.labels;
+  config.set_labels(wanted);
+  Relabelled result{.other = own.size() != wanted.size()};
+  if (result.other || config.head() != head || !head->labelled) return result;
+  LabelMatch match = match_labels(own, wanted);
+  if (!match.rows.empty()) {
+    result.permuted = label_parameters(config, head);
+    result.rows = std::move(match.rows);
+  }
+  if (!match.other) return result;
+  const std::string what = fmt::format("{}: its head answers for the labels {}, but the data has the labels {}",
+                                       folder.string(), listed(own), listed(wanted));
+  if (options.same_labels) {
+    throw DataError(what +
+                    "; take a model for these labels, or name them alike (id2label in its config.json, data.labels)");
+  }
+  if (!options.quiet) Log("model").warning("{}; their rows are initialised anew", what);
+  result.other = true;
+  result.dropped = label_parameters(config, head);
+  return result;
+}
+
 bool same_values(const TensorSource& source, const std::string& name, const at::Tensor& value) {
   const auto info = source.find(name);
   if (info->shape != value.sizes().vec()) return false;
@@ -165,21 +200,17 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
   }
   ModelConfig config = ModelConfig::read(folder / "config.json");
   ModelConfig generation = read_generation_config(folder);
-  bool other_labels = false;
-  if (options.labels) {
-    other_labels = options.labels->size() != config.labels().size();
-    config.set_labels(*options.labels);
-  }
   const TensorSource source = TensorSource::open(folder);
   const Head head = options.head ? *options.head : head_for(config, source);
+  const Relabelled labels = relabel(folder, config, head, options);
   std::unique_ptr<Model> model = make_model(config, head);
   if (options.prepare) options.prepare(*model);
 
-  const bool own_head = !other_labels && config.head() == head;
-  const Match found = match(*model, source, !own_head);
+  const bool own_head = !labels.other && config.head() == head;
+  const Match found = match(*model, source, !own_head, labels.dropped);
   if (!found.missing_body.empty()) {
     throw DataError(fmt::format("{}: {} of a {} model {} missing: {}", source.path().string(),
-                                counted(found.missing_body.size()), config.model_type(),
+                                counted(found.missing_body.size(), "tensor"), config.model_type(),
                                 found.missing_body.size() == 1 ? "is" : "are", listed(found.missing_body)));
   }
   Params params(model->layout(), {.clients = 1, .gradients = options.gradients, .device = options.device});
@@ -190,6 +221,10 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
     if (fresh) params.initialise(*model->layout().find(spec.name), options.seed);
   }
   read_weights(found, source, params);
+  for (const std::string& name : labels.permuted) {
+    const at::Tensor rows = params.tensor(*model->layout().find(name));
+    rows.copy_(rows.index_select(0, torch::tensor(labels.rows, at::kLong).to(rows.device())));
+  }
   LoadReport report{found.missing_head, found.unused, {}, own_head};
   for (const auto& [id, name] : found.tied) {
     report.tied.push_back(name);
@@ -202,7 +237,7 @@ Pretrained load_pretrained(const fs::path& folder, const LoadOptions& options) {
 void log_report(const fs::path& folder, const Model& model, const LoadReport& report) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, const std::vector<std::string>& names) {
-    if (!names.empty()) parts.push_back(fmt::format("{} {}: {}", counted(names.size()), what, listed(names)));
+    if (!names.empty()) parts.push_back(fmt::format("{} {}: {}", counted(names.size(), "tensor"), what, listed(names)));
   };
   const bool fresh = !report.initialised.empty() && model.head() != Head::kNone;  // nothing reads a bare model's pooler
   if (fresh) add("fresh", report.initialised);

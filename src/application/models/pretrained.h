@@ -15,8 +15,10 @@ namespace chorus::inline models {
 /// How to load a Hugging Face folder.
 struct LoadOptions {
   std::optional<Head> head = {};  ///< replaces the folder's head; initialised if the folder has no such head
-  /// Label names of a classifier, replacing the folder's. Another number of labels means another head.
+  /// Label names of a classifier, replacing the folder's. Another number of labels, or other names where both sides
+  /// have names, means another head; the same names in another order move the rows of the head.
   std::optional<std::vector<std::string>> labels = {};
+  bool same_labels = false;                  ///< DataError if the folder's head has labels of other names
   std::function<void(Model&)> prepare = {};  ///< freezes and attaches, before values are loaded
   bool gradients = false;                    ///< allocate gradients
   at::Device device = at::kCPU;

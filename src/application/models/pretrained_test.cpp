@@ -219,6 +219,29 @@ TEST_F(PretrainedTest, AnotherNumberOfLabelsGivesAFreshClassifier) {
   EXPECT_TRUE(torch::equal(logits_of(load_pretrained(folder_, renamed)), logits_of(load_pretrained(folder_))));
 }
 
+// As in transformers' run_glue.py: the same names in another order are the same labels.
+TEST_F(PretrainedTest, RowsOfTheHeadFollowTheNamesOfTheLabels) {
+  ModelConfig config = ModelConfig::read(folder_ / "config.json");
+  config.set_labels({"a", "b", "c", "d", "e"});
+  write_file(folder_ / "config.json", config.dump());
+  const at::Tensor logits = logits_of(load_pretrained(folder_));
+  const auto with = [&](const std::vector<std::string>& labels) {
+    return load_pretrained(folder_, LoadOptions{.labels = labels, .seed = 4});
+  };
+  const at::Tensor moved = logits_of(with({"C", "a", "e", "b", "d"}));
+  EXPECT_TRUE(torch::equal(moved, logits.index_select(-1, torch::tensor({2, 0, 4, 1, 3}))));
+  EXPECT_TRUE(torch::equal(logits_of(with(numbered_labels(5))), logits)) << "no names to compare";
+  EXPECT_TRUE(torch::equal(logits_of(with({"0", "1", "2", "3", "4"})), logits));
+
+  const std::vector<std::string> other{"a", "b", "c", "d", "f"};
+  const Pretrained fresh = with(other);
+  EXPECT_THAT(fresh.report.initialised, testing::UnorderedElementsAre("classifier.weight", "classifier.bias"));
+  EXPECT_FALSE(torch::equal(logits_of(fresh), logits));
+  EXPECT_THAT(complaint({.labels = other, .same_labels = true}),
+              testing::AllOf(HasSubstr("the labels a, b, c, d, e, but the data has the labels a, b, c, d, f"),
+                             HasSubstr("id2label")));
+}
+
 TEST_F(PretrainedTest, AConfigThatDisagreesWithItsWeightsIsRefused) {
   const ModelConfig config = ModelConfig::read(folder_ / "config.json");
   ModelConfig other = config;

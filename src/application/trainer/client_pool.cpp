@@ -36,18 +36,6 @@ struct PublicRows {
   std::span<const std::int64_t> offsets;
 };
 
-std::shared_ptr<const PublicTexts> public_texts(const ClientPoolInput& input) {
-  const TrainerInput& trainer = input.trainer;
-  const PublicSet& given = input.public_set;
-  auto set = std::make_shared<PublicTexts>(PublicTexts{trainer.task.client_data(given.encoded, given.examples)});
-  const bool language = trainer.model.head() == Head::kCausalLm || trainer.model.head() == Head::kMaskedLm;
-  if (given.texts != nullptr && language) {
-    set->words = std::make_shared<SharedWords>(
-        SharedWords::Input{trainer.task, *given.texts, *set, given.words, trainer.base.device()});
-  }
-  return set;
-}
-
 class PoolBench final : public Workbench {
  public:
   PoolBench(const ClientPoolInput& input, const TrainerInput& version, std::vector<TrainClient> clients,
@@ -226,7 +214,10 @@ ClientPool::ClientPool(const ClientPoolInput& input)
     : recorders_(std::make_unique<StepRecorders>()), input_(input), trainer_(input.trainer, input.config) {
   check(input.train_lists != nullptr && input.train != nullptr, "a pool needs training data");
   if (input.public_set.encoded != nullptr) {
-    public_set_ = public_texts(input);
+    const PublicSet& given = input.public_set;
+    const Task& task = input.trainer.task;
+    public_set_ = public_texts(
+        {task, task.client_data(given.encoded, given.examples), given.texts, given.words, input.trainer.base.device()});
     const std::vector<std::int64_t> counts = answer_counts(input.trainer.model, *public_set_);
     if (!counts.empty()) {
       public_offsets_.push_back(0);

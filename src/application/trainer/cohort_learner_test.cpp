@@ -313,8 +313,11 @@ TEST(CohortLearner, AnswersToQuestionsArePredictedForWords) {
   Params params(model->layout(), {});
   params.initialise(3);
   const auto examples = data.split(Split::kTrain).first(6);
-  const auto set = std::make_shared<PublicTexts>(PublicTexts{task->client_data(encoded, examples)});
+  const auto set = public_texts({*task, task->client_data(encoded, examples)});
   ASSERT_EQ(set->rows.size(), 6U) << "one window each";
+  std::size_t most = 0;
+  for (const std::uint32_t row : set->rows) most = std::max(most, context_words(*encoded, row).size());
+  EXPECT_EQ(set->choices, static_cast<std::int64_t>(most) + 1) << "no padding but for shorter contexts";
   const std::vector<TrainClient> clients{{0, *set, 6}};
   const auto learner =
       CohortTrainer({*task, *model, params}, LearnerWorld::config_of("clip: 0, dropout: false, optimizer: sgd"))
@@ -322,7 +325,7 @@ TEST(CohortLearner, AnswersToQuestionsArePredictedForWords) {
   EXPECT_THAT(answer_counts(*model, *set), ElementsAre(2, 2, 2, 2, 2, 2));
   const std::vector<std::uint32_t> rows{4, 1};
   const at::Tensor logits = learner->predict(rows);
-  ASSERT_EQ(logits.sizes(), (at::IntArrayRef{1, 4, task->max_length()}));
+  ASSERT_EQ(logits.sizes(), (at::IntArrayRef{1, 4, set->choices}));
   // The words are those between spaces, and the others get no probability.
   std::string_view text = data.text(examples[4]);
   const auto count = static_cast<std::int64_t>(context_words(*encoded, set->rows[4]).size());

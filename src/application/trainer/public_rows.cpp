@@ -38,7 +38,7 @@ at::Tensor word_answers(const TaskBatch& batch, const at::Tensor& logits, std::i
   for (const std::uint32_t row : batch.rows.at(0)) {
     const EncodedDataset& data = *batch.data.at(0);
     const std::vector<ContextWord> words = context_words(data, row);
-    check(static_cast<std::int64_t>(words.size()) < most, "a row has no more words than tokens");
+    check(static_cast<std::int64_t>(words.size()) < most, "a row has no more words than the longest");
     for (const bool end : {false, true}) {
       chosen.push_back(2 * begin + (end ? 1 : 0));
       for (const ContextWord& word : words)
@@ -78,6 +78,22 @@ void check_head(const TrainerInput& trainer, const PublicTexts& set, const char*
 
 }  // namespace
 
+std::shared_ptr<const PublicTexts> public_texts(const PublicTextsInput& input) {
+  auto set = std::make_shared<PublicTexts>(PublicTexts{input.set});
+  const Head head = input.task.head();
+  if (head == Head::kQuestionAnswering) {
+    for (const std::uint32_t row : set->rows) {
+      set->choices = std::max(set->choices, 1 + static_cast<std::int64_t>(context_words(*set->data, row).size()));
+    }
+  }
+  if (input.texts == nullptr || (head != Head::kCausalLm && head != Head::kMaskedLm)) return set;
+  auto words =
+      std::make_shared<SharedWords>(SharedWords::Input{input.task, *input.texts, *set, input.words, input.device});
+  set->rows = words->keep_predicted(set->rows);
+  set->words = std::move(words);
+  return set;
+}
+
 std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std::uint32_t> rows,
                                       std::span<const TrainClient> clients, std::vector<std::uint32_t>& chosen) {
   check(!rows.empty(), "no rows were asked for");
@@ -110,7 +126,7 @@ at::Tensor answers_of(const TrainerInput& trainer, const PublicTexts& set, const
   check_head(trainer, set, "predictions");
   const Model& model = trainer.model;
   if (set.words) return set.words->predictions(SharedWords::beginnings(batch, logits));
-  if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, trainer.task.max_length());
+  if (model.head() == Head::kQuestionAnswering) return word_answers(batch, logits, set.choices);
   if (model.head()->per_sequence) return logits;
   if (model.head() != Head::kTokenClassification) {  // on a GPU, tokens are padded to a round number
     const std::vector<std::int64_t>& lengths = batch.batch.packing->lengths().at(0);

@@ -19,7 +19,19 @@ namespace chorus::inline trainer {
 /// The public set as a network reads it.
 struct PublicTexts : ClientData {
   std::shared_ptr<const SharedWords> words = {};  ///< what language models predict; null: every token
+  /// Questions: 1 + the most words in the context of a row.
+  std::int64_t choices = 0;
 };
+/// What a network of this task answers for. `set`: rows of the encoded `texts`; null: no shared words.
+struct PublicTextsInput {
+  const Task& task;
+  ClientData set;
+  const Dataset* texts = nullptr;
+  std::int64_t words = 0;  ///< classes of SharedWords
+  at::Device device = at::kCPU;
+};
+/// Leaves out texts without a word that a language model could predict. DataError if none is left.
+std::shared_ptr<const PublicTexts> public_texts(const PublicTextsInput& input);
 
 /// The same rows for each of these clients. `chosen` receives their rows in the data and must outlive the result.
 std::vector<ClientRows> public_cohort(const ClientData& set, std::span<const std::uint32_t> rows,
@@ -36,8 +48,8 @@ std::vector<ContextWord> context_words(const EncodedDataset& data, std::uint32_t
 
 /// Number of predictions per row of a public set; empty: one each. For tagging: words whose first piece the model
 /// reads. For extractive question answering: two, the start and the end of the answer, each with one logit per word of
-/// the context: logit 0 is the sequence's first token ("no answer"), then the words, then up to max_length of the task
-/// logits that mean nothing (30 below the highest). For language models: words (shared_words.h).
+/// the context: logit 0 is the sequence's first token ("no answer"), then the words, then for shorter contexts logits
+/// that mean nothing (30 below the highest). For language models: words (shared_words.h).
 std::vector<std::int64_t> answer_counts(const Model& model, const PublicTexts& set);
 
 /// Logits [C, n, K] of these rows for each client of `params`, without dropout and gradients (Learner::predict).

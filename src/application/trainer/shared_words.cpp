@@ -176,6 +176,21 @@ std::vector<std::int64_t> SharedWords::counts() const {
   return counts;
 }
 
+std::vector<std::uint32_t> SharedWords::keep_predicted(const std::vector<std::uint32_t>& rows) {
+  check(rows.size() == places_.size(), "one row per text");
+  std::vector<std::uint32_t> kept;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!places_[i].empty()) kept.push_back(rows[i]);
+  }
+  std::erase_if(places_, [](const std::vector<Place>& places) { return places.empty(); });
+  if (kept.empty()) {
+    throw DataError(
+        "public: no text has a word to predict; give texts of two words or more, and a task.max_length that does not "
+        "cut them off");
+  }
+  return kept;
+}
+
 std::vector<std::int64_t> SharedWords::columns_in(const TaskBatch& batch, std::span<const std::uint32_t> rows) const {
   std::vector<std::int64_t> columns;
   std::int64_t column = 0;
@@ -183,7 +198,7 @@ std::vector<std::int64_t> SharedWords::columns_in(const TaskBatch& batch, std::s
     for (const Place& place : places_.at(rows[i])) columns.push_back(column + place.first - (masked_ ? 0 : 1));
     column += batch.batch.packing->lengths().at(0).at(i);
   }
-  if (columns.empty()) throw DataError("public: texts without a word to predict; leave out those of a single word");
+  check(!columns.empty(), "texts without a word to predict are left out");
   return columns;
 }
 

@@ -49,6 +49,9 @@ class SharedWords {
   const std::string& name(std::int64_t c) const { return names_.at(static_cast<std::size_t>(c)); }
   /// Number of predictions per row.
   std::vector<std::int64_t> counts() const;
+  /// Drops texts that are a single word, or whose hidden words were cut off. Returns the other ones of `rows`, which
+  /// are those of Input::set. DataError if none is left.
+  std::vector<std::uint32_t> keep_predicted(const std::vector<std::uint32_t>& rows);
 
   /// The batch whose logits are those of the words' first tokens, [C, n, V], all clients reading the same rows of the
   /// public set. Its labels are the first tokens.

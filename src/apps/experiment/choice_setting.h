@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/config/config_visitor.h"
@@ -28,6 +29,13 @@ double number_of(const Choice<Names>& choice, std::string_view name) {
   if (!value) return 0;
   const auto* whole = std::get_if<std::int64_t>(&*value);
   return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(*value);
+}
+
+/// The same of names; "" where it has no such setting, or none is given.
+template <typename Names>
+std::string text_of(const Choice<Names>& choice, std::string_view name) {
+  const std::optional<ConfigScalar> value = setting_of(choice, name);
+  return value ? std::get<std::string>(*value) : "";
 }
 
 template <typename Names>

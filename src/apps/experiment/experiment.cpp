@@ -15,6 +15,7 @@
 #include "apps/experiment/machine.h"
 #include "apps/experiment/poisoned_data.h"
 #include "apps/experiment/replay.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/console/log.h"
@@ -77,6 +78,19 @@ std::vector<std::uint32_t> public_words(const PublicSet& set, const std::string&
   return begins;
 }
 
+// Texts in which a language model predicts no word are not used (SharedWords::keep_predicted).
+void warn_of_wordless(const std::vector<std::int64_t>& predicted, const PublicData& shared) {
+  const auto none = static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), 0));
+  if (none == 0) return;
+  const auto first = static_cast<std::size_t>(std::find(predicted.begin(), predicted.end(), 0) - predicted.begin());
+  const std::string what = fmt::format(
+      "{}: {} of {} have no word to predict (a single word, or the others are cut off by task.max_length); "
+      "the first is \"{}\", example {}",
+      shared.where(), none, counted(predicted.size(), "text"), shared.text(first), first);
+  if (none == predicted.size()) throw DataError(what + "; give longer texts");
+  Log("public").warning("{}; they are left out", what);
+}
+
 // How many words of each public text a network predicts; none for tasks that do not predict words.
 std::vector<std::int64_t> predicted_words(const TaskModel& model, const PublicSet& set) {
   const Head head = model.task().head();
@@ -102,7 +116,7 @@ Experiment::Experiment(const ExperimentConfig& config) : config_(config) {
     throw ConfigError(fmt::format(
         "public.query_share: {:g} of {} public examples is none, but algorithm: {} needs labelled examples at the "
         "server; raise it, or give public.query",
-        config_.publics->query_share, public_->size(), config_.algorithm.name()));
+        config_.publics->queries(), public_->size(), config_.algorithm.name()));
   }
   make_partition();
   plant();
@@ -156,12 +170,13 @@ void Experiment::make_networks() {
   std::vector<std::int64_t> predicted;
   if (public_) {
     check_predictions(task(), train_);
+    predicted = predicted_words(*model_, public_->set_for(*model_, train_));
+    warn_of_wordless(predicted, *public_);
     if (task().head() == Head::kQuestionAnswering) {
       words = public_words(public_->set_for(*model_, train_), "the server's network");
     }
   }
   if (clients.models.empty()) return;
-  if (public_) predicted = predicted_words(*model_, public_->set_for(*model_, train_));
   std::vector<double> sizes;
   for (std::size_t c = 0; c < partition_.train.clients(); ++c) {
     sizes.push_back(static_cast<double>(partition_.train.size_of(c)));
@@ -233,7 +248,14 @@ void Experiment::make_partition() {
     Population view = population.view();
     const std::vector<std::uint32_t> left = public_ ? public_->left_for_clients() : std::vector<std::uint32_t>{};
     if (public_) view.train = left;
-    partition_ = clients.partition.make()->make(view, request);
+    try {
+      partition_ = clients.partition.make()->make(view, request);
+    } catch (const ConfigError& error) {
+      const std::size_t all = data_.split(Split::kTrain).size();
+      if (!public_ || left.size() == all) throw;
+      throw ConfigError(fmt::format("{} (`public` leaves the clients {} of {})", error.what(), left.size(),
+                                    counted(all, "training example")));
+    }
   }
   if (public_ && !clients.file.empty()) partition_.train = without_public(partition_.train, *public_);
   if (config_.continual) {
@@ -326,17 +348,17 @@ const TaskModel& Experiment::model_of(ClientId client) const {
 std::string Experiment::description() const {
   const Layout& layout = model().layout();
   std::string shared;
-  if (public_) shared = fmt::format(", {} public and {} query examples", public_->size(), public_->queries());
+  if (public_)
+    shared = fmt::format(", {} public and {}", public_->size(), counted(public_->queries(), "query example"));
   for (std::size_t m = 0; m < networks_.size(); ++m) {
-    shared += fmt::format("; {} clients have {}",
-                          std::count(network_of_.begin(), network_of_.end(), static_cast<int>(m)), networks_[m].key);
+    const auto have = static_cast<std::size_t>(std::count(network_of_.begin(), network_of_.end(), static_cast<int>(m)));
+    shared += fmt::format("; {} {} {}", counted(have, "client"), have == 1 ? "has" : "have", networks_[m].key);
   }
-  return fmt::format(
-      "{} clients with {} training examples, {} test examples{}; {} with {:.2f} M of {:.2f} M parameters "
-      "trained",
-      phases_.front().train.clients(), partition_.train.total(), shared_test_.size(), shared,
-      model().config().model_type(), static_cast<double>(layout.trainable_size()) / 1e6,
-      static_cast<double>(layout.size()) / 1e6);
+  return fmt::format("{} with {}, {}{}; {} with {:.2f} M of {:.2f} M parameters trained",
+                     counted(phases_.front().train.clients(), "client"),
+                     counted(partition_.train.total(), "training example"),
+                     counted(shared_test_.size(), "test example"), shared, model().config().model_type(),
+                     static_cast<double>(layout.trainable_size()) / 1e6, static_cast<double>(layout.size()) / 1e6);
 }
 
 }  // namespace chorus::inline experiment

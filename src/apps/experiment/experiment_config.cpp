@@ -66,7 +66,7 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
       .above(0)
       .below(1);
   visitor.field("unlabelled", unlabelled, "files with the public set, instead of a share (another domain)").path();
-  visitor.field("query_share", query_share, "of the public examples, those whose labels the server knows")
+  visitor.field("query_share", query_share, "of the public examples whose labels the server knows (default 0.1)")
       .at_least(0)
       .below(1);
   visitor.field("query", query, "files with the server's labelled examples, instead of a share").path();
@@ -76,6 +76,11 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
   visitor.check([this]() -> std::string {
     if (!share || unlabelled.empty()) return "";
     return "share and unlabelled are both given, but the public set is either a share of the training data or read "
+           "from files; leave one of them out";
+  });
+  visitor.check([this]() -> std::string {
+    if (query_share.value_or(0) <= 0 || query.empty()) return "";
+    return "query_share and query are both given, but the query set is either a share of the public examples or read "
            "from files; leave one of them out";
   });
 }

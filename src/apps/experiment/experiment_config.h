@@ -77,11 +77,13 @@ struct ContinualConfig {
 struct PublicConfig {
   std::optional<double> share = {};          ///< of the training examples, 0.5 by default; the rest goes to the clients
   std::vector<std::string> unlabelled = {};  ///< files instead of a share (another domain)
-  double query_share = 0.1;                  ///< of the public examples; the server knows their labels
-  std::vector<std::string> query = {};       ///< files instead of a share
-  bool labelled = false;                     ///< clients may use the labels of the public set (FedMD)
-  std::int64_t words = 1000;                 ///< classes of a language model's prediction (shared_words.h)
+  /// Of the public examples, 0.1 by default; the server knows their labels.
+  std::optional<double> query_share = {};
+  std::vector<std::string> query = {};  ///< files instead of a share
+  bool labelled = false;                ///< clients may use the labels of the public set (FedMD)
+  std::int64_t words = 1000;            ///< classes of a language model's prediction (shared_words.h)
 
+  double queries() const { return query.empty() ? query_share.value_or(0.1) : 0; }  ///< their share
   void describe(ConfigVisitor& visitor);
 };
 

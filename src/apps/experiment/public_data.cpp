@@ -49,6 +49,19 @@ void check_files(const std::vector<std::string>& files, const DataConfig& readin
   }
 }
 
+// Labels of texts that everybody knows would say less than they seem to.
+void check_apart(const PublicConfig& config) {
+  for (const std::string& query : config.query) {
+    for (const std::string& shared : config.unlabelled) {
+      if (!overlap(query, shared)) continue;
+      throw ConfigError(
+          fmt::format("public.query: {} is in the public set, too (public.unlabelled: {}), so the server would be "
+                      "measured on what it learns; give other files, or query_share, which draws examples out",
+                      query, shared));
+    }
+  }
+}
+
 // The texts without what they should be answered with.
 Dataset without_targets(const Dataset& data) {
   DatasetBuilder builder({.formulation = data.formulation(), .empty = EmptyText::kKeep});
@@ -140,9 +153,12 @@ std::vector<std::uint32_t> take(std::vector<std::uint32_t>& from, double share, 
 
 }  // namespace
 
-PublicData::PublicData(const Input& input) : data_(input.data), words_(input.config.words) {
+PublicData::PublicData(const Input& input)
+    : data_(input.data),
+      words_(input.config.words),
+      where_(place_of(input.config.unlabelled.empty() ? "share" : "unlabelled", input.config.unlabelled)) {
   const PublicConfig& config = input.config;
-  const bool draws = config.query.empty() && config.query_share > 0 && input.queries;  // labels of the public files
+  const bool draws = config.queries() > 0 && input.queries;  // labels of the public files
   if (config.unlabelled.empty()) {
     const auto train = data_.split(Split::kTrain);
     std::vector<std::uint32_t> all(train.begin(), train.end());
@@ -160,9 +176,10 @@ PublicData::PublicData(const Input& input) : data_(input.data), words_(input.con
   }
   if (config.query.empty()) {
     query_.own = pool_.own;
-    query_.examples = take(pool_.examples, config.query_share, input.seed, "query");
+    query_.examples = take(pool_.examples, config.queries(), input.seed, "query");
     if (draws) check_targets(query_data(), query_.examples, place_of("query_share", config.unlabelled));
   } else {
+    check_apart(config);
     query_.own = read_more(config.query, input, "query", true);
     const auto read = query_.own->split(Split::kTrain);
     query_.examples.assign(read.begin(), read.end());

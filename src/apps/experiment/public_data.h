@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "application/data/dataset.h"
@@ -37,6 +38,11 @@ class PublicData {
   std::size_t size() const { return pool_.examples.size(); }
   std::size_t queries() const { return query_.examples.size(); }
 
+  /// Where the public set is from: the setting, and the files if there are any.
+  const std::string& where() const { return where_; }
+  /// The text of its example i, counted from 0.
+  std::string_view text(std::size_t i) const { return (pool_.own ? *pool_.own : data_).text(pool_.examples.at(i)); }
+
   /// The training examples that are neither public nor queries; ascending.
   std::vector<std::uint32_t> left_for_clients() const;
 
@@ -56,6 +62,7 @@ class PublicData {
 
   const Dataset& data_;
   std::int64_t words_;
+  std::string where_;
   Part pool_, query_;
 };
 

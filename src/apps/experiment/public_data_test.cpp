@@ -82,8 +82,9 @@ TEST_F(PublicFiles, LabelsAreRequiredWhereTheyAreNeeded) {
   const std::string name(data.labels().at(0));
   const std::string half = write(
       "half.jsonl", "{\"text\": \"a boat\", \"label\": \"" + name + "\"}\n{\"text\": \"a film\", \"label\": \"\"}\n");
-  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {bare}}),
-              AllOf(HasSubstr("public.query: "), HasSubstr("bare.jsonl: 2 of 2 examples have no label")));
+  const std::string more = write("more.jsonl", "{\"text\": \"a boat\"}\n{\"text\": \"a film\"}\n");
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {more}}),
+              AllOf(HasSubstr("public.query: "), HasSubstr("more.jsonl: 2 of 2 examples have no label")));
   EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {half}}), HasSubstr("half.jsonl: 1 of 2 examples"));
   EXPECT_THAT(mistake({.unlabelled = {bare}, .query_share = 0.5}),
               AllOf(HasSubstr("public.query_share: "), HasSubstr("bare.jsonl")));
@@ -96,7 +97,8 @@ TEST_F(PublicFiles, RegressionNeedsScores) {
   data = open_dataset(
       tiny_experiment({"data.train=['formulation=pair_regression,examples=60,test_examples=20,seed=7']"}).data);
   const std::string bare = write("bare.csv", "text,second\na boat,a ship\n");
-  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {bare}}), HasSubstr("1 of 1 examples have no label"));
+  const std::string more = write("more.csv", "text,second\na boat,a ship\n");
+  EXPECT_THAT(mistake({.unlabelled = {bare}, .query = {more}}), HasSubstr("1 of 1 examples have no label"));
 }
 
 TEST_F(PublicFiles, LabelsOfAnotherDomainAreIgnored) {
@@ -122,6 +124,24 @@ TEST_F(PublicFiles, TestDataIsRefused) {
               AllOf(HasSubstr("public.unlabelled: "), HasSubstr("shared.jsonl is test data")));
   reading.test = {folder.path().string()};
   EXPECT_THAT(mistake({.unlabelled = {again}, .query_share = 0}), HasSubstr("is test data"));
+}
+
+TEST_F(PublicFiles, TheQuerySetIsNotPublic) {
+  const std::string file = write("shared.jsonl", "{\"text\": \"a boat\"}\n");
+  const std::string again = (folder / "." / "shared.jsonl").string();
+  EXPECT_THAT(mistake({.unlabelled = {file}, .query = {again}}),
+              AllOf(HasSubstr("public.query: "), HasSubstr("is in the public set, too (public.unlabelled: ")));
+  EXPECT_THAT(mistake({.unlabelled = {folder.path().string()}, .query = {file}}), HasSubstr("is in the public set"));
+}
+
+TEST(PublicData, ClientsWithoutExamplesAreExplainedByThePublicSet) {
+  EXPECT_THAT(message_of<ConfigError>([] {
+                const Experiment experiment(
+                    tiny_experiment({"public={share: 0.99}", "algorithm={name: ds_fl}", "clients.count=9",
+                                     "clients.partition={name: label_dirichlet, alpha: 1}"}));
+              }),
+              AllOf(HasSubstr("9 clients for the 2 examples of the train split"),
+                    HasSubstr("`public` leaves the clients 2 of 160 training examples")));
 }
 
 // WordPiece and byte-level BPE need different numbers of tokens for a word.
@@ -197,10 +217,24 @@ TEST(PublicData, ImpossibleConfigurationsAreRefused) {
               HasSubstr("two networks have the name a"));
   EXPECT_THAT(mistake({"algorithm=ds_fl", "public={share: 0.5, unlabelled: [x]}"}),
               HasSubstr("share and unlabelled are both given"));
+  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={query_share: 0.2, query: [x]}"}),
+              HasSubstr("query_share and query are both given"));
   EXPECT_THAT(mistake({"algorithm={name: fedmd, server_rate: 1}", "public={}"}), HasSubstr("algorithm.server_rate"));
   EXPECT_THAT(mistake({"algorithm=fedavg", "checkpoint.client_models=true"}),
               HasSubstr("gives clients no models of their own"));
   EXPECT_THAT(mistake({"algorithm=ditto", "checkpoint.client_models=true"}), HasSubstr("chorus model personal"));
+  const std::string scores = "data.train=['formulation=pair_regression,examples=60,test_examples=20,seed=7']";
+  const auto fedid = [&](const std::string& options) {
+    return mistake({scores, "task={name: pair_regression, max_length: 16}", "public={query_share: 0.2}",
+                    "algorithm={name: fedid" + options + "}"});
+  };
+  EXPECT_THAT(fedid(""), HasSubstr("algorithm.feedback: by difference"));
+  EXPECT_THAT(fedid(", preset: as_written, feedback: difference"), HasSubstr("algorithm.feedback: by difference"));
+  for (const char* possible : {", preset: as_written", ", feedback: none", ", feedback: gradient"}) {
+    EXPECT_EQ(fedid(possible), "");
+  }
+  EXPECT_THAT(mistake({"algorithm={name: ds_fl, text_loss: 0.5}", "public={}"}),
+              HasSubstr("algorithm.text_loss is 0.5, but only language models"));
   const std::string language = "'formulation=language_model,examples=60,test_examples=20,seed=5'";
   const std::string network = "model.fresh={model_type: gpt2, n_embd: 16, n_layer: 1, n_head: 2, n_positions: 40}";
   EXPECT_EQ(mistake({"algorithm=ds_fl", "public={}", "task={name: causal_lm, max_length: 16}",

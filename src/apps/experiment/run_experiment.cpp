@@ -272,7 +272,10 @@ class ExperimentRun {
       journal_.tracker().record({"phase_started", rounds.first, {}, {{"name", phase().name}}});
     }
     try {
-      const RoundLoopEnd end = server_.run(link.clients(), rounds, state());
+      std::optional<RecordedFederation> recorded;
+      if (request_.asks != nullptr) recorded.emplace(link.clients(), *request_.asks);
+      Federation& clients = recorded ? static_cast<Federation&>(*recorded) : link.clients();
+      const RoundLoopEnd end = server_.run(clients, rounds, state());
       if (half.guard() != nullptr) add_report(state(), half.guard()->report());
       if (half.labels() != nullptr) add_report(state(), half.labels()->report());
       if (half.local_charges() != nullptr) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/experiment/experiment_config.h"
+#include "apps/experiment/trial_asks.h"
 #include "infrastructure/tracking/run_summary.h"
 
 namespace chorus::inline experiment {
@@ -17,6 +18,7 @@ struct RunRequest {
   std::string version = {};               ///< of the program
   std::int64_t rounds = 0;                ///< resume: train so many in all; 0: as many as the run was made for
   bool trial = false;                     ///< its results are thrown away, and nobody sees them
+  TrialAsks* asks = nullptr;              ///< where a trial's asks are recorded, by round
   /// How often the user has asked to stop: once ends after the round, twice at once. May be empty.
   std::function<int()> interrupts = {};
 };

@@ -55,16 +55,32 @@ class DryFederation : public Federation {
       reply.bytes_up = static_cast<std::uint64_t>(up_);
       reply.body.tensors["update"] = torch::zeros({1});
       reply.body.numbers = {{"batches", batches_[client]}, {"examples", roster_.size_of(client)}};
+      if (ask_ != nullptr) work_as_in_trial(reply);
       answers_ += 1;
       return reply;
     });
   }
   double batches(ClientId client) const { return batches_[client]; }
+  /// What the next request asks for, as in a trial whose clients read `batches` of their own; null: to train once.
+  void follow(const TrialAsk* ask, double batches) {
+    ask_ = ask;
+    trial_batches_ = batches;
+  }
 
  private:
+  void work_as_in_trial(Reply& reply) const {
+    const TrialWork work = ask_->of(reply.client);
+    reply.bytes_down = static_cast<std::uint64_t>(work.down);
+    reply.bytes_up = static_cast<std::uint64_t>(work.up);
+    reply.body.numbers["load"] = work.batches / trial_batches_ * batches_[reply.client];
+    reply.body.numbers["load_texts"] = work.texts;
+  }
+
   Roster roster_;
   std::vector<double> batches_;
   double down_, up_, answers_ = 0;
+  const TrialAsk* ask_ = nullptr;
+  double trial_batches_ = 1;
 };
 
 class Planner {
@@ -101,17 +117,27 @@ class Planner {
     }
   }
 
-  void memory() {
-    const CohortTrainer trainer({experiment_.task(), experiment_.model(), experiment_.params()}, config_.trainer);
+  /// Of the longest rows.
+  double batch_tokens(const EncodedDataset& data) const {
     std::size_t longest = 1;
-    for (std::uint32_t row = 0; row < experiment_.train()->rows(); ++row) {
-      longest = std::max(longest, experiment_.train()->length(row));
-    }
+    for (std::uint32_t row = 0; row < data.rows(); ++row) longest = std::max(longest, data.length(row));
+    return static_cast<double>(longest) * static_cast<double>(config_.trainer.batch_size);
+  }
+
+  double client_memory(const TaskModel& model, double tokens) const {
+    return CohortTrainer({model.task(), model.model(), model.params()}, config_.trainer).client_bytes(tokens);
+  }
+
+  void memory() {
     const bool gpu = experiment_.params().device().is_cuda();
-    const double tokens = static_cast<double>(longest) * static_cast<double>(config_.trainer.batch_size);
+    const double tokens = batch_tokens(*experiment_.train());
     const Layout& layout = experiment_.model().layout();
     const double update = 4 * static_cast<double>(layout.trainable_size());
-    plan_.client_memory = trainer.client_bytes(tokens);
+    plan_.client_memory = client_memory(experiment_.task_model(), tokens);
+    for (const ClientNetwork& network : experiment_.networks()) {
+      const double needed = client_memory(*network.model, batch_tokens(*network.train));
+      plan_.client_memory = std::max(plan_.client_memory, needed);
+    }
     plan_.machine = machine_share(config_, gpu, plan_.client_memory);
     const MachineShare& share = plan_.machine;
     const double batches = std::ceil(plan_.asked / static_cast<double>(share.cohort_batch));
@@ -216,6 +242,8 @@ class Planner {
     RunRequest request;
     request.folder = folder / "run";
     request.trial = true;
+    if (config_.algorithm.traits().distills) request.asks = &asks_;
+    trial_batches_ = static_cast<double>(*trial.trainer.steps * trial.trainer.accumulate);
     try {
       run_experiment(trial, request);
       plan_.peak_memory = kAllocatorSlack * peak_memory();
@@ -281,6 +309,22 @@ class Planner {
     return Roster(std::move(members));
   }
 
+  /// The seconds of an ask; the cohort keeps those that replied.
+  double ask_dry(Federation& federation, std::vector<ClientId>& cohort, Request request) {
+    if (cohort.empty()) return 0;
+    if (config_.emulation->over_selection > 1) request.enough = static_cast<std::size_t>(config_.clients_per_round);
+    double seconds = 0;
+    std::vector<ClientId> left;
+    for (const Reply& reply : federation.ask(cohort, std::move(request))) {
+      seconds = std::max(seconds, reply.cost.seconds);
+      plan_.device_memory = std::max(plan_.device_memory, reply.cost.memory);
+      if (reply.ok()) left.push_back(reply.client);
+    }
+    std::sort(left.begin(), left.end());
+    cohort = std::move(left);
+    return seconds;
+  }
+
   /// The run's rounds on the emulated clock: the same cohorts, devices and random draws.
   void emulate() {
     const auto seed = static_cast<std::uint64_t>(config_.seed);
@@ -319,13 +363,14 @@ class Planner {
           const RoundInput input{federation, *aggregation, members, model, context.round, context.round, seed};
           seconds = algorithm->round(input).emulated.totals.seconds;
         }
-      } else {
-        Request request{.procedure = "train", .round = context.round};
-        if (config_.emulation->over_selection > 1) request.enough = static_cast<std::size_t>(config_.clients_per_round);
-        for (const Reply& reply : federation.ask(cohort, std::move(request))) {
-          seconds = std::max(seconds, reply.cost.seconds);
-          plan_.device_memory = std::max(plan_.device_memory, reply.cost.memory);
+      } else if (!asks_.empty()) {
+        // The last round of the trial stands for all that follow.
+        for (const TrialAsk& ask : asks_.at(std::min(context.round, asks_.rbegin()->first))) {
+          dry.follow(&ask, trial_batches_);
+          seconds += ask_dry(federation, cohort, {.procedure = ask.procedure, .round = context.round});
         }
+      } else {
+        seconds += ask_dry(federation, cohort, {.procedure = "train", .round = context.round});
       }
       clock += seconds;
     }
@@ -341,6 +386,8 @@ class Planner {
   Experiment experiment_;
   std::vector<double> sizes_, batches_;
   double down_ = 0, up_ = 0;  // bytes per client
+  TrialAsks asks_;
+  double trial_batches_ = 1;  // of each client and pass
   RunPlan plan_;
 };
 

@@ -119,6 +119,7 @@ void TaskModel::make_network() {
     LoadOptions options;
     options.head = task_->head();
     if (task_->outputs() > 0) options.labels = task_->head_labels();
+    options.same_labels = config_.publics.has_value();  // predictions of several networks are compared by their order
     options.prepare = prepare;
     options.device = device;
     options.seed = seed();

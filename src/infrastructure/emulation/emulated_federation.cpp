@@ -158,15 +158,17 @@ class EmulatedFederation::Asking {
     reply->slot = slots_.at(reply->slot);
     if (size_of(reply->client) <= 0) return reply;
     ClientLoad load;
+    const EmulatedWork work = work_of(reply->client);
     const double told = reply->body.number("batches", pass(reply->client));
-    const double batches = reply->body.number("load", told);
+    const double batches =
+        reply->body.number("load", told) + reply->body.number("load_texts", 0) / static_cast<double>(work.batch_size);
     load.batches = batches >= 0 && batches < 1e12 ? batches : pass(reply->client);
     load.bytes_down = static_cast<double>(reply->bytes_down);
     load.bytes_up = static_cast<double>(reply->bytes_up);
     answers_ += 1;
     bytes_down_ += load.bytes_down;
     bytes_up_ += load.bytes_up;
-    reply->cost = input_.fleet.cost({reply->client, round_, start_}, work_of(reply->client), load);
+    reply->cost = input_.fleet.cost({reply->client, round_, start_}, work, load);
     if (deadline_ && reply->cost.seconds > *deadline_) {
       leave_out(*reply, fmt::format("its answer would take {:.1f} emulated seconds, {:g} is the deadline",
                                     reply->cost.seconds, *deadline_));

@@ -35,8 +35,9 @@ struct EmulatedFederationInput {
 ///
 /// A reply that is left out is never accepted, so its client keeps no state from it. The time of a request is the
 /// largest `cost.seconds` of its replies. A client's work is the reply's number "load", in training batches; without it
-/// "batches", and without both one pass over its data. Requests that only measure ("evaluate", "ditto/evaluate") cost
-/// nothing; "loss" costs a third of a pass over the data.
+/// "batches", and without both one pass over its data. "load_texts" are further texts, read in batches of any size.
+/// Requests that only measure ("evaluate", "ditto/evaluate") cost nothing; "loss" costs a third of a pass over the
+/// data.
 class EmulatedFederation : public Federation {
  public:
   explicit EmulatedFederation(const EmulatedFederationInput& input);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "application/data/partition/label_deal.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 
 namespace chorus::inline partition {
@@ -26,9 +27,9 @@ std::vector<std::size_t> equal_sizes(const SplitView& view, std::size_t clients,
     for (std::size_t j = 0; j < total % clients; ++j) ++sizes[j];
   } else if (total > 0 && total < clients) {
     throw ConfigError(
-        fmt::format("{} clients for the {} examples of the {} split: all of them would go to the last client; use "
-                    "fewer clients, or set remainder=spread for clients with one example or none",
-                    clients, total, view.name));
+        fmt::format("{} for the {} of the {} split: all of them would go to the last client; use fewer clients, or set "
+                    "remainder=spread for clients with one example or none",
+                    counted(clients, "client"), counted(total, "example"), view.name));
   } else {
     sizes.back() += total % clients;
   }
