@@ -391,6 +391,10 @@ std::string unprotected_replies(const ExperimentConfig& config) {
 
 }  // namespace
 
+std::int64_t updates_per_step(const ExperimentConfig& config) {
+  return config.algorithm.traits().asynchronous ? buffer_of(config.algorithm) : config.clients_per_round;
+}
+
 std::string incompatibility(const ExperimentConfig& config) {
   const AlgorithmTraits& algorithm = config.algorithm.traits();
   const Aggregation::Traits& aggregation = config.aggregation.traits();
@@ -415,7 +419,7 @@ std::string incompatibility(const ExperimentConfig& config) {
                        config.aggregation.name());
   }
   // Of how many updates a sum is made.
-  const std::int64_t together = buffered ? buffer_of(config.algorithm) : config.clients_per_round;
+  const std::int64_t together = updates_per_step(config);
   if (const std::size_t least = config.aggregation.make()->least_updates();
       least > static_cast<std::size_t>(together)) {
     return fmt::format(

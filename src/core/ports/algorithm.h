@@ -33,6 +33,7 @@ struct RoundInput {
   std::uint64_t seed = 0;    ///< of the run: every draw of the algorithm is keyed by it
   Weighting weighting = Weighting::kExamples;
   std::size_t enough = 0;   ///< of the cohort, how many replies are enough; 0: all
+  std::size_t least = 1;    ///< updates that a step needs; for algorithms whose requests have no quorum (background)
   std::uint64_t phase = 0;  ///< segment of time that the clients' data is of, where the run has several
   /// Smaller versions of what trains; null where there are none.
   const Variants* variants = nullptr;
