@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
+#include <set>
 
 #include "core/config/config.h"
 #include "infrastructure/emulation/emulated_federation.h"
@@ -30,8 +33,7 @@ struct Devices {
     EmulatedFederation federation({.inner = local, .fleet = fleet, .batches = [this](ClientId id) {
                                      return static_cast<double>(world.clients[id].steps);
                                    }});
-    const auto mean = Aggregations::make("mean");
-    RoundInput input{federation, *mean, cohort, model, ++round, 10, seed};
+    RoundInput input{federation, *aggregation, cohort, model, ++round, 10, seed};
     input.weighting = Weighting::kEqual;
     return algorithm.round(input);
   }
@@ -40,6 +42,7 @@ struct Devices {
   Fleet fleet;
   at::Tensor model = torch::linspace(-1, 1, 4, at::kFloat);
   std::uint64_t round = 0, seed = 0;
+  std::unique_ptr<Aggregation> aggregation = Aggregations::make("mean");
 };
 
 // A client's update of a model.
@@ -155,6 +158,33 @@ TEST(FedBuff, ResumesBitIdenticallyWithRepliesUnderWay) {
   EXPECT_THROW(FedBuff(config).restore(saved), DataError);
 }
 
+/// Holds all clients for a while, as a secure sum does, and averages what they release.
+class SlowSum : public Aggregation {
+ public:
+  Aggregated aggregate(AggregationInput input) override {
+    Aggregated result = Aggregations::make("mean")->aggregate(std::move(input));
+    for (ClientReport& report : result.clients) report.cost.seconds = kSeconds;
+    return result;
+  }
+  static constexpr double kSeconds = 3;
+};
+
+// A sum takes time on the clock, and updates that arrive meanwhile wait for its end.
+TEST(FedBuff, TheClockNeverGoesBackAndEverySumTakesItsTime) {
+  std::vector<Client> clients = many();
+  clients[13].broken = false;
+  Devices devices(clients);
+  devices.aggregation = std::make_unique<SlowSum>();
+  FedBuff fedbuff({.buffer = 2, .concurrency = 8});
+  double clock = 0;
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const RoundResult result = devices.step(fedbuff, cohort_of(round));
+    EXPECT_GE(result.emulated.totals.seconds, SlowSum::kSeconds) << round;
+    clock += result.emulated.totals.seconds;
+    EXPECT_NEAR(fedbuff.state().at("clock")[0].item<double>(), clock, 1e-9);
+  }
+}
+
 TEST(FedBuff, IsFasterThanWaitingForTheSlowest) {
   Devices waiting(many()), going(many());
   FedBuff fedbuff({.buffer = 5, .concurrency = 6});
@@ -167,6 +197,123 @@ TEST(FedBuff, IsFasterThanWaitingForTheSlowest) {
     waited += waiting.step(*fedavg, cohort).emulated.totals.seconds;
   }
   EXPECT_LT(went, 0.8 * waited);
+}
+
+/// Clients of other processes: whoever was asked first replies next. Client k's update is k + 1.
+class LiveClients : public Federation {
+ public:
+  explicit LiveClients(std::size_t count) : roster_(Roster::of_sizes(std::vector<double>(count, 1))) {}
+  const Roster& roster() const override { return roster_; }
+  void end_session(std::uint64_t) override {}
+  Traffic traffic() const override { return {}; }
+  bool real_time() const override { return true; }
+  Replies ask(std::span<const ClientId> cohort, Request request) override {
+    EXPECT_TRUE(request.background);
+    const auto inbox = std::make_shared<std::deque<Reply>>();
+    for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
+      asked.push_back(cohort[slot]);
+      working_.push_back({cohort[slot], slot, inbox});
+    }
+    const auto next = [inbox]() -> std::optional<Reply> {
+      Reply reply = std::move(inbox->front());
+      inbox->pop_front();
+      return reply;
+    };
+    return Replies(next, [inbox] { return !inbox->empty(); });
+  }
+  void wait(double) override {
+    const auto next = std::find_if(working_.begin(), working_.end(),
+                                   [&](const Working& working) { return !stuck.contains(working.client); });
+    check(next != working_.end(), "nobody replies any more");
+    Reply reply{next->client, next->slot};
+    if (failing.contains(next->client)) {
+      reply.failure = "it crashed";
+    } else {
+      auto* value = new float(static_cast<float>(next->client) + 1);
+      reply.body.tensors["update"] = at::from_blob(
+          value, {1},
+          [this](void* done) {
+            --held_;
+            delete static_cast<float*>(done);
+          },
+          at::kFloat);
+      most_held = std::max(most_held, ++held_);
+      reply.body.numbers["examples"] = 1;
+      reply.on_accept = [this, client = next->client] { accepted.push_back(client); };
+    }
+    next->inbox->push_back(std::move(reply));
+    working_.erase(next);
+  }
+
+  /// One step of all clients as candidates.
+  RoundResult step(Algorithm& algorithm, std::size_t least) {
+    std::vector<Member> cohort;
+    for (const RosterEntry& client : roster_.members()) cohort.push_back({client.id, 1});
+    RoundInput input{*this, *mean_, cohort, model, ++round_, 10, 3};
+    input.least = least;
+    return algorithm.round(input);
+  }
+
+  std::set<ClientId> failing, stuck;
+  std::vector<ClientId> asked, accepted;
+  at::Tensor model = torch::zeros({1});
+  int most_held = 0;
+
+ private:
+  struct Working {
+    ClientId client;
+    std::size_t slot;
+    std::shared_ptr<std::deque<Reply>> inbox;
+  };
+  Roster roster_;
+  std::vector<Working> working_;
+  std::unique_ptr<Aggregation> mean_ = Aggregations::make("mean");
+  std::uint64_t round_ = 0;
+  int held_ = 0;
+};
+
+TEST(FedBuffLive, AStepNeedsUpdatesOfSoManyClients) {
+  LiveClients clients(6);
+  clients.failing = {0, 2, 4};
+  FedBuff fedbuff({.buffer = 5});
+  const RoundResult result = clients.step(fedbuff, 3);  // 1, 3 and 5 are left
+  EXPECT_EQ(result.failed.size(), 3U);
+  EXPECT_EQ(clients.model.item<double>(), 4);
+  EXPECT_THAT(clients.accepted, testing::UnorderedElementsAre(1, 3, 5));
+
+  clients.failing.insert(1);
+  clients.asked.clear();
+  clients.accepted.clear();
+  FedBuff again({.buffer = 5});
+  EXPECT_THROW((void)clients.step(again, 3), TooFewReplies);
+  EXPECT_EQ(clients.model.item<double>(), 4);
+  EXPECT_THAT(clients.accepted, testing::IsEmpty()) << "a step that is not made teaches no client";
+  EXPECT_THAT(clients.asked, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5))
+      << "a client that fails at once is not asked again and again";
+}
+
+TEST(FedBuffLive, AClientThatIsStuckIsNotWaitedForAndCountsLess) {
+  LiveClients clients(3);
+  clients.stuck = {2};
+  FedBuff fedbuff({.buffer = 2, .learning_rate = 2});
+  for (const double expected : {3.0, 6.0, 9.0}) {
+    EXPECT_EQ(clients.step(fedbuff, 2).numbers.at("in_flight"), 1);
+    EXPECT_EQ(clients.model.item<double>(), expected);
+  }
+  EXPECT_EQ(std::count(clients.asked.begin(), clients.asked.end(), 2U), 1);
+  clients.stuck.clear();
+  const RoundResult result = clients.step(fedbuff, 2);  // client 2's update, three steps old, and that of another one
+  EXPECT_EQ(result.numbers.at("staleness"), 1.5);
+  const ClientId other = clients.accepted.back();
+  EXPECT_NEAR(clients.model.item<double>(), 9 + 3 * 0.5 + (other + 1.0), 1e-5);
+}
+
+TEST(FedBuffLive, UpdatesAreAddedAsTheyArrive) {
+  LiveClients clients(70);
+  FedBuff fedbuff({.buffer = 64});
+  clients.step(fedbuff, 64);
+  EXPECT_EQ(clients.accepted.size(), 64U);
+  EXPECT_LE(clients.most_held, 9);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "algorithm/federated/mean.h"
-#include "algorithm/federated/weighted_mean.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
 
@@ -90,7 +90,7 @@ FedBuff::Flight FedBuff::read(Reply& reply, const RoundInput& input, bool hold) 
     flight.failure = error.what();
   }
   if (!flight.failure.empty()) return flight;
-  reply.accept();
+  flight.accept = std::move(reply.on_accept);
   if (hold) return flight;
   flight.examples = reply.body.number("examples");
   flight.steps = reply.body.number("steps", 1);
@@ -117,6 +117,7 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   for (Reply& reply : input.federation.ask(cohort, request_for(input))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
     flight = read(reply, input, holds(input));
+    if (flight.accept) std::exchange(flight.accept, {})();
     if (flight.update.defined()) flight.update = flight.update.clone();  // kept over rounds
   }
   for (std::size_t i = 0; i < flights.size(); ++i) {
@@ -128,31 +129,56 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   return flights;
 }
 
+void FedBuff::take(Step& step, const RoundInput& input, Flight flight) const {
+  const auto client = static_cast<ClientId>(flight.client);
+  step.costs.push_back(flight.cost);
+  if (flight.left_out != 0) step.result.emulated.left_out.push_back(client);
+  if (!flight.failure.empty()) {
+    step.result.failed.emplace_back(client, std::move(flight.failure));
+    return;
+  }
+  const std::size_t slot = step.updates++;
+  const double age = version_ - flight.version;
+  step.staleness += age;
+  if (flight.held != 0) {
+    step.holders.push_back({client, 1});
+    return;
+  }
+  const double weight = flight.weight * std::pow(1 + age, -config_.staleness);
+  step.mean.add(slot, weight, flight.update.to(input.model.device()));
+  step.weights += flight.weight;
+  step.discounted += weight;
+  step.result.examples += flight.examples;
+  step.result.steps += flight.steps;
+  step.result.seconds += flight.seconds;
+  step.result.loss += flight.weight * flight.loss;
+}
+
 /// The K next arrivals on the emulated clock.
-std::vector<FedBuff::Flight> FedBuff::arrivals(const RoundInput& input) {
+FedBuff::Step FedBuff::emulated_step(const RoundInput& input) {
   const auto most = config_.concurrency > 0 ? static_cast<std::size_t>(config_.concurrency) : input.cohort.size();
   const auto buffer = static_cast<std::size_t>(config_.buffer);
   const std::size_t room = most > flights_.size() ? most - flights_.size() : 0;
   std::deque<Flight> ready = ask(input, room + buffer - 1);
-  double now = clock_;
+  Step step(std::min(buffer, flights_.size() + ready.size()), clock_);
   const auto start = [&] {
     if (ready.empty()) return;
-    ready.front().arrival += now;
+    ready.front().arrival += step.now;
     flights_.push_back(std::move(ready.front()));
     ready.pop_front();
     std::push_heap(flights_.begin(), flights_.end(), later);
   };
   for (std::size_t i = 0; i < room; ++i) start();
 
-  std::vector<Flight> arrived;
-  while (arrived.size() < buffer && !flights_.empty()) {
+  for (std::size_t arrived = 1; arrived <= buffer && !flights_.empty(); ++arrived) {
     std::pop_heap(flights_.begin(), flights_.end(), later);
-    arrived.push_back(std::move(flights_.back()));
+    Flight flight = std::move(flights_.back());
     flights_.pop_back();
-    now = arrived.back().arrival;
-    if (arrived.size() < buffer) start();
+    step.now = std::max(step.now, flight.arrival);
+    take(step, input, std::move(flight));
+    if (arrived < buffer) start();
   }
-  return arrived;
+  return step;
 }
 
 void FedBuff::ask_now(const RoundInput& input, std::span<const ClientId> clients) {
@@ -181,8 +207,8 @@ FedBuff::Flight FedBuff::next_arrival(const RoundInput& input) {
   }
 }
 
-/// The K next arrivals of clients in other processes, and the failures among them.
-std::vector<FedBuff::Flight> FedBuff::real_arrivals(const RoundInput& input) {
+/// The K next updates of clients in other processes, and the failures among them.
+FedBuff::Step FedBuff::real_step(const RoundInput& input) {
   std::size_t training = 0;
   for (const Open& open : open_) training += open.left;
   const auto most = config_.concurrency > 0 ? static_cast<std::size_t>(config_.concurrency) : input.cohort.size();
@@ -194,62 +220,45 @@ std::vector<FedBuff::Flight> FedBuff::real_arrivals(const RoundInput& input) {
     ask_now(input, waiting.first(count));
     waiting = waiting.subspan(count);
   };
+  Step step(std::min(buffer, training + all.size()), clock_);
   start(most > training ? most - training : 0);
 
-  std::vector<Flight> arrived;
-  std::size_t updates = 0;
-  std::string last;
-  while (updates < buffer && !open_.empty()) {
-    arrived.push_back(next_arrival(input));
-    if (const std::string& failure = arrived.back().failure; failure.empty()) {
-      ++updates;
-    } else {
-      last = "; the last: " + failure;
+  std::size_t arrived = 0;
+  std::vector<std::function<void()>> accepts;  // of replies that count only if there are enough
+  while (step.updates < buffer && !open_.empty()) {
+    Flight flight = next_arrival(input);
+    ++arrived;
+    if (flight.accept) accepts.push_back(std::move(flight.accept));
+    take(step, input, std::move(flight));
+    if (step.updates >= input.least) {
+      for (const auto& accept : accepts) accept();
+      accepts.clear();
     }
-    if (updates < buffer) start(1);
+    if (step.updates < buffer) start(1);
   }
-  if (const std::size_t needed = std::min(buffer, (arrived.size() + 1) / 2);
-      updates < std::max<std::size_t>(needed, 1)) {
-    throw TooFewReplies(fmt::format("round {}: only {} of {} clients sent an update, and a step takes {}{}",
-                                    input.round, updates, arrived.size(), buffer, last));
+  if (step.updates < std::max<std::size_t>(input.least, 1)) {
+    const auto& failed = step.result.failed;
+    throw TooFewReplies(fmt::format("round {}: only {} of {} clients sent an update, and a step needs {}{}",
+                                    input.round, step.updates, arrived, std::max<std::size_t>(input.least, 1),
+                                    failed.empty() ? "" : "; the last: " + failed.back().second));
   }
-  return arrived;
+  return step;
 }
 
 RoundResult FedBuff::round(const RoundInput& input) {
-  const bool real = input.federation.real_time();
-  const std::vector<Flight> arrived = real ? real_arrivals(input) : arrivals(input);
-  double now = real || arrived.empty() ? clock_ : arrived.back().arrival;
-
-  RoundResult result;
-  std::vector<Cost> costs;
-  double weights = 0, staleness = 0;
-  for (const Flight& flight : arrived) {
-    const auto client = static_cast<ClientId>(flight.client);
-    costs.push_back(flight.cost);
-    if (flight.left_out != 0) result.emulated.left_out.push_back(client);
-    if (!flight.failure.empty()) {
-      result.failed.emplace_back(client, flight.failure);
-      continue;
-    }
-    weights += flight.weight;
-    result.examples += flight.examples;
-    result.steps += flight.steps;
-    result.seconds += flight.seconds;
-    result.loss += flight.weight * flight.loss;
-    staleness += version_ - flight.version;
-  }
-  const auto updates = static_cast<double>(arrived.size() - result.failed.size());
-  result.loss = weights > 0 ? result.loss / weights : std::nan("");
-  result.numbers["staleness"] = updates > 0 ? staleness / updates : 0;
-  double under_way = static_cast<double>(flights_.size());
+  Step step = input.federation.real_time() ? real_step(input) : emulated_step(input);
+  RoundResult result = std::move(step.result);
+  result.loss = step.weights > 0 ? result.loss / step.weights : std::nan("");
+  result.numbers["staleness"] = step.updates > 0 ? step.staleness / static_cast<double>(step.updates) : 0;
+  auto under_way = static_cast<double>(flights_.size());
   for (const Open& open : open_) under_way += static_cast<double>(open.left);
   result.numbers["in_flight"] = under_way;
-  result.emulated.totals = cost_of_asking(costs);
-  result.emulated.totals.seconds = now - clock_;
-  if (std::any_of(arrived.begin(), arrived.end(), [](const Flight& flight) { return flight.held != 0; })) {
-    RoundResult summed = sum_held(input, arrived);
-    now += summed.emulated.totals.seconds;
+  result.emulated.totals = cost_of_asking(step.costs);
+  result.emulated.totals.seconds = step.now - clock_;
+  clock_ = step.now;
+  if (!step.holders.empty()) {
+    RoundResult summed = sum_held(input, step.holders);
+    clock_ += summed.emulated.totals.seconds;
     result.examples = summed.examples;
     result.steps = summed.steps;
     result.seconds = summed.seconds;
@@ -259,43 +268,16 @@ RoundResult FedBuff::round(const RoundInput& input) {
     const EmulatedRound& sum = summed.emulated;
     result.emulated.left_out.insert(result.emulated.left_out.end(), sum.left_out.begin(), sum.left_out.end());
     result.emulated.totals += sum.totals;
-  } else {
-    step(input, arrived);
+  } else if (const at::Tensor mean = step.mean.result(); mean.defined()) {
+    input.model.add_(mean, config_.learning_rate * (step.discounted / step.weights));
   }
-  clock_ = now;
   ++version_;
   return result;
 }
 
-void FedBuff::step(const RoundInput& input, const std::vector<Flight>& arrived) const {
-  WeightedMean mean(arrived.size());
-  double weights = 0, discounted = 0;
-  for (std::size_t i = 0; i < arrived.size(); ++i) {
-    const Flight& flight = arrived[i];
-    if (!flight.update.defined()) {
-      mean.skip(i);
-      continue;
-    }
-    const double weight = flight.weight * std::pow(1 + version_ - flight.version, -config_.staleness);
-    mean.add(i, weight, flight.update.to(input.model.device()));
-    weights += flight.weight;
-    discounted += weight;
-  }
-  if (weights > 0) input.model.add_(mean.result(), config_.learning_rate * (discounted / weights));
-}
-
-RoundResult FedBuff::sum_held(const RoundInput& input, const std::vector<Flight>& arrived) const {
-  std::vector<Member> members;
-  for (const Flight& flight : arrived) {
-    if (flight.failure.empty()) members.push_back({static_cast<ClientId>(flight.client), 1});
-  }
-  if (members.empty()) {
-    RoundResult nothing;
-    nothing.loss = std::nan("");
-    return nothing;
-  }
+RoundResult FedBuff::sum_held(const RoundInput& input, const std::vector<Member>& holders) const {
   RoundInput part = input;
-  part.cohort = members;
+  part.cohort = holders;
   part.enough = 0;
   Request request{.procedure = kRelease, .round = input.round};
   request.body.numbers = {{kVersion, version_}, {kStaleness, config_.staleness}};

@@ -98,13 +98,34 @@ class RoundLoop {
   std::vector<double> losses(std::span<const ClientId> clients, std::uint64_t round) {
     std::vector<double> result(clients.size(), std::nan(""));
     std::vector<Cost> costs(clients.size());
+    Missing missing{.what = "loss"};
     for (Reply& reply : parts_.federation.ask(clients, at_variant(loss_request(state_.model, round)))) {
-      if (reply.ok()) result.at(reply.slot) = reply.body.number("loss", std::nan(""));
       costs.at(reply.slot) = reply.cost;
+      if (reply.ok()) {
+        result.at(reply.slot) = reply.body.number("loss", std::nan(""));
+      } else {
+        missing.add(reply);
+      }
     }
+    missing.log(round, clients.size());
     selection_ += cost_of_asking(costs);
     return result;
   }
+
+  // Clients that did not say what the loop asked them.
+  struct Missing {
+    const char* what;
+    std::size_t count = 0;
+    std::string first = {};
+
+    void add(const Reply& reply) {
+      if (count++ == 0) first = fmt::format("client {}: {}", reply.client, reply.failure);
+    }
+    void log(std::uint64_t round, std::size_t asked) const {
+      if (count == 0) return;
+      Log("round").info("round {}: the {} of {} of {} clients is left out; {}", round, what, count, asked, first);
+    }
+  };
 
   // A request about the model becomes one about the version that is used now.
   Request at_variant(Request request) const {
@@ -132,6 +153,7 @@ class RoundLoop {
       RoundInput input{parts_.federation, parts_.aggregation, cohort, state_.model, number, rounds, config_.seed};
       input.weighting = config_.weighting;
       input.phase = config_.phase;
+      input.least = config_.least;
       input.variants = parts_.variants;
       input.split = parts_.split;
       if (config_.emulation && config_.emulation->over_selection > 1) input.enough = config_.clients_per_round;
@@ -225,6 +247,7 @@ class RoundLoop {
       const Scorer::ClientTotals totals = ask_clients(own ? About::kOwn : About::kGlobal);
       Scores pooled = parts_.scorer.pooled(totals);
       pooled["seconds"] = seconds_since(asked);
+      if (missing_scores_ > 0) pooled["left_out"] = static_cast<double>(missing_scores_);
       record("clients", pooled);
       state_.deciles = parts_.scorer.deciles(totals);
       for (const ClientGroupScores& decile : state_.deciles) record(decile.name, decile.scores);
@@ -294,14 +317,20 @@ class RoundLoop {
       std::sort(clients.begin(), clients.end());
     }
     std::vector<Message> answers(clients.size());
+    Missing missing{.what = "score"};
     for (Reply& reply : parts_.federation.ask(clients, request_about(about, clients))) {
-      if (!reply.ok()) continue;
+      if (!reply.ok()) {
+        missing.add(reply);
+        continue;
+      }
       if (const std::string fault = parts_.scorer.fault_of(reply.body); !fault.empty()) {
         Log("round").warning("round {}: the scores of client {} are left out: {}", state_.round, reply.client, fault);
         continue;
       }
       answers.at(reply.slot) = std::move(reply.body);
     }
+    missing.log(static_cast<std::uint64_t>(state_.round), clients.size());
+    missing_scores_ = missing.count;
     Scorer::ClientTotals totals;
     for (std::size_t i = 0; i < clients.size(); ++i) totals.emplace_back(clients[i], std::move(answers[i]));
     return totals;
@@ -339,7 +368,8 @@ class RoundLoop {
   RoundLoopState& state_;
   EmulatedTotals selection_ = {};  // what the selector's questions cost in this round
   std::string first_failure_ = {};
-  bool anything_used_ = false;  // of the replies
+  bool anything_used_ = false;      // of the replies
+  std::size_t missing_scores_ = 0;  // clients that did not answer when they were last asked for scores
 };
 
 }  // namespace

@@ -40,7 +40,8 @@ struct RoundLoopConfig {
   std::size_t evaluation_clients = 0;    ///< at most so many of them, drawn anew each time; 0: all
   std::vector<ClientId> newcomers = {};  ///< never selected nor asked to evaluate before the end, rising
   std::optional<EmulatedLoop> emulation = {};
-  bool shrink = false;  ///< real clients come and go: with fewer than clients_per_round, all of them train
+  bool shrink = false;    ///< real clients come and go: with fewer than clients_per_round, all of them train
+  std::size_t least = 1;  ///< RoundInput::least
 };
 
 /// Everything that changes while rounds go by: what a checkpoint holds.

@@ -51,6 +51,23 @@ TEST_F(RoundLoopTest, ALowerScoreIsBetterWhereTheMetricSaysSo) {
   EXPECT_THAT(algorithm.judged, ElementsAre(-1.0 / 2, -1.0 / 3));  // for algorithms, higher is always better
 }
 
+TEST_F(RoundLoopTest, SaysHowManyClientsDidNotScoreTheModel) {
+  const QuietConsole quiet;
+  config.per_client = true;
+  config.last_round = 1;
+  clients.broken = {1, 4};
+  run();
+  clients.broken.clear();
+  config.first_round = config.last_round = 2;
+  run();
+  std::vector<double> left_out;
+  for (const Event& event : tracker.of("evaluation")) {
+    if (event.texts.at("split") != "clients") continue;
+    left_out.push_back(event.numbers.contains("left_out") ? event.numbers.at("left_out") : 0);
+  }
+  EXPECT_THAT(left_out, ElementsAre(2, 2, 0)) << "before round 1, after it, and after round 2";
+}
+
 TEST_F(RoundLoopTest, ReportsTheCostOfEachTarget) {
   config.last_round = 4;
   config.targets = {0.15, 0.3, 0.9};

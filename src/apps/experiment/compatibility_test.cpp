@@ -90,7 +90,13 @@ TEST(Compatibility, WhatCannotWorkIsRefusedWhenItIsRead) {
   EXPECT_THAT(mistake_in("algorithm: fedbuff\nemulation: {over_selection: 2}"), HasSubstr("over_selection"));
   EXPECT_THAT(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 4"),
               HasSubstr("fedbuff has 4 candidates in a round and waits for 4 updates"));
+  const std::string four = "algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 8\n";
   EXPECT_EQ(mistake_in("algorithm: {name: fedbuff, buffer: 4}\nclients_per_round: 5"), "");
+  EXPECT_EQ(mistake_in(four + "serving: {min_clients: 4}"), "");
+  EXPECT_THAT(mistake_in(four + "serving: {min_clients: 5}"),
+              HasSubstr("serving.min_clients is 5, but a step of algorithm: fedbuff is made from only 4 updates "
+                        "(algorithm.buffer)"));
+  EXPECT_EQ(mistake_in("algorithm: fedavg\nclients_per_round: 8\nserving: {min_clients: 5}"), "");
 }
 
 // The matrix of what can be combined with secure sums.

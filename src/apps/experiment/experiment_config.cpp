@@ -6,6 +6,7 @@
 #include <set>
 
 #include "apps/experiment/compatibility.h"
+#include "apps/experiment/update_groups.h"
 
 namespace chorus::inline experiment {
 
@@ -159,7 +160,8 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("clients", clients, "connected before the first round; 0: clients_per_round").at_least(0);
   visitor
       .field("min_clients", min_clients,
-             "replies that a round needs, or it is repeated; 0: half of clients_per_round, rounded up")
+             "replies that a round needs, or it is repeated; 0: half of clients_per_round (fedbuff: of its buffer), "
+             "rounded up")
       .at_least(0);
   visitor.field("deadline", deadline, "seconds a client has for its part of a round before it is left out; 0: no limit")
       .at_least(0);
@@ -211,7 +213,14 @@ void ExperimentConfig::describe(ConfigVisitor& visitor) {
   visitor.field("serving", serving,
                 "clients on other machines (docs/how-to/run_a_federation.md); only chorus serve uses it");
   visitor.check([this]() -> std::string {
-    if (serving.min_clients <= clients_per_round) return "";
+    const std::int64_t together = updates_per_step(*this);
+    if (serving.min_clients <= together) return "";
+    if (algorithm.traits().asynchronous) {
+      return fmt::format(
+          "serving.min_clients is {}, but a step of algorithm: {} is made from only {} updates (algorithm.buffer); "
+          "lower the one or raise the other",
+          serving.min_clients, algorithm.name(), together);
+    }
     return fmt::format("serving.min_clients is {}, but only {} clients train in a round (clients_per_round)",
                        serving.min_clients, clients_per_round);
   });

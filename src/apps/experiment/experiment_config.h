@@ -143,7 +143,7 @@ struct CheckpointConfig {
 struct ServingConfig {
   std::string transport = "grpc";
   std::int64_t clients = 0;        ///< connected before the first round; 0: clients_per_round
-  std::int64_t min_clients = 0;    ///< replies that a round needs; 0: half of clients_per_round, rounded up
+  std::int64_t min_clients = 0;    ///< replies that a round needs; 0: half of clients_per_round or a buffer, rounded up
   double deadline = 0;             ///< seconds a client has to reply; 0: no limit
   double grace = 30;               ///< seconds a client that lost its connection has to come back
   double return_seconds = 60;      ///< a restarted server waits for clients to come back

@@ -205,6 +205,7 @@ RoundLoopConfig ServerHalf::loop_config(const ServerRounds& rounds) const {
   loop.weighting = config().weighting;
   loop.seed = model_.seed();
   loop.shrink = rounds.shrink;
+  loop.least = rounds.least;
   loop.evaluate_every = evaluation.every;
   loop.metric = metric_;
   loop.higher_is_better = higher_is_better();

@@ -43,7 +43,8 @@ struct ServerRounds {
   bool trial = false;                                   ///< see RunRequest
   std::function<bool()> stop = {};                      ///< true: end after this round
   std::function<void(std::int64_t round)> before = {};  ///< every round; may wait for clients
-  bool shrink = false;                                  ///< see RoundLoopConfig
+  bool shrink = false;                                  ///< see RoundLoopConfig, as is the next one
+  std::size_t least = 1;
   std::function<void(const RoundLoopState&, const RoundResult&)> show = {};  ///< after every round
   const TestSet* attacked = nullptr;  ///< simulation only: test examples as attackers want them answered
   std::function<std::map<std::string, double>()> numbers = {};  ///< more about the round that has just ended

@@ -28,6 +28,11 @@ std::string how_many(const ExperimentConfig& config, std::size_t asked) {
 
 }  // namespace
 
+std::int64_t updates_per_step(const ExperimentConfig& config) {
+  return config.algorithm.traits().asynchronous ? static_cast<std::int64_t>(number_of(config.algorithm, "buffer"))
+                                                : config.clients_per_round;
+}
+
 bool is_buffered(const ExperimentConfig& config) {
   return config.algorithm.traits().asynchronous && config.aggregation.traits().masked;
 }

@@ -17,6 +17,9 @@ struct UpdateGroup {
 /// All sizes that occur when everybody replies; the smallest first.
 std::vector<UpdateGroup> update_groups(const ExperimentConfig& config);
 
+/// Clients whose updates change the model together: clients_per_round, or the buffer of an asynchronous algorithm.
+std::int64_t updates_per_step(const ExperimentConfig& config);
+
 /// Whether updates wait in a buffer until they are summed.
 bool is_buffered(const ExperimentConfig& config);
 

@@ -19,23 +19,32 @@ double seconds_between(ClientBoard::Time begin, ClientBoard::Time end) {
 
 }  // namespace
 
-void ClientBoard::asked(std::span<const ClientId> cohort, Time now) {
-  // Whoever still works on an earlier request was left behind.
-  for (auto& [id, place] : places_) {
-    if (place.works) place.late = true;
-    place.works = false;
+void ClientBoard::asked(std::span<const ClientId> cohort, Time now, bool background) {
+  const auto works_on = [](const Place& place) { return place.works && place.background; };
+  if (!background) {
+    // Whoever still works on an earlier request was left behind.
+    for (auto& [id, place] : places_) {
+      if (!place.works || works_on(place)) continue;
+      place.late = true;
+      place.works = false;
+    }
+    replies_.clear();
   }
-  replies_.clear();
-  for (const ClientId id : cohort) places_[id] = {now, true, false, places_[id].seconds};
+  for (const ClientId id : cohort) {
+    Place& place = places_[id];
+    if (background || !works_on(place)) place = {now, true, false, place.seconds, background};
+  }
 }
 
-void ClientBoard::replied(const Reply& reply, Time now) {
+void ClientBoard::replied(const Reply& reply, Time now, bool background) {
   Place& place = places_[reply.client];
+  if (place.background != background) return;  // it was left out of this request, since it works on the other one
   const double seconds = seconds_between(place.since, now);
   place.works = false;
   place.late = !reply.ok();
   if (!reply.ok()) return;
   place.seconds = seconds;
+  if (background) return;
   replies_.insert(std::upper_bound(replies_.begin(), replies_.end(), seconds), seconds);
 }
 
@@ -48,7 +57,7 @@ std::vector<ClientNow> ClientBoard::states(const Roster& roster, Time now) const
     if (found != places_.end()) {
       const Place& place = found->second;
       const double working = seconds_between(place.since, now);
-      if (place.late || (place.works && limit > 0 && working > limit)) {
+      if (place.late || (place.works && !place.background && limit > 0 && working > limit)) {
         state.state = "late";
       } else if (place.works) {
         state.state = "working";

@@ -61,6 +61,27 @@ TEST(ClientBoard, SaysWhoWorksWhoIsLateAndWhoIsGone) {
   EXPECT_THAT(states_of(board, roster, at(40)), ElementsAre("working", "joined", "late", "late", "gone"));
 }
 
+TEST(ClientBoard, NobodyIsLateInTheBackground) {
+  const auto at = [](int seconds) { return ClientBoard::Time{} + std::chrono::seconds(1000 + seconds); };
+  const Roster roster = roster_of({"a", "b", "c"});
+  ClientBoard board;
+  board.asked(std::vector<ClientId>{0, 1}, at(0), true);
+  board.replied(reply_of(0), at(1), true);
+  board.asked(std::vector<ClientId>{2}, at(1), true);
+  board.replied(reply_of(2), at(2), true);
+  board.asked(std::vector<ClientId>{0}, at(2), true);
+  EXPECT_THAT(states_of(board, roster, at(60)), ElementsAre("working", "working", "joined"));
+  EXPECT_EQ(board.states(roster, at(60))[1].seconds, 60);
+  // Scores are asked of everybody; those who train are left out.
+  board.asked(std::vector<ClientId>{0, 1, 2}, at(60));
+  for (const ClientId busy : {0U, 1U}) board.replied(reply_of(busy, "it still works"), at(60));
+  EXPECT_THAT(states_of(board, roster, at(60)), ElementsAre("working", "working", "working"));
+  board.replied(reply_of(2), at(61));
+  board.replied(reply_of(1, "its connection is lost"), at(62), true);
+  EXPECT_THAT(states_of(board, roster, at(90)), ElementsAre("working", "late", "joined"));
+  EXPECT_EQ(board.states(roster, at(90))[0].seconds, 88);
+}
+
 TEST(ClientBoard, AQuickRoundMakesNobodyLate) {
   ClientBoard board;
   const auto now = ClientBoard::Time{} + std::chrono::seconds(1);

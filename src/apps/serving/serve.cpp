@@ -13,6 +13,7 @@
 #include "apps/experiment/own_data.h"
 #include "apps/experiment/run_checkpoints.h"
 #include "apps/experiment/run_journal.h"
+#include "apps/experiment/update_groups.h"
 #include "apps/experiment/watched_federation.h"
 #include "apps/serving/control_room.h"
 #include "apps/serving/served_clients.h"
@@ -254,8 +255,8 @@ class ServedRun {
 
   std::size_t per_round() const { return static_cast<std::size_t>(config_.clients_per_round); }
   std::size_t least() const {
-    return config_.serving.min_clients > 0 ? static_cast<std::size_t>(config_.serving.min_clients)
-                                           : (per_round() + 1) / 2;
+    const std::int64_t given = config_.serving.min_clients;
+    return static_cast<std::size_t>(given > 0 ? given : (updates_per_step(config_) + 1) / 2);
   }
   int stops() const { return std::max(room_.stops(), request_.run.interrupts ? request_.run.interrupts() : 0); }
   RunState& state() { return checkpoints_->state(); }
@@ -329,7 +330,11 @@ class ServedRun {
         Log("serve").info("waits for {}", what);
         reminded = ServeClock::now();
       }
-      (void)clients_->wait_for(paused ? static_cast<std::size_t>(-1) : wanted, kPumpSeconds);
+      if (paused) {
+        clients_->poll(kPumpSeconds);
+      } else {
+        (void)clients_->wait_for(returning ? there + 1 : wanted, kPumpSeconds);
+      }
     }
     room_.update([](ServerStatus& status) {
       status.state = "training";
@@ -375,6 +380,7 @@ class ServedRun {
     ServerRounds rounds{.first = 1, .last = rounds_, .total = rounds_, .tracker = journal_->tracker()};
     rounds.folder = folder_.path();
     rounds.shrink = true;
+    rounds.least = least();
     rounds.stop = [this] { return stops() >= 1; };
     rounds.before = [this](std::int64_t) {
       wait_until(least(), {});

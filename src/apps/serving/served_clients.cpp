@@ -154,13 +154,14 @@ std::size_t ServedClients::returning(double seconds) {
 void ServedClients::finish() { remote_.tell_all({kFinishedTopic, "", ""}); }
 
 Replies ServedClients::watched(std::span<const ClientId> cohort, Request request) {
-  board_->asked(cohort, std::chrono::steady_clock::now());
+  const bool background = request.background;
+  board_->asked(cohort, std::chrono::steady_clock::now(), background);
   const std::uint64_t session = request.session;
   const auto replies = std::make_shared<Replies>(remote_.ask(cohort, std::move(request)));
-  const auto next = [this, replies, session] {
+  const auto next = [this, replies, session, background] {
     std::optional<Reply> reply = replies->next();
     if (reply && session != 0) limit_time(session, *reply);
-    if (reply) board_->replied(*reply, std::chrono::steady_clock::now());
+    if (reply) board_->replied(*reply, std::chrono::steady_clock::now(), background);
     if (reply && reply->failure.starts_with(kRefuses)) {
       const std::string& name = input_.names.names().at(reply->client);
       remote_.rest(reply->client, input_.rest);

@@ -50,17 +50,17 @@ struct ServedClientsInput {
 
 /// The clients of a fleet as a server reaches them. A client that connects gets the job and the files it lacks; it is
 /// on the roster once it is ready. A request that changes the model needs `least` replies within the deadline; with
-/// fewer it throws TooFewReplies, and no client keeps what it learnt (background requests are counted by who makes
-/// them). A client whose policy forbids a request (at this
-/// hour, so many bytes) rests, so that the others are asked when the round is repeated.
+/// fewer it throws TooFewReplies, and no client keeps what it learnt. Who makes background requests counts their
+/// replies himself (RoundInput::least). A client whose policy forbids a request (at this hour, so many bytes) rests, so
+/// that the others are asked when the round is repeated.
 class ServedClients : public Federation {
  public:
   explicit ServedClients(ServedClientsInput input);
 
   /// Handles what arrives until so many clients can be asked. False: not within so many seconds.
   bool wait_for(std::size_t clients, double seconds) { return remote_.wait_for(clients, seconds); }
-  /// Handles what has arrived.
-  void poll() { remote_.poll(); }
+  /// Handles what arrives, as RemoteFederation::poll does.
+  void poll(double seconds = 0) { remote_.poll(seconds); }
   /// What each client does now.
   std::vector<ClientNow> states();
   /// Clients that are connected, and not asked for a while.

@@ -8,12 +8,12 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/console/log.h"
-#include "core/tensor/flat_math.h"
-#include "infrastructure/remote/even_parts.h"
+#include "infrastructure/remote/peer_book.h"
 
 namespace chorus::inline remote {
 namespace {
@@ -27,21 +27,15 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 }  // namespace
 
 /// The peers and what is known of them. Used by one thread at a time, but for `send`.
-struct RemoteFederation::Shared {
-  explicit Shared(const RemoteFederationInput& given) : input(given), last_number(given.before_first) {}
+struct RemoteFederation::Shared : PeerBook {
+  explicit Shared(const RemoteFederationInput& given)
+      : PeerBook(given.id_of, given.sharing), input(given), last_number(given.before_first) {}
 
   RemoteFederationInput input;
-  std::map<ClientId, RosterEntry> members;
-  std::map<ClientId, PeerId> peer_of;
-  std::map<PeerId, std::string> identity_of;      // as the transport says; of peers that are here
-  std::map<ClientId, std::string> owner_of;       // the identity that a client joined with first
-  std::map<PeerId, std::uint64_t> stalled;        // did not confirm this request in time
-  std::map<ClientId, Clock::time_point> resting;  // not asked until then
-  std::set<PeerId> hosts;                         // said whom they host
-  Roster roster;
   Traffic traffic;
   std::uint64_t last_number;
   std::map<std::uint64_t, Asking*> open;  // requests under way, by number
+  double deaf = 0;                        // seconds in which nothing was read although it might have arrived
   std::mutex kept_mutex;
   std::map<ClientId, std::uint64_t> kept;  // guarded: replies may be accepted by another thread
 
@@ -55,116 +49,8 @@ struct RemoteFederation::Shared {
     kept[client] = number;
   }
 
-  bool can_be_asked(ClientId client) const {
-    const auto peer = peer_of.find(client);
-    return peer != peer_of.end() && !stalled.contains(peer->second) && !resting.contains(client);
-  }
-  std::size_t askable() const {
-    return static_cast<std::size_t>(
-        std::count_if(peer_of.begin(), peer_of.end(), [&](const auto& entry) { return can_be_asked(entry.first); }));
-  }
-  void rest(ClientId client, Clock::time_point until) {
-    resting[client] = until;
-    members.at(client).alive = false;
-    refresh();
-  }
-  void wake() {
-    const auto now = Clock::now();
-    for (auto entry = resting.begin(); entry != resting.end();) {
-      if (entry->second > now) {
-        ++entry;
-        continue;
-      }
-      const ClientId client = entry->first;
-      entry = resting.erase(entry);
-      members.at(client).alive = can_be_asked(client);
-      refresh();
-    }
-  }
-
   bool send(PeerId peer, const Frame& frame) {
     return input.transport.send(peer, std::make_shared<const FrameBytes>(encode_frame(frame)));
-  }
-
-  void leave(PeerId peer) {
-    for (auto entry = peer_of.begin(); entry != peer_of.end();) {
-      if (entry->second != peer) {
-        ++entry;
-        continue;
-      }
-      members.at(entry->first).alive = false;
-      entry = peer_of.erase(entry);
-    }
-    stalled.erase(peer);
-    hosts.erase(peer);
-    refresh();
-  }
-
-  /// Who is asked for each of these clients; 0: nobody.
-  std::vector<PeerId> peers_for(std::span<const ClientId> cohort) const {
-    std::vector<PeerId> peers;
-    for (const ClientId client : cohort) {
-      const auto found = peer_of.find(client);
-      peers.push_back(found == peer_of.end() ? 0 : found->second);
-    }
-    if (input.sharing < 2) return peers;
-    std::vector<double> work;
-    for (const ClientId client : cohort) work.push_back(roster.size_of(client));
-    const std::vector<PeerId> all(hosts.begin(), hosts.end());
-    const std::vector<std::size_t> ends = even_parts(work, all.size(), kMostTerms);
-    for (std::size_t part = 0, slot = 0; part < all.size(); ++part) {
-      for (; slot < ends[part]; ++slot) peers[slot] = all[part];
-    }
-    return peers;
-  }
-
-  /// A peer that has not confirmed in time is not asked until it does: it may be busy with a request that is over, or
-  /// never answer.
-  void set_stalled(PeerId peer, std::optional<std::uint64_t> number) {
-    if (number) {
-      stalled[peer] = *number;
-    } else {
-      stalled.erase(peer);
-    }
-    for (const auto& [client, its] : peer_of) {
-      if (its == peer) members.at(client).alive = can_be_asked(client);
-    }
-    refresh();
-  }
-
-  /// Where the transport vouches for a peer's name, its clients are called NAME or NAME/..., and an id that a client
-  /// of one name has had is never another's.
-  bool may_host(const std::string& identity, RosterEntry& entry) const {
-    if (input.id_of && input.id_of(identity) != entry.id) return false;
-    const auto known = owner_of.find(entry.id);
-    if (known != owner_of.end() && known->second != identity) return false;
-    if (identity.empty()) return true;
-    if (entry.name.empty()) entry.name = identity;
-    return entry.name == identity || entry.name.starts_with(identity + "/");
-  }
-
-  void join(PeerId peer, HelloFrame hello) {
-    const std::string& identity = identity_of[peer];
-    hosts.insert(peer);
-    for (RosterEntry& entry : hello.clients) {
-      if (!may_host(identity, entry)) {
-        Log("remote").warning("\"{}\" claims to be client {} (\"{}\"), which is another's; it is ignored", identity,
-                              entry.id, entry.name);
-        continue;
-      }
-      if (peer_of.contains(entry.id) && input.sharing > 1) continue;
-      if (peer_of.contains(entry.id)) {
-        Log("remote").warning("client {} is already connected; a second process that claims to be it is ignored",
-                              entry.id);
-        continue;
-      }
-      peer_of[entry.id] = peer;
-      resting.erase(entry.id);
-      owner_of[entry.id] = identity;
-      entry.alive = true;
-      members[entry.id] = std::move(entry);
-    }
-    refresh();
   }
 
   /// The reply an event carries, if it is one. `lost`: a peer that left or cannot be understood.
@@ -173,11 +59,16 @@ struct RemoteFederation::Shared {
     std::optional<PeerId> lost = {};
     std::optional<std::uint64_t> synced = {};
   };
-  /// Waits for an event, and tells the requests that it is about.
-  void pump(double seconds) {
-    if (auto event = input.transport.receive(seconds)) dispatch(std::move(*event));
+  /// Waits for an event, and tells the requests that it is about. False: none came.
+  bool pump(double seconds) {
+    auto event = input.transport.receive(seconds);
+    if (event) dispatch(std::move(*event));
+    return event.has_value();
   }
   void dispatch(TransportEvent event);
+  /// Of background requests: bytes of replies that nobody has read, and clients that work or sent one of them.
+  std::size_t unread() const;
+  std::set<ClientId> busy() const;
 
  private:
   Seen handle(TransportEvent event) {
@@ -197,7 +88,7 @@ struct RemoteFederation::Shared {
     auto frame = event.file ? decode_frame(event.file->bytes(), event.file)
                             : decode_frame(std::make_shared<const std::string>(std::move(event.frame)));
     if (frame.ok() && std::holds_alternative<HelloFrame>(frame.value())) {
-      join(event.peer, std::get<HelloFrame>(std::move(frame).value()));
+      join(event.peer, std::get<HelloFrame>(std::move(frame).value()).clients);
     } else if (frame.ok() && std::holds_alternative<ReplyFrame>(frame.value())) {
       seen.reply = std::get<ReplyFrame>(std::move(frame).value());
       seen.reply->reply.bytes_up = size;
@@ -215,12 +106,6 @@ struct RemoteFederation::Shared {
     }
     return seen;
   }
-
-  void refresh() {
-    std::vector<RosterEntry> all;
-    for (const auto& entry : members) all.push_back(entry.second);
-    roster = Roster(std::move(all));
-  }
 };
 
 /// One request under way.
@@ -234,12 +119,18 @@ class RemoteFederation::Asking {
         deadline_(request.deadline),
         background_(request.background),
         round_(request.round),
-        begin_(Clock::now()) {
+        begin_(Clock::now()),
+        deaf_before_(shared_->deaf) {
     request.run = shared_->input.run;
     request.layout = shared_->input.layout;
     const std::vector<PeerId> peers = shared_->peers_for(cohort_);
+    const std::set<ClientId> busy = background_ ? std::set<ClientId>{} : shared_->busy();
     std::map<PeerId, CohortFrame> parts;
     for (std::size_t slot = 0; slot < cohort_.size(); ++slot) {
+      if (busy.contains(cohort_[slot])) {
+        ready_.push_back(failed(slot, "it still works for an earlier request"));
+        continue;
+      }
       if (peers[slot] == 0) {
         ready_.push_back(failed(slot, "it is not connected"));
         continue;
@@ -286,6 +177,9 @@ class RemoteFederation::Asking {
       double patience = kPollSeconds;
       if (deadline_) {
         if (left() <= 0) {
+          while (ready_.empty() && shared_->pump(0)) {  // what came in time while nobody read
+          }
+          if (!ready_.empty()) break;
           give_up(fmt::format("it did not reply within {:g} seconds", *deadline_));
           break;
         }
@@ -304,6 +198,19 @@ class RemoteFederation::Asking {
     shared_->traffic.down += reply.bytes_down;
     shared_->traffic.up += reply.bytes_up;
     return reply;
+  }
+
+  bool background() const { return background_; }
+  /// Bytes of replies that nobody has read.
+  std::size_t unread() const {
+    std::size_t bytes = 0;
+    for (const Reply& reply : ready_) bytes += reply.bytes_up;
+    return bytes;
+  }
+  /// Adds the clients that work, or whose replies nobody has read.
+  void add_busy(std::set<ClientId>& busy) const {
+    for (const auto& entry : waiting_) busy.insert(cohort_[entry.first]);
+    for (const Reply& reply : ready_) busy.insert(reply.client);
   }
 
   /// What a peer sent, or that it left.
@@ -340,7 +247,7 @@ class RemoteFederation::Asking {
 
  private:
   bool answered() const { return enough_ > 0 && used_ >= enough_; }
-  double left() const { return *deadline_ - seconds_since(begin_); }
+  double left() const { return *deadline_ - (seconds_since(begin_) - (shared_->deaf - deaf_before_)); }
 
   Reply failed(std::size_t slot, std::string why) const {
     Reply reply;
@@ -395,6 +302,7 @@ class RemoteFederation::Asking {
   bool background_;
   std::uint64_t round_;
   Clock::time_point begin_;
+  double deaf_before_;
   std::vector<std::uint64_t> bytes_down_;  // per slot
   std::map<std::size_t, PeerId> waiting_;  // slots that have not replied
   std::deque<Reply> ready_;
@@ -410,6 +318,20 @@ void RemoteFederation::Shared::dispatch(TransportEvent event) {
   } else if (seen.reply) {  // a late one is dropped: its request is over
     if (const auto asking = open.find(seen.reply->number); asking != open.end()) asking->second->see(peer, seen);
   }
+}
+
+std::size_t RemoteFederation::Shared::unread() const {
+  std::size_t bytes = 0;
+  for (const auto& entry : open) bytes += entry.second->background() ? entry.second->unread() : 0;
+  return bytes;
+}
+
+std::set<ClientId> RemoteFederation::Shared::busy() const {
+  std::set<ClientId> busy;
+  for (const auto& entry : open) {
+    if (entry.second->background()) entry.second->add_busy(busy);
+  }
+  return busy;
 }
 
 RemoteFederation::RemoteFederation(const RemoteFederationInput& input) : shared_(std::make_shared<Shared>(input)) {}
@@ -429,9 +351,16 @@ bool RemoteFederation::wait_for(std::size_t clients, double seconds) {
   }
 }
 
-void RemoteFederation::poll() {
+void RemoteFederation::poll(double seconds) {
   shared_->wake();
-  while (auto event = shared_->input.transport.receive(0.0)) shared_->dispatch(std::move(*event));
+  const Clock::time_point begin = Clock::now();
+  const auto left = [&] { return std::max(0.0, seconds - seconds_since(begin)); };
+  while (shared_->unread() < shared_->input.unread) {
+    if (!shared_->pump(left())) return;
+  }
+  const double rest = left();
+  std::this_thread::sleep_for(std::chrono::duration<double>(rest));
+  shared_->deaf += rest;
 }
 
 void RemoteFederation::wait(double seconds) {

@@ -28,6 +28,7 @@ struct RemoteFederationInput {
   /// Peers that each host all clients. Above 1, a cohort is divided among them by numbers of examples, in its order.
   std::size_t sharing = 1;
   double patience = 60;  ///< seconds a peer has to confirm that it kept its state; then it is not asked until it does
+  std::size_t unread = 64U << 20U;  ///< bytes of replies to background requests that may wait while `poll` reads on
 };
 
 /// Clients that are reached through a transport: the server's half. A client process says whom it hosts when it joins
@@ -38,7 +39,8 @@ struct RemoteFederationInput {
 /// A peer that the transport knows by name hosts clients of that name only. With Request::enough, the others are told
 /// to stop once so many replies are there.
 ///
-/// Several requests may be under way: whoever reads replies, waits or polls passes each reply to its request.
+/// Several requests may be under way: whoever reads replies, waits or polls passes each reply to its request. A client
+/// whose reply to a background request has not been read is not asked for anything else: that fails at once.
 ///
 /// A request names the state that a client builds on, by the number of the request whose reply gave it. So a client
 /// that dies, or loses its connection, before it hears that its reply was accepted still continues from the right
@@ -51,8 +53,10 @@ class RemoteFederation : public Federation {
   /// Handles what arrives until so many clients are on the roster and alive. False: not within so many seconds.
   bool wait_for(std::size_t clients, double seconds);
 
-  /// Handles what has arrived.
-  void poll();
+  /// Handles what has arrived, and what arrives within so many seconds. Reads nothing while replies to background
+  /// requests wait to be read (RemoteFederationInput::unread): the transport holds back who sends more, and deadlines
+  /// stand still.
+  void poll(double seconds = 0);
 
   const Roster& roster() const override;
   Replies ask(std::span<const ClientId> cohort, Request request) override;

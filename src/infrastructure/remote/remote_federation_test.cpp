@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -163,6 +164,72 @@ TEST_F(OverlappingRequests, ALostClientAndADeadlineEndTheirRequestOnly) {
   good->send(reply_bytes(number_at(*good), 2, 0));
   while (!replies[2].ready()) federation_.wait(5);
   EXPECT_TRUE(replies[2].next()->ok());
+}
+
+TEST_F(OverlappingRequests, AClientThatWorksInTheBackgroundIsAskedForNothingElse) {
+  const auto busy = join(0), unread = join(1), free = join(2);
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  std::optional<Replies> training = federation_.ask(std::vector<ClientId>{0, 1}, request);
+  const std::uint64_t number = number_at(*unread);
+  unread->send(reply_bytes(number, 1, 1, true));
+  while (!training->ready()) federation_.wait(5);
+  // The acceptance of a reply that is not read yet must not come after another request.
+  Replies scores = federation_.ask(std::vector<ClientId>{0, 1, 2}, {.procedure = "evaluate", .round = 2});
+  for (const ClientId client : {0U, 1U}) {
+    const auto reply = scores.next();
+    EXPECT_EQ(reply->client, client);
+    EXPECT_THAT(reply->failure, HasSubstr("still works"));
+  }
+  free->send(reply_bytes(number_at(*free), 2, 2));
+  EXPECT_TRUE(scores.next()->ok());
+  EXPECT_FALSE(scores.next());
+  EXPECT_TRUE(training->next()->ok());
+  training.reset();
+  Replies again = ask({0, 1});
+  EXPECT_GT(number_at(*busy), 0U);
+  EXPECT_GT(number_at(*unread), number);
+}
+
+TEST_F(OverlappingRequests, PollLeavesWhatIsTooMuchToTheTransport) {
+  RemoteFederationInput input{*server_, 1, 2};
+  input.unread = 1;
+  RemoteFederation federation(input);
+  std::vector<std::unique_ptr<ClientTransport>> ends;
+  for (const ClientId id : {0U, 1U, 2U}) {
+    ends.push_back(transport_.connect());
+    ends.back()->send(encode_frame(HelloFrame{{{.id = id, .examples = 3}}}));
+  }
+  ASSERT_TRUE(federation.wait_for(3, 5));
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  request.deadline = 0.2;
+  std::vector<Replies> replies;
+  for (const ClientId client : {0U, 1U, 2U}) replies.push_back(federation.ask({&client, 1}, request));
+  for (const ClientId client : {0U, 1U}) ends[client]->send(reply_bytes(number_at(*ends[client]), client, 0));
+  federation.poll(0.3);
+  EXPECT_TRUE(replies[0].ready());
+  EXPECT_FALSE(replies[1].ready()) << "it waits in the transport, and its deadline stands still";
+  EXPECT_FALSE(replies[2].ready());
+  const auto fourth = transport_.connect();
+  fourth->send(encode_frame(HelloFrame{{{.id = 3, .examples = 3}}}));
+  EXPECT_TRUE(federation.wait_for(4, 5)) << "who waits for clients sees them come";
+  EXPECT_TRUE(replies[0].next()->ok());
+  EXPECT_TRUE(replies[1].next()->ok());
+  EXPECT_THAT(replies[2].next()->failure, HasSubstr("did not reply within"));
+}
+
+TEST_F(OverlappingRequests, AReplyThatCameInTimeIsNotLateBecauseTheServerWasBusy) {
+  const auto prompt = join(0), late = join(1);
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  request.deadline = 0.05;
+  Replies replies = federation_.ask(std::vector<ClientId>{0, 1}, request);
+  prompt->send(reply_bytes(number_at(*prompt), 0, 0));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ASSERT_TRUE(replies.ready());
+  EXPECT_TRUE(replies.next()->ok());
+  EXPECT_THAT(replies.next()->failure, HasSubstr("did not reply within"));
 }
 
 TEST_F(MalformedFrames, ADamagedReplyDoesNotAffectOthers) {
