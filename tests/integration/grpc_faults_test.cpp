@@ -368,49 +368,6 @@ TEST_F(GrpcFaults, OnlyNewBytesOfAFrameKeepItsPeerConnected) {
               HasSubstr("too slowly: 0.0 KiB/s on average, and the server needs at least 16 KiB/s"));
 }
 
-// It would connect again within the grace and begin the frame anew, and whoever waits for its reply would do so for
-// ever.
-TEST_F(GrpcFaults, AClientBehindASlowLinkLeavesInsteadOfTryingAgain) {
-  GrpcConfig config = quick();
-  config.grace = 60;
-  config.stall = 1;
-  config.slowest = 1000;
-  GrpcTransport transport(config);
-  const auto server = transport.listen();
-  Relay link(port_of(transport.address()));
-  link.slow_down(100U << 10U);
-  const auto client = GrpcTransport(quick(link.address())).connect();
-  ASSERT_EQ(server->receive(kSoon)->kind, Kind::kJoined);
-  EXPECT_TRUE(client->send(filled(8'000'000, 1)));
-  const auto left = server->receive(kSoon);
-  ASSERT_TRUE(left.has_value());
-  EXPECT_EQ(left->kind, Kind::kLeft);
-  EXPECT_FALSE(client->receive(kSoon).has_value());
-  EXPECT_FALSE(client->connected());
-  EXPECT_EQ(client->refusal(), "") << "another connection may be faster";
-}
-
-// Behind a link that is so slow that TCP gives up, the server sees no pace: not even a chunk arrives whole.
-TEST_F(GrpcFaults, AClientThatIsCutAgainAndAgainWithinAMessageLeaves) {
-  relay_.slow_down(100U << 10U);
-  GrpcConfig config = quick(relay_.address());
-  config.stall = 1;
-  const auto client = GrpcTransport(config).connect();
-  ASSERT_EQ(next().kind, Kind::kJoined);
-  EXPECT_TRUE(client->send(filled(8'000'000, 1)));
-  std::atomic<bool> over = false;
-  std::thread cuts([&] {
-    while (!over) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
-      relay_.cut();
-    }
-  });
-  EXPECT_EQ(next().kind, Kind::kLeft) << "whoever waits for its reply need not do so for ever";
-  EXPECT_FALSE(client->connected());
-  over = true;
-  cuts.join();
-}
-
 TEST_F(GrpcFaults, LargeFramesTakeTurns) {
   GrpcConfig config = quick();
   config.inbox = 1;
