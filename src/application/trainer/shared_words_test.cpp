@@ -171,6 +171,16 @@ TEST(SharedWords, PredictionsAreDistributionsOverWords) {
   EXPECT_GT(logits.grad().select(-1, the).min().item<float>(), 0);
 }
 
+TEST(SharedWords, TextsWithoutAWordToPredictAreDropped) {
+  const Dataset data = texts_of({"unlikely", "The cat sat", "mat"}), none = texts_of({"unlikely", "mat"});
+  View view(data, false, Pieces::kFine), useless(none, false, Pieces::kFine);
+  SharedWords words({*view.task, data, view.set});
+  EXPECT_THAT(words.keep_predicted(view.set.rows), ElementsAre(view.set.rows[1]));
+  EXPECT_THAT(words.counts(), ElementsAre(2));
+  SharedWords nothing({*useless.task, none, useless.set});
+  EXPECT_THROW(nothing.keep_predicted(useless.set.rows), DataError);
+}
+
 TEST(SharedWords, RowsOfOtherTextsAreRefused) {
   const Dataset data = texts_of(kTexts), others = texts_of({"quite another text", "and more", "unlikely"});
   View view(data, false, Pieces::kCoarse);
