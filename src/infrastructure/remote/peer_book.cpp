@@ -13,6 +13,8 @@ bool PeerBook::can_be_asked(ClientId client) const {
   return peer != peer_of_.end() && !stalled.contains(peer->second) && !resting_.contains(client);
 }
 
+bool PeerBook::rests(ClientId client) const { return resting_.contains(client) && peer_of_.contains(client); }
+
 std::size_t PeerBook::askable() const {
   return static_cast<std::size_t>(
       std::count_if(peer_of_.begin(), peer_of_.end(), [&](const auto& entry) { return can_be_asked(entry.first); }));

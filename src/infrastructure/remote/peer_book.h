@@ -41,6 +41,8 @@ struct PeerBook {
   void set_stalled(PeerId peer, std::optional<std::uint64_t> number);
 
   bool can_be_asked(ClientId client) const;
+  /// Whether a client is connected, and not asked for a while.
+  bool rests(ClientId client) const;
   std::size_t askable() const;
   /// Who is asked for each of these clients; 0: nobody.
   std::vector<PeerId> peers_for(std::span<const ClientId> cohort) const;

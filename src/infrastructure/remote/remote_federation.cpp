@@ -391,9 +391,7 @@ void RemoteFederation::rest(ClientId client, double seconds) {
                 Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
 }
 
-bool RemoteFederation::rests(ClientId client) const {
-  return shared_->resting.contains(client) && shared_->peer_of.contains(client);
-}
+bool RemoteFederation::rests(ClientId client) const { return shared_->rests(client); }
 
 std::map<ClientId, std::uint64_t> RemoteFederation::kept() const {
   const std::lock_guard lock(shared_->kept_mutex);
