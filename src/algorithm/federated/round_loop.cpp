@@ -241,6 +241,7 @@ class RoundLoop {
     event.numbers["seconds"] = scoring;
     if (config_.emulation) event.numbers.merge(emulated_numbers(state_.emulated));
     parts_.tracker.record(event);
+    if (parts_.traits.personal || parts_.traits.partial) tell_of_missing_tests();
     if (config_.per_client) {
       const auto asked = std::chrono::steady_clock::now();
       const bool own = parts_.traits.personal || parts_.traits.partial || parts_.traits.any_network;
@@ -258,6 +259,16 @@ class RoundLoop {
     state_.seconds += seconds;
     state_.evaluation_seconds += seconds;
     judge();
+  }
+
+  // Clients score models of their own, on examples of their own where the server has none for them.
+  void tell_of_missing_tests() {
+    const auto examples = state_.last.find("examples");
+    if (told_of_missing_tests_ || examples == state_.last.end() || examples->second > 0) return;
+    told_of_missing_tests_ = true;
+    Log("round").warning(
+        "no client has test examples, so nobody scores the clients' own models; give every client some (`chorus join "
+        "--test FILE`)");
   }
 
   static double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -369,6 +380,7 @@ class RoundLoop {
   EmulatedTotals selection_ = {};  // what the selector's questions cost in this round
   std::string first_failure_ = {};
   bool anything_used_ = false;      // of the replies
+  bool told_of_missing_tests_ = false;
   std::size_t missing_scores_ = 0;  // clients that did not answer when they were last asked for scores
 };
 

@@ -93,8 +93,13 @@ void print_report(const RunReport& report) {
     const auto found = scores.find(summary.metric);
     return found == scores.end() ? std::string("-") : fmt::format("{:.4f}", found->second);
   };
-  fmt::print("{}: {} {} after round {}, best {} in round {} ({:.0f} s)\n", summary.algorithm, summary.metric,
-             value(summary.last), summary.rounds, value(summary.best), summary.best_round, summary.seconds);
+  if (summary.best.contains(summary.metric)) {
+    fmt::print("{}: {} {} after round {}, best {} in round {} ({:.0f} s)\n", summary.algorithm, summary.metric,
+               value(summary.last), summary.rounds, value(summary.best), summary.best_round, summary.seconds);
+  } else {
+    fmt::print("{}: no {} was measured until round {} ({:.0f} s)\n", summary.algorithm, summary.metric, summary.rounds,
+               summary.seconds);
+  }
   const RunSeconds& parts = summary.parts;
   fmt::print("time: set-up {:.1f} s, training {:.1f} s, evaluation {:.1f} s, checkpoints {:.1f} s, saving {:.1f} s\n",
              parts.setup, parts.training, parts.evaluation, parts.checkpoints, parts.saving);
