@@ -148,6 +148,42 @@ TEST_F(ModelFolder, LoraMergesIntoTheBaseThatItNames) {
   EXPECT_TRUE(same("config.json")) << "with the same labels";
 }
 
+TEST_F(ModelFolder, AnAdapterAnswersWithItsOwnLabelsAndTask) {
+  const Outcome run = train("text_classification", "task.name=text_classification task.max_length=8 tuning=lora");
+  ASSERT_EQ(run.status, 0) << run.output;
+  const auto labels_with = [&](const std::string& arguments) {
+    const Outcome predicted = run_chorus("predict " + arguments + " " + path("test.jsonl") + " 2>" + path("log"));
+    EXPECT_EQ(predicted.status, 0) << arguments << text_of(folder_ / "log");
+    std::vector<std::string> labels;
+    if (predicted.status == 0) {
+      for (const json& line : json_lines(predicted.output)) labels.push_back(line.value("label", "none"));
+    }
+    return labels;
+  };
+  const std::vector<std::string> merged = labels_with("-m " + model());
+  ASSERT_EQ(merged.size(), 48U);
+  const std::string adapter = " --adapter " + model() + "/adapter";
+  EXPECT_EQ(labels_with("-m models/chorus-mini" + adapter), merged) << "a base without a classifier";
+
+  fs::copy("models/chorus-mini", path("base"));
+  json config = json::parse(text_of(folder_ / "base" / "config.json"));
+  const json own = json::parse(text_of(fs::path(model()) / "config.json"))["id2label"];
+  config["architectures"] = {"BertForSequenceClassification"};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const json& name = own[std::to_string(own.size() - 1 - i)];
+    config["id2label"][std::to_string(i)] = name;
+    config["label2id"][name.get<std::string>()] = i;
+  }
+  fs::remove(folder_ / "base" / "config.json");
+  std::ofstream(folder_ / "base" / "config.json") << config;
+  EXPECT_EQ(labels_with("-m " + path("base") + adapter), merged) << "a base with the labels in another order";
+
+  std::ofstream(folder_ / "base" / "chorus_task.yaml") << "task: {name: masked_lm}\n";
+  EXPECT_EQ(labels_with("-m " + path("base") + adapter), merged) << "a base trained for another task";
+  ASSERT_TRUE(fs::remove(fs::path(model()) / "adapter" / "chorus_task.yaml"));
+  EXPECT_EQ(labels_with("-m " + path("base") + adapter).size(), 48U) << "an adapter that does not name its task";
+}
+
 TEST_F(ModelFolder, PartitionStatisticsAreOneJsonDocument) {
   ASSERT_EQ(run_chorus("data make -f text_classification --labels 3 -n 200 -o " + path("all.jsonl") + " 2>&1").status,
             0);

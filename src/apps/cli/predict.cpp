@@ -24,9 +24,9 @@ struct PredictCommand {
   std::vector<std::string> paths;
 };
 
-Head head_of(const ModelConfig& config) {
-  if (const auto head = config.head(); head && *head != Head::kNone) return *head;
-  throw ConfigError(fmt::format("--model: {} names no head (\"architectures\"); give --task", config.origin()));
+Head head_of(const Model& model) {
+  if (model.head() != Head::kNone) return model.head();
+  throw ConfigError(fmt::format("--model: {} names no head (\"architectures\"); give --task", model.config().origin()));
 }
 
 /// Lines of standard input as texts to classify.
@@ -48,14 +48,26 @@ nlohmann::json to_json(const Prediction& prediction, const Task& task, const Dat
   return line;
 }
 
+/// What the model was trained for. An adapter from elsewhere does not say so; then it is what its base was trained for,
+/// if that has the adapter's head.
+std::optional<Choice<Tasks>> trained_task(const PredictCommand& command, const TaskInput& input, const Model& model) {
+  if (command.adapter.empty()) return read_task(command.model);
+  if (auto own = read_task(command.adapter)) return own;
+  auto base = read_task(command.model);
+  try {
+    if (base && base->make(input)->head() == model.head()) return base;
+  } catch (const ConfigError&) {  // it needs labels of another kind
+  }
+  return std::nullopt;
+}
+
 /// The task that the model was trained for, with its options; otherwise one with default options and a length that the
 /// model can read.
 std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& input, const Model& model,
                                 const Dataset& data) {
-  const std::optional<Choice<Tasks>> trained = read_task(command.model);
+  const std::optional<Choice<Tasks>> trained = trained_task(command, input, model);
   if (trained && (command.task.empty() || command.task == trained->name())) return trained->make(input);
-  Choice<Tasks> choice(command.task.empty() ? task_for(head_of(*input.model), data.formulation(), input)
-                                            : command.task);
+  Choice<Tasks> choice(command.task.empty() ? task_for(head_of(model), data.formulation(), input) : command.task);
   ConfigVisitor visitor;
   choice.describe(visitor);
   ConfigField* field = visitor.find("max_length");
@@ -67,7 +79,6 @@ std::unique_ptr<Task> make_task(const PredictCommand& command, const TaskInput& 
 }
 
 void predict(const PredictCommand& command) {
-  const ModelConfig config = read_generation_config(command.model);
   const auto tokenizer = load_tokenizer(command.model);
   Dataset data = [&] {
     if (command.paths.empty()) return read_lines(std::cin);
@@ -76,11 +87,11 @@ void predict(const PredictCommand& command) {
     reading.misaligned = Misaligned::kRealign;
     return open_dataset(reading);
   }();
-  TaskInput input{tokenizer, {}, config};
-  if (const auto head = config.head(); head && (*head)->labelled) input.labels = config.labels();
   LoadOptions options;
   options.device = device_named(command.device);
   const Pretrained loaded = load_tuned(command.model, options, command.adapter);
+  TaskInput input{tokenizer, {}, loaded.generation};
+  if (loaded.model->head()->labelled) input.labels = loaded.model->config().labels();
   const auto task = make_task(command, input, *loaded.model, data);
   task->check_model(*loaded.model);
   const auto metric = task->metric();

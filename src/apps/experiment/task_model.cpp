@@ -220,8 +220,9 @@ void TaskModel::save(const std::filesystem::path& folder, const at::Tensor& valu
   if (!attached) return;
   const Variant whole = network_->whole();
   const Variant exact{variant.depth < 0 ? whole.depth : variant.depth, variant.width < 0 ? whole.width : variant.width};
-  save_adapter(tuning.merges() ? folder / "adapter" : folder,
-               {part.model, params, tuning, exact, config_.model.from, fresh_head_});
+  const std::filesystem::path adapter = tuning.merges() ? folder / "adapter" : folder;
+  save_adapter(adapter, {part.model, params, tuning, exact, config_.model.from, fresh_head_});
+  if (adapter != folder) save_task(adapter, config_.task);
 }
 
 }  // namespace chorus::inline experiment
