@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "core/base/error.h"
 
@@ -21,30 +22,33 @@ std::vector<std::string> plain(const std::vector<std::string>& labels) {
   return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() ? result : labels;
 }
 
-bool numbered(const std::vector<std::string>& labels) {
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] != std::to_string(i)) return false;
+// Where `list` has each of the names; nullopt if it lacks one.
+std::optional<std::vector<std::int64_t>> places_in(const std::vector<std::string>& list,
+                                                   const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> places;
+  for (std::size_t i = 0; i < list.size(); ++i) places[list[i]] = static_cast<std::int64_t>(i);
+  std::vector<std::int64_t> result;
+  for (const std::string& name : names) {
+    const auto found = places.find(name);
+    if (found == places.end()) return std::nullopt;
+    result.push_back(found->second);
   }
-  return true;
+  return result;
 }
 
 }  // namespace
 
 LabelMatch match_labels(const std::vector<std::string>& own, const std::vector<std::string>& wanted) {
   check(own.size() == wanted.size(), "labels of heads of the same size");
+  if (own.size() < 2) return {};
   const std::vector<std::string> from = plain(own), to = plain(wanted);
-  if (own.size() < 2 || from == to) return {};
-  std::map<std::string, std::int64_t> rows;
-  for (std::size_t i = 0; i < from.size(); ++i) rows[from[i]] = static_cast<std::int64_t>(i);
-  LabelMatch match;
-  for (const std::string& name : to) {
-    if (const auto found = rows.find(name); found != rows.end()) match.rows.push_back(found->second);
-  }
-  if (match.rows.size() < to.size()) {
-    match.rows.clear();
-    match.other = !numbered(from) && !numbered(to);
-  }
-  return match;
+  const std::vector<std::string> numbers = plain(numbered_labels(static_cast<std::int64_t>(own.size())));
+  std::optional<std::vector<std::int64_t>> rows = places_in(from, to);
+  if (!rows) rows = places_in(numbers, to);    // labels that are numbers of rows
+  if (!rows) rows = places_in(from, numbers);  // rows that are for numbers of labels
+  if (!rows) return {.other = true};
+  if (std::is_sorted(rows->begin(), rows->end())) return {};
+  return {.rows = *std::move(rows)};
 }
 
 std::vector<std::string> label_parameters(const ModelConfig& config, Head head) {
