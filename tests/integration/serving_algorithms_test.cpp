@@ -108,5 +108,37 @@ TEST_F(ServingAlgorithms, GiveTheSameBitsInProcesses) {
   }
 }
 
+// The configuration of an older run has defaults that are no longer written.
+TEST_F(ServingAlgorithms, GoOnWithARunWhoseConfigurationHasUnusedShares) {
+  std::string config = settings("fedid");
+  for (auto at = config.find("FOLDER"); at != std::string::npos; at = config.find("FOLDER")) {
+    config.replace(at, 6, folder_.path().string());
+  }
+  write_config("served.yaml", config + "rounds: 3\nclients_per_round: 2\n", true);
+  make_fleet({"a", "b"});
+  const fs::path resolved = folder_ / "served" / "config.yaml";
+  const auto replace = [&](const std::string& line, const std::string& with) {
+    std::string text = read(resolved);
+    ASSERT_NE(text.find(line), std::string::npos) << text;
+    std::ofstream(resolved) << text.replace(text.find(line), line.size(), with);
+  };
+  const auto running = [](const json&) { return true; };
+  {
+    const auto server = serve("served");
+    ASSERT_TRUE(eventually(running)) << server->output();
+  }
+  replace("\n  share: ~\n", "\n  share: 0.5\n");
+  replace("\n  query_share: ~\n", "\n  query_share: 0.1\n");
+  {
+    const auto server = serve("served", {"serving.grace=31"});
+    ASSERT_TRUE(eventually(running)) << server->output();
+  }
+  EXPECT_THAT(read(resolved), HasSubstr("query_share: ~"));
+  replace("\nrounds: 3\n", "\nrounds: many\n");
+  const auto server = serve("served");
+  EXPECT_EQ(server->wait(), 3);
+  EXPECT_THAT(server->output(), testing::AllOf(HasSubstr("whose configuration cannot be read"), HasSubstr("many")));
+}
+
 }  // namespace
 }  // namespace chorus::inline integration

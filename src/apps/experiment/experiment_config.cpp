@@ -74,16 +74,6 @@ void PublicConfig::describe(ConfigVisitor& visitor) {
   visitor.field("labelled", labelled, "clients may use the labels of the public set (FedMD)");
   visitor.field("words", words, "language models predict one of so many words, the most frequent of the public texts")
       .at_least(2);
-  visitor.check([this]() -> std::string {
-    if (!share || unlabelled.empty()) return "";
-    return "share and unlabelled are both given, but the public set is either a share of the training data or read "
-           "from files; leave one of them out";
-  });
-  visitor.check([this]() -> std::string {
-    if (query_share.value_or(0) <= 0 || query.empty()) return "";
-    return "query_share and query are both given, but the query set is either a share of the public examples or read "
-           "from files; leave one of them out";
-  });
 }
 
 void ContinualConfig::describe(ConfigVisitor& visitor) {

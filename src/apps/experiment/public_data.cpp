@@ -49,6 +49,18 @@ void check_files(const std::vector<std::string>& files, const DataConfig& readin
   }
 }
 
+// Not an error: the configuration of an older run has the defaults of shares beside its files.
+void warn_of_unused(const PublicConfig& config) {
+  const auto warn = [](const std::optional<double>& share, const char* key, const std::vector<std::string>& files,
+                       const char* instead) {
+    if (share.value_or(0) <= 0 || files.empty()) return;
+    Log("public").warning("public.{}: {:g} is not used, because public.{} names files; leave one of them out", key,
+                          *share, instead);
+  };
+  warn(config.share, "share", config.unlabelled, "unlabelled");
+  warn(config.query_share, "query_share", config.query, "query");
+}
+
 // Labels of texts that everybody knows would say less than they seem to.
 void check_apart(const PublicConfig& config) {
   for (const std::string& query : config.query) {
@@ -158,6 +170,7 @@ PublicData::PublicData(const Input& input)
       words_(input.config.words),
       where_(place_of(input.config.unlabelled.empty() ? "share" : "unlabelled", input.config.unlabelled)) {
   const PublicConfig& config = input.config;
+  warn_of_unused(config);
   const bool draws = config.queries() > 0 && input.queries;  // labels of the public files
   if (config.unlabelled.empty()) {
     const auto train = data_.split(Split::kTrain);

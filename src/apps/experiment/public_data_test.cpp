@@ -77,6 +77,24 @@ class PublicFiles : public testing::Test {
   DataConfig reading;
 };
 
+// As the configurations of older runs have them.
+TEST_F(PublicFiles, TakePrecedenceOverShares) {
+  const std::string texts = write("texts.jsonl", "{\"text\": \"a boat\"}\n{\"text\": \"a film\"}\n");
+  const std::string label = ", \"label\": \"" + std::string(data.labels().at(0)) + "\"}\n";
+  const std::string few = write("few.jsonl", "{\"text\": \"a ship\"" + label);
+  const ExperimentConfig config =
+      tiny_experiment({"algorithm=ds_fl",
+                       "public={share: 0.5, unlabelled: ['" + texts + "'], query_share: 0.1, query: ['" + few + "']}"});
+  testing::internal::CaptureStderr();
+  const PublicData shared = read(*config.publics);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("public.share: 0.5 is not used, because public.unlabelled names files"),
+                    HasSubstr("public.query_share: 0.1 is not used, because public.query names files")));
+  EXPECT_EQ(shared.size(), 2U);
+  EXPECT_EQ(shared.queries(), 1U);
+  EXPECT_EQ(shared.left_for_clients().size(), data.split(Split::kTrain).size());
+}
+
 TEST_F(PublicFiles, LabelsAreRequiredWhereTheyAreNeeded) {
   const std::string bare = write("bare.jsonl", "{\"text\": \"a boat\"}\n{\"text\": \"a film\"}\n");
   const std::string name(data.labels().at(0));
@@ -215,10 +233,6 @@ TEST(PublicData, ImpossibleConfigurationsAreRefused) {
   EXPECT_THAT(mistake({"algorithm=ds_fl", "public={}",
                        "clients.models=[{name: a, share: 0.5, " + from + ", {name: a, share: 0.5, " + from + "]"}),
               HasSubstr("two networks have the name a"));
-  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={share: 0.5, unlabelled: [x]}"}),
-              HasSubstr("share and unlabelled are both given"));
-  EXPECT_THAT(mistake({"algorithm=ds_fl", "public={query_share: 0.2, query: [x]}"}),
-              HasSubstr("query_share and query are both given"));
   EXPECT_THAT(mistake({"algorithm={name: fedmd, server_rate: 1}", "public={}"}), HasSubstr("algorithm.server_rate"));
   EXPECT_THAT(mistake({"algorithm=fedavg", "checkpoint.client_models=true"}),
               HasSubstr("gives clients no models of their own"));

@@ -100,19 +100,26 @@ std::optional<Unfinished> read_unfinished(const fs::path& fleet) {
   return Unfinished{folder, read_file(folder / "config.yaml", 1U << 24U)};
 }
 
-/// What stays as it is until a run ends. How clients are reached and waited for may change.
+/// What stays as it is until a run ends. How clients are reached and waited for may change, and so may shares of public
+/// examples where files replace them: older runs recorded the defaults.
 std::string lasting_part(ExperimentConfig config) {
   config.serving = {};
+  if (config.publics) {
+    if (!config.publics->unlabelled.empty()) config.publics->share.reset();
+    config.publics->query_share = config.publics->queries();
+  }
   return config_to_yaml(std::move(config), "experiment");
 }
 
 void check_same_run(const Unfinished& unfinished, const ExperimentConfig& config, const fs::path& fleet) {
   std::string before;
   try {
-    before = lasting_part(ConfigDocument::parse(unfinished.config, "config.yaml").load<ExperimentConfig>());
-  } catch (const ConfigError&) {
-    throw DataError(fmt::format("{} is damaged; put it back from a backup, or begin anew with --new",
-                                (unfinished.folder / "config.yaml").string()));
+    before = lasting_part(ConfigDocument::parse(unfinished.config, "its config.yaml").load<ExperimentConfig>());
+  } catch (const ConfigError& error) {
+    throw DataError(fmt::format(
+        "the fleet {} is in the middle of {}, whose configuration cannot be read; put it right, or begin anew with "
+        "--new: {}",
+        fleet.string(), unfinished.folder.string(), error.what()));
   }
   if (before == lasting_part(config)) return;
   throw ConfigError(fmt::format(
