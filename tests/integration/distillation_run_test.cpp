@@ -191,6 +191,28 @@ TEST_F(DistillationRun, APlanPredictsTheEmulatedTime) {
   }
 }
 
+// A secure sum begins with training, and its replies do not say how much.
+TEST_F(DistillationRun, APlanCountsTrainingUnderASecureSum) {
+  const std::vector<std::string> settings{"algorithm={name: mhat, epochs: 1, batch_size: 16}", "trainer.epochs=4",
+                                          "emulation={scale_depth: true, latency: 0.05}", "weighting=equal",
+                                          "aggregation={name: secagg, clip: 1, bits: 24}"};
+  ASSERT_EQ(run("run", settings), 0) << output_;
+  const double seconds = summary("run").at("emulated_seconds").get<double>();
+  EXPECT_NEAR(plan(settings).at("emulated_seconds").get<double>(), seconds, 0.02 * seconds);
+}
+
+// One of three clients in a round on average: the first of seed 2 has none.
+TEST_F(DistillationRun, APlanBearsRoundsWithoutClients) {
+  const json plan_of_poisson =
+      plan({"algorithm={name: mhat, epochs: 1, batch_size: 16}", "emulation={scale_depth: true}", "clients_per_round=1",
+            "selection={name: poisson, secret: false}", "evaluation.per_client=false", "seed=2"});
+  EXPECT_GT(plan_of_poisson.at("emulated_seconds").get<double>(), 0);
+  const json noised = plan({"algorithm={name: ds_fl, send: votes, epochs: 1, batch_size: 16}", "weighting=equal",
+                            "selection=poisson", "emulation={scale_depth: true}", "clients_per_round=1",
+                            "aggregation={name: private_mean, noise: 2, clip: 17, copy: none}"});
+  EXPECT_GT(noised.at("round_bytes_down").get<double>(), 0) << noised;
+}
+
 TEST_F(DistillationRun, APlanKnowsTheLargestNetwork) {
   const auto memory = [&](const char* models) {
     return plan({"algorithm={name: ds_fl, epochs: 1}", models}).at("client_memory").get<double>();

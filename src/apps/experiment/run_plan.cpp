@@ -72,7 +72,8 @@ class DryFederation : public Federation {
     const TrialWork work = ask_->of(reply.client);
     reply.bytes_down = static_cast<std::uint64_t>(work.down);
     reply.bytes_up = static_cast<std::uint64_t>(work.up);
-    reply.body.numbers["load"] = work.batches / trial_batches_ * batches_[reply.client];
+    reply.body.numbers.erase("batches");
+    if (work.batches) reply.body.numbers["load"] = *work.batches / trial_batches_ * batches_[reply.client];
     reply.body.numbers["load_texts"] = work.texts;
   }
 
@@ -222,7 +223,10 @@ class Planner {
   void run_trial() {
     ExperimentConfig trial = config_;
     trial.rounds = kTrialRounds;
-    if (trial.emulation) {  // all clients shall reply; an algorithm may need the clock
+    const std::string& selection = config_.selection.name();
+    if (selection == "poisson" || selection == "available")
+      trial.selection = Choice<Selectors>("uniform");  // never none
+    if (trial.emulation) {                             // all clients shall reply; an algorithm may need the clock
       trial.emulation->dropout = 0;
       trial.emulation->over_selection = 1;
       trial.emulation->deadline.reset();
@@ -365,7 +369,8 @@ class Planner {
         }
       } else if (!asks_.empty()) {
         // The last round of the trial stands for all that follow.
-        for (const TrialAsk& ask : asks_.at(std::min(context.round, asks_.rbegin()->first))) {
+        const auto own = asks_.lower_bound(context.round);
+        for (const TrialAsk& ask : (own != asks_.end() ? *own : *asks_.rbegin()).second) {
           dry.follow(&ask, trial_batches_);
           seconds += ask_dry(federation, cohort, {.procedure = ask.procedure, .round = context.round});
         }

@@ -5,18 +5,28 @@
 #include <utility>
 
 namespace chorus::inline experiment {
+namespace {
+
+std::optional<double> batches_of(const Message& body) {
+  for (const char* key : {"load", "batches"}) {
+    if (body.numbers.contains(key)) return body.number(key, 0);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 TrialWork TrialAsk::of(ClientId client) const {
   if (const auto found = clients.find(client); found != clients.end()) return found->second;
   TrialWork mean;
-  for (const auto& [id, work] : clients) {
-    mean.batches += work.batches;
-    mean.texts += work.texts;
-    mean.down += work.down;
-    mean.up += work.up;
-  }
   const double count = std::max(static_cast<double>(clients.size()), 1.0);
-  return {mean.batches / count, mean.texts / count, mean.down / count, mean.up / count};
+  for (const auto& [id, work] : clients) {
+    if (work.batches) mean.batches = mean.batches.value_or(0) + *work.batches / count;
+    mean.texts += work.texts / count;
+    mean.down += work.down / count;
+    mean.up += work.up / count;
+  }
+  return mean;
 }
 
 Replies RecordedFederation::ask(std::span<const ClientId> cohort, Request request) {
@@ -28,9 +38,9 @@ Replies RecordedFederation::ask(std::span<const ClientId> cohort, Request reques
   auto next = [replies, &asks = asks_, round, number]() {
     std::optional<Reply> reply = replies->next();
     if (reply && reply->ok()) {
-      asks.at(round).at(number).clients[reply->client] = {
-          reply->body.number("load", reply->body.number("batches", 0)), reply->body.number("load_texts", 0),
-          static_cast<double>(reply->bytes_down), static_cast<double>(reply->bytes_up)};
+      asks.at(round).at(number).clients[reply->client] = {batches_of(reply->body), reply->body.number("load_texts", 0),
+                                                          static_cast<double>(reply->bytes_down),
+                                                          static_cast<double>(reply->bytes_up)};
     }
     return reply;
   };

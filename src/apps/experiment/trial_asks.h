@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,9 @@ namespace chorus::inline experiment {
 
 /// What a client did in one ask of a trial.
 struct TrialWork {
-  double batches = 0;       ///< of its own data
-  double texts = 0;         ///< of the public set
-  double down = 0, up = 0;  ///< bytes
+  std::optional<double> batches = {};  ///< of its own data; nullopt: it did not say, so one pass is assumed
+  double texts = 0;                    ///< of the public set
+  double down = 0, up = 0;             ///< bytes
 };
 struct TrialAsk {
   std::string procedure = {};
