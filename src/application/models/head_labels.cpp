@@ -40,8 +40,8 @@ std::optional<std::vector<std::int64_t>> places_in(const std::vector<std::string
 
 LabelMatch match_labels(const std::vector<std::string>& own, const std::vector<std::string>& wanted) {
   check(own.size() == wanted.size(), "labels of heads of the same size");
-  if (own.size() < 2) return {};
   const std::vector<std::string> from = plain(own), to = plain(wanted);
+  if (own.size() < 2 || from == to) return {};
   const std::vector<std::string> numbers = plain(numbered_labels(static_cast<std::int64_t>(own.size())));
   std::optional<std::vector<std::int64_t>> rows = places_in(from, to);
   if (!rows) rows = places_in(numbers, to);    // labels that are numbers of rows

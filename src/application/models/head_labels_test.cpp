@@ -34,6 +34,12 @@ TEST(HeadLabels, NumbersOnBothSidesAreNames) {
   EXPECT_THAT(match_labels({"LABEL_0", "LABEL_1"}, {"1", "0"}).rows, ElementsAre(1, 0));
 }
 
+TEST(HeadLabels, TheSameListIsTheSameEvenWithANameTwice) {
+  const LabelMatch same = match_labels({"a", "b", "a"}, {"a", "b", "a"});
+  EXPECT_FALSE(same.other);
+  EXPECT_THAT(same.rows, IsEmpty());
+}
+
 TEST(HeadLabels, OtherNumbersAreNames) {
   EXPECT_TRUE(match_labels({"NEGATIVE", "POSITIVE"}, {"1", "2"}).other);
   EXPECT_TRUE(match_labels({"NEGATIVE", "POSITIVE"}, {"0", "POSITIVE"}).other);
