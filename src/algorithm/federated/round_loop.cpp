@@ -379,7 +379,7 @@ class RoundLoop {
   RoundLoopState& state_;
   EmulatedTotals selection_ = {};  // what the selector's questions cost in this round
   std::string first_failure_ = {};
-  bool anything_used_ = false;      // of the replies
+  bool anything_used_ = false;  // of the replies
   bool told_of_missing_tests_ = false;
   std::size_t missing_scores_ = 0;  // clients that did not answer when they were last asked for scores
 };

@@ -79,10 +79,10 @@ void ClientStates::store(std::uint64_t round, const ClientState& state) {
   prune();
 }
 
-// A server goes back to a state that it once counted, and every one of those, but for the last, a later request has built
-// on. So of states before the current one, those that were passed over go, and then those of rounds that no checkpoint
-// is old enough for; a round may have several, as a secure sum after an introduction has. Any of the later ones may still
-// be counted.
+// A server goes back to a state that it once counted, and every one of those, but for the last, a later request has
+// built on. So of states before the current one, those that were passed over go, and then those of rounds that no
+// checkpoint is old enough for; a round may have several, as a secure sum after an introduction has. Any of the later
+// ones may still be counted.
 void ClientStates::prune() {
   std::set<std::uint64_t> rounds;
   std::size_t after = 0;

@@ -34,9 +34,9 @@ struct RemoteFederation::Shared : PeerBook {
   RemoteFederationInput input;
   Traffic traffic;
   std::uint64_t last_number;
-  std::map<std::uint64_t, Asking*> open;  // requests under way, by number
+  std::map<std::uint64_t, Asking*> open;               // requests under way, by number
   std::map<std::uint64_t, std::set<PeerId>> sessions;  // under way: who was asked in each
-  double deaf = 0;                        // seconds in which nothing was read although it might have arrived
+  double deaf = 0;  // seconds in which nothing was read although it might have arrived
   std::mutex kept_mutex;
   std::map<ClientId, std::uint64_t> kept;  // guarded: replies may be accepted by another thread
 
