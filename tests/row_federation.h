@@ -41,6 +41,9 @@ class RowFederation : public Federation {
   void end_session(std::uint64_t) override {}
   Traffic traffic() const override { return {}; }
 
+  bool real_time() const override { return real; }
+
+  bool real = false;                        ///< clients of other processes
   bool reversed = false;                    ///< replies arrive from the last client to the first
   std::map<ClientId, double> examples;      ///< claimed by a client; 1 where absent
   std::vector<std::vector<double>> second;  ///< of each client, beside its update; none where empty

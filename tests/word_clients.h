@@ -91,6 +91,7 @@ class WordClients : public Federation {
   const Roster& roster() const override { return roster_; }
   void end_session(std::uint64_t session) override { sessions_.erase(session); }
   Traffic traffic() const override { return {}; }
+  bool real_time() const override { return real; }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     ++asks;
     auto waiting = std::make_shared<std::vector<Reply>>();
@@ -123,6 +124,7 @@ class WordClients : public Federation {
   const Layout layout;
   std::function<void(ClientId, Request&)> tamper;
   std::set<ClientId> failing;
+  bool real = false;  ///< clients of other processes
   std::map<ClientId, ClientState> states;
   std::vector<std::string> failures;  ///< of replies
   double bytes_up = 0;                ///< in tensors

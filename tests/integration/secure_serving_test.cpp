@@ -46,6 +46,68 @@ TEST_F(ServingTest, SecureSumsAgainstAnActiveServerGiveTheBitsOfOneRun) {
   }
 }
 
+// Error feedback is a state, and a client stores one with each of its replies to a sum.
+TEST_F(ServingTest, ErrorFeedbackOfSecureSumsSurvivesAServerThatIsKilled) {
+  const std::string secure = "aggregation: {name: secagg, clip: 4, bits: 24, keep: 0.2}\ncheckpoint: {every: 10}\n";
+  write_config("run.yaml", config_of("60", secure), false);
+  write_config("served.yaml", config_of("60", secure + "serving: {clients: 4, min_clients: 4}\n"), true);
+  ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
+  make_fleet({"a", "b", "c", "d"});
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  ASSERT_TRUE(reaches("served", 20)) << server->output();
+  EXPECT_TRUE(eventually([](const json& now) { return now["round"] >= 25; })) << server->output();
+  server->send(SIGKILL);
+  EXPECT_EQ(server->wait(), 128 + SIGKILL);
+  server = serve("served");
+  EXPECT_EQ(server->wait(), 0) << server->output();
+  EXPECT_THAT(server->output(), HasSubstr("continues after round"));
+  for (const auto& [name, client] : clients) {
+    EXPECT_EQ(client->wait(), 0) << name;
+    EXPECT_THAT(client->output(), Not(HasSubstr("no longer on its disk"))) << name;
+  }
+  EXPECT_FALSE(weights("pooled").empty());
+  EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+// Half of the cohort would be enough for a mean.
+TEST_F(ServingTest, NoRoundIsCountedWithFewerClientsThanASecureSumNeeds) {
+  write_config("served.yaml",
+               config_of("100000",
+                         "aggregation: {name: secagg, clip: 4}\nserving: {clients: 4, deadline: 20, grace: 0.5, "
+                         "return_seconds: 1}\n"),
+               true);
+  make_fleet({"a", "b", "c", "d"});
+  auto server = serve("served");
+  std::map<std::string, std::unique_ptr<Child>> clients;
+  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  ASSERT_TRUE(reaches("served", 2)) << server->output();
+  for (const char* name : {"c", "d"}) {
+    clients[name]->send(SIGKILL);
+    (void)clients[name]->wait();
+  }
+  int round = 0;
+  ASSERT_TRUE(eventually([&round](const json& now) {
+    round = now["round"];
+    return now["waiting_for"].get<std::string>().starts_with("clients: 2 of ");
+  })) << server->output();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_EQ(status()["round"], round);
+  EXPECT_EQ(status()["needed"], 3);
+  clients["c"] = join("c");
+  ASSERT_TRUE(reaches("served", round + 3)) << server->output();
+  EXPECT_EQ(chorus({"stop", "--fleet", path("fleet")}), 0);
+  EXPECT_EQ(server->wait(), 130) << server->output();
+  EXPECT_THAT(server->output(), Not(HasSubstr("the model stays")));
+  std::istringstream lines(read(folder_ / "served" / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json event = json::parse(line, nullptr, false);
+    if (!event.is_object() || event["kind"] != "round") continue;
+    EXPECT_GT(event["examples"], 0) << line;
+  }
+}
+
 // Clients calibrate the noise to the budget themselves, and find that the server asks for no less.
 TEST_F(ServingTest, NoiseOfABudgetIsWhatTheClientsWorkOut) {
   write_config("served.yaml",

@@ -18,6 +18,7 @@ Aggregated Mean::aggregate(AggregationInput input) {
   reader.skip = [&](std::size_t slot) {
     for (WeightedMean& mean : means) mean.skip(slot);
   };
+  reader.least = least_updates();
   Aggregated result;
   result.clients = read_updates(input, reader);
   for (WeightedMean& mean : means) result.means.push_back(mean.result());

@@ -1,6 +1,7 @@
 #include "algorithm/federated/read_updates.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +70,24 @@ std::string fault_of(const Reply& reply, const std::vector<AggregatedTensor>& te
   return "";
 }
 
+namespace {
+
+void check_enough(const std::vector<ClientReport>& reports, std::size_t least, std::uint64_t round) {
+  std::size_t usable = 0;
+  std::string last;
+  for (const ClientReport& report : reports) {
+    usable += report.failure.empty() ? 1 : 0;
+    if (!report.failure.empty()) last = "; the last failure: " + report.failure;
+  }
+  if (usable >= least || reports.size() < least) return;
+  throw TooFewReplies(fmt::format("round {}: the updates of only {} of {} clients can be used, and {} are needed{}",
+                                  round, usable, reports.size(), least, last));
+}
+
+}  // namespace
+
 std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader) {
+  const std::uint64_t round = input.request.round;
   std::vector<ClientId> clients;
   for (const Member& member : input.cohort) clients.push_back(member.client);
   std::vector<ClientReport> reports(clients.size());
@@ -110,6 +128,7 @@ std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateRead
     report.loss = reply.body.number("loss", std::nan(""));  // a client may keep it to itself
     report.seconds = reported(reply, "seconds", 0);
   }
+  if (input.federation.real_time()) check_enough(reports, reader.least, round);
   return reports;
 }
 

@@ -26,6 +26,9 @@ struct UpdateReader {
   std::function<void(std::size_t slot)> skip;
   /// Whether the update is in a sum that travels with another reply: it may have no tensor. Empty: never.
   std::function<bool(const Reply&)> summed = {};
+  /// Updates that are needed. When clients of other processes send fewer although enough were asked, the round has to
+  /// be repeated: TooFewReplies. 0: any number will do.
+  std::size_t least = 0;
 };
 std::vector<ClientReport> read_updates(AggregationInput& input, const UpdateReader& reader);
 

@@ -22,6 +22,7 @@ class WrittenReplies : public Federation {
   const Roster& roster() const override { return roster_; }
   void end_session(std::uint64_t) override {}
   Traffic traffic() const override { return {}; }
+  bool real_time() const override { return real; }
   Replies ask(std::span<const ClientId> cohort, Request given) override {
     asked.assign(cohort.begin(), cohort.end());
     request = std::move(given);
@@ -47,6 +48,7 @@ class WrittenReplies : public Federation {
   std::vector<std::size_t> arrival;  // slots; empty: in the order of the cohort
   std::function<void(ClientId, Reply&)> change;
   std::vector<ClientId> asked, accepted;
+  bool real = false;  // clients of other processes
   Request request;
 
  private:
@@ -240,6 +242,14 @@ TEST_F(CollectTest, WhenAllFailThereIsNoMean) {
   EXPECT_FALSE(collected.means[0].defined());
   EXPECT_TRUE(std::isnan(collected.result.loss));
   EXPECT_EQ(collected.result.failed.size(), 4U);
+}
+
+TEST_F(CollectTest, WhenAllOfOtherProcessesFailTheRoundIsRepeated) {
+  clients.real = true;
+  clients.change = [](ClientId client, Reply& reply) { reply.failure = client == 3 ? "" : "no battery"; };
+  EXPECT_TRUE(run().means[0].defined());
+  clients.change = [](ClientId, Reply& reply) { reply.body.numbers["examples"] = -1; };
+  EXPECT_THROW(run(), TooFewReplies);
 }
 
 TEST_F(CollectTest, TheRequestHoldsACopyOfTheModel) {

@@ -37,6 +37,7 @@ Aggregated FlTrust::aggregate(AggregationInput input) {
   if (input.federation.roster().find(trusted) == nullptr) {
     throw ConfigError(fmt::format("aggregation.trusted: there is no client {}", config_.trusted));
   }
+  const std::uint64_t round = input.request.round;
   const std::size_t asked = input.cohort.size();
   std::vector<Member> members(input.cohort.begin(), input.cohort.end());
   std::size_t reference = asked;
@@ -51,9 +52,13 @@ Aggregated FlTrust::aggregate(AggregationInput input) {
     for (std::size_t i = 0; i < tensors.size(); ++i) by_slot[i][slot] = tensors[i];
   };
   reader.skip = [](std::size_t) {};
+  reader.least = least_updates();
   Aggregated result;
   result.clients = read_updates(input, reader);
   const std::string lost = result.clients[reference].failure;
+  if (!lost.empty() && input.federation.real_time()) {
+    throw TooFewReplies(fmt::format("round {}: the trusted client failed: {}", round, lost));
+  }
   std::size_t others = 0;
   for (std::size_t i = 0; i < input.tensors.size(); ++i) {
     at::Tensor mean;

@@ -16,6 +16,7 @@ Aggregated RobustRule::aggregate(AggregationInput input) {
     for (std::size_t i = 0; i < tensors.size(); ++i) by_slot[i][slot] = tensors[i];
   };
   reader.skip = [](std::size_t) {};
+  reader.least = least_updates();
   Aggregated result;
   result.clients = read_updates(input, reader);
   std::size_t usable = 0;

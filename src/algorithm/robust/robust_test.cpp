@@ -293,6 +293,18 @@ TEST(RobustRules, TooFewUpdatesLeaveTheModel) {
   }
 }
 
+// Otherwise the round would be counted without an update.
+TEST(RobustRules, TooFewUpdatesOfOtherProcessesRepeatTheRound) {
+  const auto rule = rule_of("{name: krum, attackers: 2}");
+  std::vector<std::vector<double>> rows = honest_rows(7, 4);
+  rows[3][0] = std::nan("");
+  RowFederation federation(rows);
+  EXPECT_FALSE(aggregate(*rule, federation, 7, 4).means.at(0).defined());
+  federation.real = true;
+  EXPECT_THROW(aggregate(*rule, federation, 7, 4), TooFewReplies);
+  EXPECT_FALSE(aggregate(*rule, federation, 6, 4).means.at(0).defined()) << "a draw that another attempt repeats";
+}
+
 TEST(RobustRules, CentredClippingGoesOnFromItsCheckpoint) {
   const auto first = rule_of("{name: centred_clipping, radius: 0.5}");
   const auto second = rule_of("{name: centred_clipping, radius: 0.5}");

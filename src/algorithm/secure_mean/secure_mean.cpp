@@ -48,23 +48,30 @@ std::string fault_of(SumPlan plan) {
   }
 }
 
-Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why) {
-  Log("secure").warning("round {}: the secure sum was abandoned: {}", input.request.round, why);
+namespace {
+
+Aggregated no_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why) {
+  Log("secure").warning("round {}: {}{}", input.request.round, kAbandoned, why);
   Aggregated result;
   result.means.resize(input.tensors.size());
   result.clients = std::move(reports);
   return result;
 }
 
-namespace {
-
 // Nobody was asked.
 Aggregated refused_sum(const AggregationInput& input, const std::string& why) {
   const ClientReport report{.failure = kAbandoned + why};
-  return abandoned_sum(input, std::vector<ClientReport>(input.cohort.size(), report), why);
+  return no_sum(input, std::vector<ClientReport>(input.cohort.size(), report), why);
 }
 
 }  // namespace
+
+Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why) {
+  if (input.federation.real_time()) {
+    throw TooFewReplies(fmt::format("round {}: {}{}", input.request.round, kAbandoned, why));
+  }
+  return no_sum(input, std::move(reports), why);
+}
 
 SumPlan SecureMean::plan_for(std::size_t clients, Weighting weighting) const {
   const SecureMeanConfig& common = settings_.common;

@@ -26,7 +26,8 @@ namespace chorus::inline secure_mean {
 /// Against an active server clients first say who they are (secure/identify), and sign the list of survivors before
 /// they answer it (one more secure/next).
 ///
-/// A client may vanish before or after any of them. When too few stay, the model stays as it is.
+/// A client may vanish before or after any of them. When too few stay, the model stays as it is; with clients of other
+/// processes the round is repeated (TooFewReplies).
 ///
 /// The result does not depend on masks, so the same seed gives the same bits; with Mode::kCost too.
 ///
@@ -80,7 +81,7 @@ std::string fault_of(SumPlan plan);
 
 /// What begins a client's failure in a sum that was given up.
 inline constexpr const char* kAbandoned = "the secure sum was abandoned: ";
-/// The result of a sum that was given up.
+/// The result of a sum that was given up. With clients of other processes the round has to be repeated: TooFewReplies.
 Aggregated abandoned_sum(const AggregationInput& input, std::vector<ClientReport> reports, const std::string& why);
 
 }  // namespace chorus::inline secure_mean

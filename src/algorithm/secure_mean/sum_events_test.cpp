@@ -84,6 +84,8 @@ TEST(SumEvents, ASecondSumThatCannotBeIsAbandonedAndTheRunGoesOn) {
     EXPECT_FALSE(lost.means[0].defined());
     EXPECT_EQ(lost.clients[1].failure, "it cannot train");
     EXPECT_THAT(lost.clients[0].failure, HasSubstr("the secure sum was abandoned: secagg_plus: of 3 clients"));
+    trial.clients.real = true;  // then the round is not over
+    EXPECT_THROW(trial.round(), TooFewReplies);
     trial.clients.failing.clear();
     EXPECT_TRUE(trial.step());
   }

@@ -150,8 +150,8 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("clients", clients, "connected before the first round; 0: clients_per_round").at_least(0);
   visitor
       .field("min_clients", min_clients,
-             "replies that a round needs, or it is repeated; 0: half of clients_per_round (fedbuff: of its buffer), "
-             "rounded up")
+             "replies that a round needs, or it is repeated; at least as many as the aggregation needs. 0: half of "
+             "clients_per_round (fedbuff: of its buffer), rounded up")
       .at_least(0);
   visitor.field("deadline", deadline, "seconds a client has for its part of a round before it is left out; 0: no limit")
       .at_least(0);

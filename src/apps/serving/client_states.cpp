@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/files/safetensors.h"
@@ -15,29 +16,31 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kEmptyBytes = 32;  // at most, of a safetensors file without a tensor
+// A secure sum asks up to eight times, and counts a client by any of its replies.
+constexpr std::size_t kMostAfterCurrent = 12;
 
-std::string state_name(std::uint64_t order, std::uint64_t number) {
-  return fmt::format("{}-{:016x}.safetensors", order, number);
+std::string state_name(std::uint64_t order, std::uint64_t number, std::uint64_t round) {
+  return fmt::format("{}-{:016x}-{}.safetensors", order, number, round);
 }
 
 }  // namespace
 
-ClientStates::ClientStates(fs::path folder, std::size_t keep) : folder_(std::move(folder)), keep_(keep) {
+ClientStates::ClientStates(fs::path folder, std::size_t rounds) : folder_(std::move(folder)), rounds_(rounds) {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("{} cannot be created: {}", folder_.string(), error.message()));
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
-    std::uint64_t order = 0, number = 0;
-    if (std::sscanf(name.c_str(), "%" SCNu64 "-%16" SCNx64, &order, &number) != 2) continue;
-    if (name == state_name(order, number)) stored_[order] = stored(number, entry.path());
+    std::uint64_t order = 0, number = 0, round = 0;
+    if (std::sscanf(name.c_str(), "%" SCNu64 "-%16" SCNx64 "-%" SCNu64, &order, &number, &round) != 3) continue;
+    if (name == state_name(order, number, round)) stored_[order] = stored(number, round, entry.path());
   }
 }
 
-ClientStates::Stored ClientStates::stored(std::uint64_t number, const fs::path& path) {
+ClientStates::Stored ClientStates::stored(std::uint64_t number, std::uint64_t round, const fs::path& path) {
   std::error_code unknown;
   const auto bytes = fs::file_size(path, unknown);
-  return {number, path, !unknown && bytes <= kEmptyBytes};
+  return {number, round, path, !unknown && bytes <= kEmptyBytes};
 }
 
 bool ClientStates::begin(std::uint64_t number, std::uint64_t kept) {
@@ -48,12 +51,13 @@ bool ClientStates::begin(std::uint64_t number, std::uint64_t kept) {
       std::find_if(stored_.begin(), stored_.end(), [&](const auto& entry) { return entry.second.number == kept; });
   if (found == stored_.end()) return false;
   current_ = found->first;
+  found->second.passed_over = false;
   return true;
 }
 
 StateShelf ClientStates::shelf() {
   return {[this](ClientId) { return load(); },
-          [this](ClientId, std::uint64_t, const ClientState& state) { store(state); }};
+          [this](ClientId, std::uint64_t round, const ClientState& state) { store(round, state); }};
 }
 
 ClientState ClientStates::load() const {
@@ -64,36 +68,40 @@ ClientState ClientStates::load() const {
   return state;
 }
 
-void ClientStates::store(const ClientState& state) {
+void ClientStates::store(std::uint64_t round, const ClientState& state) {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : state) tensors.push_back({name, tensor.detach().cpu().contiguous()});
   const std::uint64_t order = stored_.empty() ? 1 : stored_.rbegin()->first + 1;
-  const fs::path path = folder_ / state_name(order, number_);
+  const fs::path path = folder_ / state_name(order, number_, round);
   write_safetensors(path, tensors);
-  stored_[order] = stored(number_, path);
+  stored_[order] = stored(number_, round, path);
+  stored_[order].passed_over = true;
   prune();
 }
 
-// Of states up to the current one those that a restarted server may go back to; of later ones the newest, which may
-// still be accepted.
+// A server goes back to a state that it once counted, and every one of those, but for the last, a later request has
+// built on. So of states before the current one, those that were passed over go, and then those of rounds that no
+// checkpoint is old enough for; a round may have several, as a secure sum after an introduction has. Any of the later
+// ones may still be counted.
 void ClientStates::prune() {
-  const auto after = stored_.upper_bound(current_);
-  const auto drop = [&](auto begin, auto end) {
-    auto surplus = std::count_if(begin, end, [](const auto& entry) { return !entry.second.empty; }) -
-                   static_cast<std::ptrdiff_t>(keep_);
-    while (surplus > 0) {
-      if (begin->second.empty) {
-        ++begin;
-        continue;
-      }
-      std::error_code ignored;
-      fs::remove(begin->second.path, ignored);
-      begin = stored_.erase(begin);
-      --surplus;
+  std::set<std::uint64_t> rounds;
+  std::size_t after = 0;
+  for (auto entry = stored_.end(); entry != stored_.begin();) {
+    --entry;
+    const auto& [order, state] = *entry;
+    if (state.empty) continue;
+    bool goes = false;
+    if (order > current_) {
+      goes = ++after > kMostAfterCurrent;
+    } else {
+      goes = state.passed_over || (rounds.size() >= rounds_ && !rounds.contains(state.round));
+      if (!goes) rounds.insert(state.round);
     }
-  };
-  drop(after, stored_.end());
-  drop(stored_.begin(), stored_.upper_bound(current_));
+    if (!goes) continue;
+    std::error_code ignored;
+    fs::remove(state.path, ignored);
+    entry = stored_.erase(entry);
+  }
 }
 
 }  // namespace chorus::inline serving

@@ -15,7 +15,6 @@ namespace chorus::inline serving {
 namespace {
 
 constexpr std::uint64_t kReplyOverhead = 4096;  // bytes besides the update
-constexpr std::size_t kFewestStates = 4;
 
 /// Everything a server tells a client about its work, without what differs between clients and over time.
 std::string digest_of(const Job& job) {
@@ -55,8 +54,10 @@ DataConfig reading_of(const Job& job, const ExperimentConfig& here) {
   return config.data;
 }
 
-std::size_t states_to_keep(const ExperimentConfig& config) {
-  return std::max(kFewestStates, static_cast<std::size_t>(config.checkpoint.every) + 2);
+// A server that is killed goes back to its last checkpoint, or to the one before it if that was still being written. A
+// client's part of a FedBuff step may span two rounds.
+std::size_t rounds_to_keep(const ExperimentConfig& config) {
+  return 2 * (static_cast<std::size_t>(config.checkpoint.every) + 2);
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ HostedClient::HostedClient(HostedClientInput input)
       model_(config_, parse_task_facts(input_.job.facts)),
       data_(open_client_data(config_.data, model_.facts())),
       public_(own_public_data(config_, reading_of(input_.job, config_), data_)),
-      states_(input_.folder / "runs" / hex_of(input_.job.run), states_to_keep(config_)),
+      states_(input_.folder / "runs" / hex_of(input_.job.run), rounds_to_keep(config_)),
       cache_(config_.trainer.cache, input_.folder / "activations") {
   ClientExamples examples = own_examples(model_, data_, input_.job.client);
   if (public_) examples.public_set = public_->set_for(model_, nullptr);

@@ -200,6 +200,7 @@ class ServedRun {
         names_(folder_.path() / "fleet.json"),
         room_(control_socket(request.fleet), request.metrics, folder_.path() / "pause"),
         rounds_(config_.rounds),
+        combined_(updates_to_combine(config_)),
         transport_(std::move(transport)) {
     remember(request.fleet, folder_.path());
     for (const FleetMember& member : FleetOffices::make("x509")->members(request.fleet)) {
@@ -260,10 +261,16 @@ class ServedRun {
     return config;
   }
 
+  // With fewer updates than this the aggregation makes none, and a round would be counted for nothing.
+  static std::size_t updates_to_combine(const ExperimentConfig& config) {
+    const AggregationSetting setting{.folder = {}, .clients_per_round = static_cast<double>(updates_per_step(config))};
+    return config.aggregation.make()->sum_floor(setting).clients;
+  }
+
   std::size_t per_round() const { return static_cast<std::size_t>(config_.clients_per_round); }
   std::size_t least() const {
     const std::int64_t given = config_.serving.min_clients;
-    return static_cast<std::size_t>(given > 0 ? given : (updates_per_step(config_) + 1) / 2);
+    return std::max(static_cast<std::size_t>(given > 0 ? given : (updates_per_step(config_) + 1) / 2), combined_);
   }
   int stops() const { return std::max(room_.stops(), request_.run.interrupts ? request_.run.interrupts() : 0); }
   RunState& state() { return checkpoints_->state(); }
@@ -444,6 +451,7 @@ class ServedRun {
   ClientNames names_;
   ControlRoom room_;
   const std::int64_t rounds_;
+  const std::size_t combined_;  // updates that the aggregation needs at least
   std::unique_ptr<ServerTransport> transport_;
   std::unique_ptr<ServedClients> clients_;
   std::optional<Admission> admission_;

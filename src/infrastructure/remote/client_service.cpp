@@ -135,6 +135,15 @@ void ClientService::handle(Frame frame, std::size_t bytes) {
   }
 }
 
+bool ClientService::ends_nothing(const Frame& frame) const {
+  const auto* end = std::get_if<EndSessionFrame>(&frame);
+  return end != nullptr && !sessions_.contains(end->session) &&
+         std::none_of(later_.begin(), later_.end(), [&](const auto& entry) {
+           const auto* request = std::get_if<RequestFrame>(&entry.first);
+           return request != nullptr && request->request.session == end->session;
+         });
+}
+
 void ClientService::handle_control(double patience) {
   while (auto bytes = transport_.receive(patience)) {
     const std::size_t size = bytes->size();
@@ -149,6 +158,8 @@ void ClientService::handle_control(double patience) {
                      std::holds_alternative<SyncFrame>(frame.value());
     if (now) {
       handle(std::move(frame).value(), size);
+    } else if (ends_nothing(frame.value())) {
+      continue;
     } else if (has_room(size)) {
       later_.emplace_back(std::move(frame).value(), size);
       held_ += size;

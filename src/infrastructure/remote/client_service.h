@@ -74,6 +74,8 @@ class ClientService {
   /// Forgets a request, whether its clients work or it still waits.
   void cancel(std::uint64_t number);
   void answer(const CohortFrame& cohort);
+  /// Whether a frame ends a session of which no request has come.
+  bool ends_nothing(const Frame& frame) const;
   /// Handles what may arrive while clients work, until nothing comes for so many seconds; the rest waits.
   void handle_control(double patience);
   bool send(std::uint64_t number, std::uint64_t round, Reply reply);

@@ -443,6 +443,24 @@ TEST_F(ClientServiceTest, SessionsEnd) {
   EXPECT_THAT(clients_.ended, ElementsAre(12));
 }
 
+// An asynchronous server steps, and sums securely, many times while one slow client trains.
+TEST_F(ClientServiceTest, SessionsOfOthersThatEndDuringWorkTakeNoRoom) {
+  limits_.frames = 4;
+  clients_.during = [this](ClientId id) {
+    if (id != 3) return;
+    for (std::uint64_t session = 100; session < 200; ++session) say(EndSessionFrame{session});
+    say(RequestFrame{2, {.procedure = "train", .round = 2, .session = 7}});
+    say(EndSessionFrame{7});  // of a session that has not begun here
+    for (std::uint64_t session = 200; session < 300; ++session) say(EndSessionFrame{session});
+  };
+  start();
+  ask(1, {{3, 0}, {8, 1}});
+  EXPECT_EQ(next<ReplyFrame>().reply.client, 3U);
+  EXPECT_EQ(next<ReplyFrame>().reply.client, 8U);
+  sync();
+  EXPECT_THAT(clients_.ended, ElementsAre(7));
+}
+
 TEST_F(ClientServiceTest, EndsWhenTheServerIsGone) {
   start();
   server_.reset();

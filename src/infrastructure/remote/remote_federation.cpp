@@ -34,8 +34,9 @@ struct RemoteFederation::Shared : PeerBook {
   RemoteFederationInput input;
   Traffic traffic;
   std::uint64_t last_number;
-  std::map<std::uint64_t, Asking*> open;  // requests under way, by number
-  double deaf = 0;                        // seconds in which nothing was read although it might have arrived
+  std::map<std::uint64_t, Asking*> open;               // requests under way, by number
+  std::map<std::uint64_t, std::set<PeerId>> sessions;  // under way: who was asked in each
+  double deaf = 0;  // seconds in which nothing was read although it might have arrived
   std::mutex kept_mutex;
   std::map<ClientId, std::uint64_t> kept;  // guarded: replies may be accepted by another thread
 
@@ -138,6 +139,9 @@ class RemoteFederation::Asking {
       CohortFrame& part = parts[peers[slot]];
       part.number = number_;
       part.members.push_back({cohort_[slot], slot, request.own_of(slot), shared_->kept_of(cohort_[slot])});
+    }
+    if (request.session != 0) {
+      for (const auto& part : parts) shared_->sessions[request.session].insert(part.first);
     }
     // The transport alone keeps it, so a model that all peers have does not fill the server's memory.
     const auto frame = std::make_shared<const FrameBytes>(encode_parts(RequestFrame{number_, std::move(request)}));
@@ -381,7 +385,11 @@ Replies RemoteFederation::ask(std::span<const ClientId> cohort, Request request)
 }
 
 void RemoteFederation::end_session(std::uint64_t session) {
-  for (const PeerId peer : shared_->hosts) shared_->send(peer, EndSessionFrame{session});
+  // Others would hold what does not concern them for as long as their clients work.
+  for (const PeerId peer : shared_->sessions[session]) {
+    if (shared_->hosts.contains(peer)) shared_->send(peer, EndSessionFrame{session});
+  }
+  shared_->sessions.erase(session);
 }
 
 Traffic RemoteFederation::traffic() const { return shared_->traffic; }

@@ -191,6 +191,25 @@ TEST_F(OverlappingRequests, AClientThatWorksInTheBackgroundIsAskedForNothingElse
   EXPECT_GT(number_at(*unread), number);
 }
 
+// More than a client that works can hold.
+TEST_F(OverlappingRequests, TheEndOfASessionIsToldToThoseWhoWereAskedInIt) {
+  const auto busy = join(0), free = join(1);
+  Request request{.procedure = "train", .round = 1};
+  request.background = true;
+  const Replies training = federation_.ask(std::vector<ClientId>{0}, request);
+  EXPECT_GT(number_at(*busy), 0U);
+  for (std::uint64_t round = 1; round <= 100; ++round) {
+    Session session(federation_);
+    Replies replies = session.ask(std::vector<ClientId>{1}, {.procedure = "secure/begin", .round = round});
+    free->send(reply_bytes(number_at(*free), 1, 0));
+    EXPECT_TRUE(replies.next()->ok());
+  }
+  const auto bytes = free->receive(5.0);
+  ASSERT_TRUE(bytes);
+  EXPECT_TRUE(std::holds_alternative<EndSessionFrame>(decode_frame(*bytes).value()));
+  EXPECT_FALSE(busy->receive(0.2));
+}
+
 TEST_F(OverlappingRequests, PollLeavesWhatIsTooMuchToTheTransport) {
   RemoteFederationInput input{*server_, 1, 2};
   input.unread = 1;
