@@ -5,131 +5,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <thread>
-
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "infrastructure/transport/inproc/inproc.h"
+#include "infrastructure/remote/client_service_fixture_test.h"
 
 namespace chorus::inline remote {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// Replies with the id and the request's value, and records which replies were accepted.
-class EchoClients : public Federation {
- public:
-  const Roster& roster() const override { return roster_; }
-  Traffic traffic() const override { return {}; }
-  void end_session(std::uint64_t session) override { ended.push_back(session); }
-  Replies ask(std::span<const ClientId> cohort, Request request) override {
-    const std::set<ClientId> once(cohort.begin(), cohort.end());
-    check(once.size() == cohort.size(), "a client is asked once at a time");
-    if (request.procedure == "unknown") throw ConfigError("there is no procedure \"unknown\"");
-    ++asks;
-    const std::vector<ClientId> ids(cohort.begin(), cohort.end());
-    return Replies([this, ids, request, next = std::size_t{0}]() mutable -> std::optional<Reply> {
-      if (next == ids.size()) return std::nullopt;
-      if (request.procedure == "breaks" && next == 1) throw std::runtime_error("the disk is gone");
-      Reply reply{.client = ids[next], .slot = next};
-      reply.body.numbers = {{"id", ids[next]}, {"own", request.own_of(next).number("own", -1)}};
-      if (request.procedure != "stateless") reply.on_accept = [this, id = ids[next]] { accepted.push_back(id); };
-      if (during) during(ids[next]);
-      ++next;
-      return reply;
-    });
-  }
-
-  std::function<void(ClientId)> during;  // called on the service's thread before each reply
-  std::vector<ClientId> accepted;
-  std::vector<std::uint64_t> ended;
-  int asks = 0;
-
- private:
-  Roster roster_ = Roster(std::vector<RosterEntry>{
-      {.id = 3, .examples = 7}, {.id = 8}, {.id = 9, .examples = 2}, {.id = 10, .examples = 0}});
-};
-
-class ClientServiceTest : public testing::Test {
- protected:
-  void start() {
-    end_ = transport_.connect();
-    thread_ = std::thread([this] {
-      try {
-        ClientService(*end_, clients_, hooks_, limits_).run();
-      } catch (const WorldError& error) {
-        failure_ = error.what();
-      }
-    });
-    const auto joined = server_->receive(5.0);
-    ASSERT_TRUE(joined && joined->kind == TransportEvent::Kind::kJoined);
-    peer_ = joined->peer;
-    hello_ = next<HelloFrame>();
-  }
-  void TearDown() override {
-    server_.reset();
-    if (thread_.joinable()) thread_.join();
-  }
-  /// Waits for the service to end by itself while the server still runs.
-  void expect_end() { thread_.join(); }
-
-  template <typename T>
-  T next() {
-    const auto event = server_->receive(5.0);
-    if (!event || event->kind != TransportEvent::Kind::kFrame) {
-      ADD_FAILURE() << "no frame came";
-      return {};
-    }
-    auto frame = decode_frame(event->frame);
-    if (!frame.ok() || !std::holds_alternative<T>(frame.value())) {
-      ADD_FAILURE() << "another frame came";
-      return {};
-    }
-    return std::get<T>(std::move(frame).value());
-  }
-  void say(const Frame& frame) { say_bytes(encode_frame(frame)); }
-  void say_bytes(std::string bytes) {
-    EXPECT_TRUE(server_->send(peer_, std::make_shared<const FrameBytes>(std::move(bytes))));
-  }
-  void ask(std::uint64_t number, std::vector<CohortFrame::Member> members, const std::string& procedure = "train",
-           std::uint64_t round = 1) {
-    say(RequestFrame{number, {.procedure = procedure, .round = round}});
-    say(CohortFrame{number, std::move(members)});
-  }
-  /// Returns once everything sent before has been handled.
-  void sync(std::uint64_t number = 1) {
-    say(SyncFrame{number});
-    EXPECT_EQ(next<SyncFrame>().number, number);
-  }
-
-  EchoClients clients_;
-  ClientServiceHooks hooks_;
-  ClientServiceLimits limits_;
-  InprocTransport transport_;
-  std::unique_ptr<ServerTransport> server_ = transport_.listen();
-  std::unique_ptr<ClientTransport> end_;
-  std::thread thread_;
-  std::string failure_;  // of the service's own machine
-  PeerId peer_ = 0;
-  HelloFrame hello_;
-};
-
-TEST_F(ClientServiceTest, LeavesAServerThatSendsMoreRequestsThanItCanHold) {
-  limits_.frames = 3;
-  start();
-  for (std::uint64_t number = 1; number <= 3; ++number) say(RequestFrame{number, {.procedure = "train", .round = 1}});
-  say(CohortFrame{2, {{3, 0}}});  // which makes room for another
-  EXPECT_EQ(next<ReplyFrame>().number, 2U);
-  say(AcceptFrame{2, 0});
-  say(RequestFrame{4, {.procedure = "train", .round = 1}});
-  sync();
-  say(RequestFrame{5, {.procedure = "train", .round = 1}});
-  const auto refusal = next<ControlFrame>();
-  EXPECT_EQ(refusal.topic, "refuse");
-  EXPECT_THAT(refusal.text, HasSubstr("more requests than it can hold: at most 3"));
-  expect_end();
-}
 
 TEST_F(ClientServiceTest, SendsTheReasonInsteadOfAReplyThatIsWithheld) {
   std::size_t bytes = 0;
@@ -154,63 +38,6 @@ TEST_F(ClientServiceTest, EndsWhenItsOwnDiskIsFull) {
   ask(1, {{3, 0}});
   expect_end();
   EXPECT_THAT(failure_, HasSubstr("No space left on device"));
-}
-
-TEST_F(ClientServiceTest, LeavesAServerThatAcceptsNoReplies) {
-  limits_.frames = 3;
-  start();
-  for (std::uint64_t number = 1; number <= 3; ++number) {
-    ask(number, {{3, 0}});
-    EXPECT_EQ(next<ReplyFrame>().number, number);
-  }
-  say(RequestFrame{4, {.procedure = "train", .round = 1}});  // each reply keeps a state until it is accepted
-  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
-  expect_end();
-}
-
-TEST_F(ClientServiceTest, LeavesAServerThatEndsNoSessions) {
-  limits_.frames = 3;
-  start();
-  for (std::uint64_t round = 1; round <= 4; ++round) {
-    say(RequestFrame{round, {.procedure = "train", .round = round, .session = round}});
-  }
-  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
-  expect_end();
-}
-
-TEST_F(ClientServiceTest, RequestsOfOtherRoundsMakeRoom) {
-  limits_.frames = 1;
-  start();
-  for (std::uint64_t round = 1; round <= 5; ++round) say(RequestFrame{round, {.procedure = "train", .round = round}});
-  sync();
-  say(CohortFrame{5, {{3, 0}}});
-  EXPECT_EQ(next<ReplyFrame>().number, 5U);
-}
-
-TEST_F(ClientServiceTest, LeavesAServerThatFillsItsMemory) {
-  limits_.bytes = 10000;
-  start();
-  Request large{.procedure = "train", .round = 1};
-  large.body.tensors["model"] = torch::zeros({1000}, at::kFloat);
-  say(RequestFrame{1, large});
-  say(RequestFrame{1, large});  // the same again
-  say(RequestFrame{2, large});
-  sync();
-  say(RequestFrame{3, large});
-  EXPECT_THAT(next<ControlFrame>().text, HasSubstr("1e+04 bytes"));
-  expect_end();
-}
-
-TEST_F(ClientServiceTest, LeavesAServerThatSendsTooMuchWhileItsClientsWork) {
-  limits_.frames = 4;
-  clients_.during = [this](ClientId id) {
-    if (id != 3) return;
-    for (int i = 0; i < 6; ++i) say(ControlFrame{"noise", "", ""});
-  };
-  start();
-  ask(1, {{3, 0}, {8, 1}});
-  EXPECT_EQ(next<ControlFrame>().topic, "refuse");
-  expect_end();
 }
 
 TEST_F(ClientServiceTest, AnnouncesItsClients) {
@@ -400,17 +227,6 @@ TEST_F(ClientServiceTest, ALargeRequestIsCancelledByWhatComesAMomentLater) {
   EXPECT_EQ(asked({.procedure = "train", .round = 1}), 1) << "a small one loses no time";
 }
 
-TEST_F(ClientServiceTest, ACancelledRequestMakesRoom) {
-  limits_.frames = 1;
-  start();
-  for (std::uint64_t number = 1; number <= 5; ++number) {
-    say(RequestFrame{number, {.procedure = "train", .round = 1}});
-    say(CancelFrame{number});
-  }
-  ask(6, {{3, 0}}, "stateless");
-  EXPECT_EQ(next<ReplyFrame>().number, 6U);
-}
-
 TEST_F(ClientServiceTest, ACancelConcernsItsOwnRequestOnly) {
   start();
   ask(1, {{3, 0, {}}, {8, 1, {}}});
@@ -441,24 +257,6 @@ TEST_F(ClientServiceTest, SessionsEnd) {
   say(EndSessionFrame{12});
   sync();
   EXPECT_THAT(clients_.ended, ElementsAre(12));
-}
-
-// An asynchronous server steps, and sums securely, many times while one slow client trains.
-TEST_F(ClientServiceTest, SessionsOfOthersThatEndDuringWorkTakeNoRoom) {
-  limits_.frames = 4;
-  clients_.during = [this](ClientId id) {
-    if (id != 3) return;
-    for (std::uint64_t session = 100; session < 200; ++session) say(EndSessionFrame{session});
-    say(RequestFrame{2, {.procedure = "train", .round = 2, .session = 7}});
-    say(EndSessionFrame{7});  // of a session that has not begun here
-    for (std::uint64_t session = 200; session < 300; ++session) say(EndSessionFrame{session});
-  };
-  start();
-  ask(1, {{3, 0}, {8, 1}});
-  EXPECT_EQ(next<ReplyFrame>().reply.client, 3U);
-  EXPECT_EQ(next<ReplyFrame>().reply.client, 8U);
-  sync();
-  EXPECT_THAT(clients_.ended, ElementsAre(7));
 }
 
 TEST_F(ClientServiceTest, EndsWhenTheServerIsGone) {
