@@ -119,7 +119,7 @@ TEST_F(FedBuffServing, AStepCanBePausedAndAStuckClientIsGivenUp) {
 TEST_F(FedBuffServing, BufferedUpdatesAreSummedSecurely) {
   begin({"a", "b", "c", "d"},
         "algorithm: {name: fedbuff, buffer: 3}\naggregation: {name: secagg, clip: 2}\nrounds: 100000\n"
-        "clients_per_round: 4\nserving: {clients: 4}\n");
+        "clients_per_round: 4\nserving: {clients: 4, deadline: 5}\n");
   ASSERT_TRUE(reaches("served", 3)) << server_->output();
   clients_["d"]->send(SIGSTOP);
   ASSERT_TRUE(reaches("served", round() + 5)) << server_->output();

@@ -23,12 +23,15 @@ std::string fake_time() {
 
 class ServingCases : public ServingTest {
  protected:
-  /// Four clients of which three train in a round, and what the same run gives in one process.
-  void prepare(int rounds) {
+  /// Four clients of which so many train in a round, and what the same run gives in one process.
+  void prepare(int rounds, int clients_per_round = 3) {
+    const std::string cohort = std::to_string(clients_per_round);
     const std::string config = "algorithm: scaffold\nrounds: " + std::to_string(rounds) +
-                               "\nclients_per_round: 3\n"
+                               "\nclients_per_round: " + cohort +
+                               "\n"
                                "trainer: {batch_size: 4, optimizer: sgd, learning_rate: 0.2, clip: 0}\n"
-                               "serving: {clients: 4, min_clients: 3}\n";
+                               "serving: {clients: 4, min_clients: " +
+                               cohort + "}\n";
     write_config("run.yaml", config, false);
     write_config("served.yaml", config, true);
     ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
@@ -162,7 +165,7 @@ TEST_F(ServingCases, Case29AFullDiskAtTheServerLosesNothing) {
 TEST_F(ServingCases, Case29AFullDiskAtAClientLosesNothing) {
   SmallDisk disk(path("identity_a"), 64);
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
-  prepare(50);
+  prepare(50, 4);  // nobody waits for a client that ends, unless it is needed
   auto server = serve("served");
   join_all();
   ASSERT_TRUE(reaches("served", 3)) << server->output();
