@@ -229,7 +229,8 @@ TEST_F(PretrainedTest, RowsOfTheHeadFollowTheNamesOfTheLabels) {
     return load_pretrained(folder_, LoadOptions{.labels = labels, .seed = 4});
   };
   const at::Tensor moved = logits_of(with({"C", "a", "e", "b", "d"}));
-  EXPECT_TRUE(torch::equal(moved, logits.index_select(-1, torch::tensor({2, 0, 4, 1, 3}))));
+  // Not the same bits everywhere: libraries may multiply another row of the matrix in another order.
+  EXPECT_TRUE(torch::allclose(moved, logits.index_select(-1, torch::tensor({2, 0, 4, 1, 3})), 1e-5, 1e-6));
   EXPECT_TRUE(torch::equal(logits_of(with(numbered_labels(5))), logits)) << "no names to compare";
   EXPECT_TRUE(torch::equal(logits_of(with({"0", "1", "2", "3", "4"})), logits));
 

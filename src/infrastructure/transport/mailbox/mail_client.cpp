@@ -61,6 +61,7 @@ class MailClient final : public ClientTransport {
       unread_bytes_ += frame.size();
     }
     Post post{Post::Kind::kChunk, session_, sequence, frame.size(), 0};
+    post.checks_data = config_.checks_data;
     std::string data;
     do {
       data.resize(std::min(config_.chunk, frame.size() - post.offset));

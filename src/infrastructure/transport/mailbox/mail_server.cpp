@@ -50,6 +50,7 @@ class MailServer final : public ServerTransport {
     if (!peer) return false;
     const std::lock_guard turn(peer->sending);
     Post post{Post::Kind::kChunk, peer->session, ++peer->sent, frame->size(), 0};
+    post.checks_data = config_.checks_data;
     std::string data;
     do {
       data.resize(std::min(config_.chunk, frame->size() - post.offset));

@@ -40,6 +40,7 @@ struct MailConfig {
   std::size_t room = 256U << 20U;          ///< bytes of large frames that a server gathers at once; at least one frame
   double stall = 60;                       ///< seconds a client may pause within a frame
   double slowest = 16U << 10U;             ///< bytes per second of a frame, on average after `stall`; 0: any
+  bool checks_data = true;                 ///< false: the system that delivers letters finds damage to their data
   std::size_t peers = 10'000;              ///< a server refuses more
   /// Server: why the owner of this name must not be connected (asked all the time); empty: it may.
   std::function<std::string(const std::string& name)> refusal = {};

@@ -11,6 +11,8 @@
 namespace chorus::inline transport_mailbox {
 namespace {
 
+constexpr std::uint8_t kHeadOnly = 0x80;      // in the byte of the kind: the checksum leaves out the data
+constexpr std::size_t kAddress = 16;          // bytes that a mailbox may append
 constexpr std::size_t kBelieved = 4U << 20U;  // bytes reserved for a frame of which only the first chunk is here
 
 Failure bad_letter(std::string why) { return {Failure::Kind::kMalformed, std::move(why)}; }
@@ -28,22 +30,23 @@ T take_number(std::string_view& in) {
   return value;
 }
 
-std::uint64_t checksum_of(std::string_view head, std::string_view data) {
-  return fingerprint(data, fingerprint(head)).low;
+std::uint64_t checksum_of(std::string_view head, std::string_view data, bool checks_data) {
+  const Fingerprint of_head = fingerprint(head);
+  return (checks_data ? fingerprint(data, of_head) : of_head).low;
 }
 
 }  // namespace
 
 std::string encode_post(const Post& post, std::string_view data) {
   std::string bytes;
-  bytes.reserve(kPostBytes + data.size());
+  bytes.reserve(kPostBytes + data.size() + kAddress);
   put_number(bytes, post.version);
-  bytes.push_back(static_cast<char>(post.kind));
+  bytes.push_back(static_cast<char>(static_cast<std::uint8_t>(post.kind) | (post.checks_data ? 0 : kHeadOnly)));
   put_number(bytes, post.session);
   put_number(bytes, post.sequence);
   put_number(bytes, post.size);
   put_number(bytes, post.offset);
-  put_number(bytes, checksum_of(bytes, data));
+  put_number(bytes, checksum_of(bytes, data, post.checks_data));
   bytes.append(data);
   return bytes;
 }
@@ -62,18 +65,21 @@ Result<Post> decode_post(std::string_view bytes, std::string_view& data) {
   if (bytes.size() < kPostBytes) return bad_letter("a letter is too short");
   const std::string_view head = bytes.substr(0, kPostBytes - sizeof(std::uint64_t));
   const auto version = take_number<std::uint32_t>(bytes);
-  const auto kind = static_cast<std::uint8_t>(bytes.front());
+  const auto marked = static_cast<std::uint8_t>(bytes.front());
+  const std::uint8_t kind = marked & ~kHeadOnly;
   bytes.remove_prefix(1);
   if (version == kPostVersion && (kind < 1 || kind > static_cast<std::uint8_t>(Post::Kind::kGo))) {
     return bad_letter("a letter of an unknown kind");
   }
   Post post{static_cast<Post::Kind>(kind)};
   post.version = version;
+  post.checks_data = (marked & kHeadOnly) == 0;
   post.session = take_number<std::uint64_t>(bytes);
   post.sequence = take_number<std::uint64_t>(bytes);
   post.size = take_number<std::uint64_t>(bytes);
   post.offset = take_number<std::uint64_t>(bytes);
-  if (take_number<std::uint64_t>(bytes) != checksum_of(head, bytes)) return bad_letter("a letter is damaged");
+  if (take_number<std::uint64_t>(bytes) != checksum_of(head, bytes, post.checks_data))
+    return bad_letter("a letter is damaged");
   data = bytes;
   return post;
 }

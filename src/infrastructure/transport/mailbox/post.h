@@ -14,7 +14,8 @@ inline constexpr std::uint32_t kPostVersion = 3;
 
 /// Version 3 of what a letter of this folder's transports says: 37 bytes, little-endian, then 8 bytes of a checksum of
 /// the letter, then the data of a chunk or the reason of a kBye. The checksum finds damage, not forgery: that is the
-/// business of TLS. Every version has these fields, so that ends of two versions can tell each other.
+/// business of TLS. Every version has these fields, so that ends of two versions can tell each other. The highest bit
+/// of the kind says that the checksum leaves out the data.
 ///
 /// A frame of one chunk is sent at once. Of a longer one a client sends the first chunk, and the rest when the server
 /// has room for it (kGo).
@@ -26,6 +27,7 @@ struct Post {
   std::uint64_t size = 0;      ///< of the frame
   std::uint64_t offset = 0;    ///< of the chunk
   std::uint32_t version = kPostVersion;
+  bool checks_data = true;
 };
 /// What a kBye means: the session is over and the client may join anew, it is of no use to try again, or it may try
 /// again later.

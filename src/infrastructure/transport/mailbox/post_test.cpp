@@ -29,6 +29,20 @@ TEST(Post, ComesBackAsItWas) {
   EXPECT_FALSE(decode_post(encode_post({static_cast<Post::Kind>(9)}), data).ok());
 }
 
+TEST(Post, LeavesTheDataToASystemThatFindsDamage) {
+  std::string_view data;
+  Post post = chunk(1, 3, 0);
+  post.checks_data = false;
+  const std::string bytes = encode_post(post, "abc");
+  ASSERT_TRUE(decode_post(bytes, data).ok());
+  EXPECT_FALSE(decode_post(bytes, data).value().checks_data);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x80);
+    EXPECT_EQ(decode_post(damaged, data).ok(), at >= kPostBytes) << at;
+  }
+}
+
 TEST(Post, OfAnotherVersionSaysWhoseItIs) {
   std::string_view data;
   const auto post = decode_post(encode_post({.kind = static_cast<Post::Kind>(99), .session = 5, .version = 77}), data);

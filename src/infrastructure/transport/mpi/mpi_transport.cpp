@@ -7,7 +7,7 @@ namespace chorus::inline transport_mpi {
 namespace {
 
 constexpr std::uint64_t kServerKey = 0;
-constexpr std::size_t kMpiChunk = 1U << 20U;
+const MailConfig kMpiMail{.chunk = 1U << 20U, .checks_data = false};
 
 /// "RANK/KEY".
 std::string mpi_address(int rank, std::uint64_t key) { return std::to_string(rank) + "/" + std::to_string(key); }
@@ -39,11 +39,11 @@ class MpiTransport final : public Transport {
  public:
   std::unique_ptr<ServerTransport> listen() override {
     check(MpiWorld::instance().rank() == 0, "the server of an MPI job is at rank 0");
-    return make_mail_server(std::make_unique<MpiMailbox>(kServerKey), {.chunk = kMpiChunk});
+    return make_mail_server(std::make_unique<MpiMailbox>(kServerKey), kMpiMail);
   }
   std::unique_ptr<ClientTransport> connect() override {
     const std::uint64_t session = new_session();
-    return make_mail_client(std::make_unique<MpiMailbox>(session), {.chunk = kMpiChunk}, session);
+    return make_mail_client(std::make_unique<MpiMailbox>(session), kMpiMail, session);
   }
   Place place() const override {
     const MpiWorld& world = MpiWorld::instance();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -16,8 +17,9 @@ namespace {
 constexpr int kTag = 7733;
 constexpr std::size_t kKeysBytes = 16;
 constexpr std::size_t kMostUnderWay = 64U << 20U;
-constexpr auto kShortNap = std::chrono::microseconds(20), kLongNap = std::chrono::microseconds(1000);
-constexpr int kRestlessTurns = 200;  // short naps before long ones
+// Naps grow with the time in which nothing happened.
+constexpr auto kShortestNap = std::chrono::microseconds(20), kLongestNap = std::chrono::microseconds(2000);
+constexpr int kNapsPerPause = 8;
 
 void append_key(std::string& bytes, std::uint64_t key) {
   char raw[sizeof key];
@@ -25,9 +27,10 @@ void append_key(std::string& bytes, std::uint64_t key) {
   bytes.append(raw, sizeof key);
 }
 
-std::uint64_t key_at(const std::string& bytes, std::size_t offset) {
+std::uint64_t take_key(std::string& bytes) {
   std::uint64_t key = 0;
-  std::memcpy(&key, bytes.data() + offset, sizeof key);
+  std::memcpy(&key, bytes.data() + bytes.size() - sizeof key, sizeof key);
+  bytes.resize(bytes.size() - sizeof key);
   return key;
 }
 
@@ -68,12 +71,9 @@ void MpiWorld::dismiss(std::uint64_t key) {
   receivers_.erase(key);
 }
 
-void MpiWorld::post(int rank, std::uint64_t to, std::uint64_t from, std::string letter) {
-  std::string bytes;
-  bytes.reserve(kKeysBytes + letter.size());
-  append_key(bytes, to);
+void MpiWorld::post(int rank, std::uint64_t to, std::uint64_t from, std::string bytes) {
   append_key(bytes, from);
-  bytes += letter;
+  append_key(bytes, to);
   std::unique_lock lock(mutex_);
   if (std::this_thread::get_id() != thread_.get_id()) {
     changed_.wait(lock, [this] { return under_way_ < kMostUnderWay; });
@@ -83,12 +83,19 @@ void MpiWorld::post(int rank, std::uint64_t to, std::uint64_t from, std::string 
   changed_.notify_all();
 }
 
-void MpiWorld::deliver(int rank, const std::string& bytes) {
+void MpiWorld::deliver(int rank, std::string bytes) {
   if (bytes.size() < kKeysBytes) return;
   const std::lock_guard lock(delivering_);
-  const auto found = receivers_.find(key_at(bytes, 0));
+  const auto found = receivers_.find(take_key(bytes));
   if (found == receivers_.end()) return;  // it has left
-  found->second({fmt::format("{}/{}", rank, key_at(bytes, sizeof(std::uint64_t))), "", bytes.substr(kKeysBytes)});
+  const std::uint64_t from = take_key(bytes);
+  found->second({fmt::format("{}/{}", rank, from), "", std::move(bytes)});
+}
+
+void MpiWorld::sent(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  under_way_ -= bytes;
+  changed_.notify_all();
 }
 
 void MpiWorld::run() {
@@ -104,37 +111,43 @@ void MpiWorld::run() {
   MPI_Comm_rank(machine, &local_);
   MPI_Comm_free(&machine);
   std::list<std::pair<MPI_Request, std::string>> sending;
-  int idle = 0;
+  std::deque<Parcel> to_itself;
+  bool busy = true;
+  auto last_busy = std::chrono::steady_clock::now();
   for (;;) {
-    bool busy = false;
     {
       std::unique_lock lock(mutex_);
       if (!std::exchange(started_, true)) changed_.notify_all();
-      if (idle > 0 && outgoing_.empty() && !(closing_ && sending.empty())) {
-        changed_.wait_for(lock, idle < kRestlessTurns ? kShortNap : kLongNap);
+      const auto pause = std::chrono::steady_clock::now() - last_busy;
+      if (!busy && outgoing_.empty() && !(closing_ && sending.empty())) {
+        changed_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(pause / kNapsPerPause, kShortestNap, kLongestNap));
       }
       if (closing_ && outgoing_.empty() && sending.empty()) break;
+      busy = !outgoing_.empty();
       for (; !outgoing_.empty(); outgoing_.pop_front()) {
         Parcel& parcel = outgoing_.front();
+        if (parcel.rank == rank_) {
+          to_itself.push_back(std::move(parcel));
+          continue;
+        }
         auto& sent = sending.emplace_back(MPI_REQUEST_NULL, std::move(parcel.bytes));
         MPI_Isend(sent.second.data(), static_cast<int>(sent.second.size()), MPI_BYTE, parcel.rank, kTag, MPI_COMM_WORLD,
                   &sent.first);
-        busy = true;
       }
     }
-    for (auto sent = sending.begin(); sent != sending.end();) {
+    for (; !to_itself.empty(); to_itself.pop_front()) {
+      sent(to_itself.front().bytes.size());
+      deliver(rank_, std::move(to_itself.front().bytes));
+    }
+    for (auto each = sending.begin(); each != sending.end();) {
       int done = 0;
-      MPI_Test(&sent->first, &done, MPI_STATUS_IGNORE);
+      MPI_Test(&each->first, &done, MPI_STATUS_IGNORE);
       if (done == 0) {
-        ++sent;
+        ++each;
         continue;
       }
-      {
-        const std::lock_guard lock(mutex_);
-        under_way_ -= sent->second.size();
-        changed_.notify_all();
-      }
-      sent = sending.erase(sent);
+      sent(each->second.size());
+      each = sending.erase(each);
       busy = true;
     }
     int waiting = 0;
@@ -145,10 +158,10 @@ void MpiWorld::run() {
       MPI_Get_count(&status, MPI_BYTE, &size);
       std::string bytes(static_cast<std::size_t>(size), '\0');
       MPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      deliver(status.MPI_SOURCE, bytes);
+      deliver(status.MPI_SOURCE, std::move(bytes));
       busy = true;
     }
-    idle = busy ? 0 : idle + 1;
+    if (busy) last_busy = std::chrono::steady_clock::now();
   }
   MPI_Finalize();
 }

@@ -44,7 +44,8 @@ class MpiWorld {
   MpiWorld();
   void run();
   void close();  // ends MPI; once
-  void deliver(int rank, const std::string& bytes);
+  void deliver(int rank, std::string bytes);
+  void sent(std::size_t bytes);
 
   int rank_ = 0, size_ = 1, beside_ = 1, local_ = 0;
   std::mutex mutex_;
