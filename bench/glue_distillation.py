@@ -10,7 +10,8 @@ Every cell is one run of configs/distillation/glue.yaml with other settings, in 
 that exists already is not repeated. Of a finished run only its summary and metrics are kept. At the end a table of means
 and standard deviations over the seeds (the score after the last round, x100) is printed and written to OUT/results.json.
 With --minutes no run begins after that time; cells without a finished run are left out, and the table shows how many
-seeds there were. The first seed of all cells comes first.
+seeds there were. A run that left clients out (no memory, for example) is said and not counted. The first seed of all
+cells comes first.
 
   table 1   centralized (on the clients' data, as many passes as they make), fedavg, feddf, feded, fedkd, ds_fl, mhat,
             fedid (as published and as written), calibrated; alpha 100 and 1; one network
@@ -254,6 +255,18 @@ def overrides_of(options, cell, seed):
     return settings(options, task, alpha, seed) + how + more
 
 
+def whole(folder):
+    """Whether this is a finished run in which no client failed."""
+    if not (folder / "summary.json").exists():
+        return False
+    log = folder.parent / f"{folder.name}.log"
+    why = [line for line in log.read_text(errors="replace").splitlines()
+           if " is left out: " in line and "it has no rows to train on" not in line]
+    if why:
+        print(f"{folder} is not counted: {len(why)} times a client was left out, at first: {why[0]}", flush=True)
+    return not why
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=["1"], choices=["1", "2", "3", "4", "public", "query", "clients"])
@@ -305,7 +318,7 @@ def main():
             if options.list:
                 run(options, folder, overrides_of(options, cell, seed))
                 continue
-            if not (folder / "summary.json").exists():
+            if not whole(folder):
                 continue
             last = json.loads((folder / "summary.json").read_text())["last"]
             for name in scores:

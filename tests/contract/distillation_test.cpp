@@ -114,6 +114,20 @@ TEST_P(DistillationContract, ClientsThatFailOrSendInvalidValuesAreSkippedAndRepo
   }
 }
 
+TEST_P(DistillationContract, ARoundInWhichNobodyLearnsWhatTheServerTeachesFails) {
+  for (const std::string name : {"calibrated", "cronus", "ds_fl", "mhat"}) {
+    DistillationRounds run(name, three_learners());
+    run.change_request = [](Request& request) {
+      if (request.procedure != "distill/learn") return;
+      request.body.tensors["answers"] = request.body.tensor("answers").to(at::kBFloat16);
+    };
+    EXPECT_THAT([&] { run.step(); }, testing::ThrowsMessage<TooFewReplies>(testing::AllOf(
+                                         HasSubstr("round 1: no client learned what the server taught; client 0: "),
+                                         HasSubstr("not float32"))))
+        << name;
+  }
+}
+
 TEST_P(DistillationContract, PublicTextsTeachLanguageModelsAsMuchAsConfigured) {
   const auto after = [](const std::string& name, const std::string& share, bool teach, bool changed) {
     DistillationRounds run(name, three_learners(),

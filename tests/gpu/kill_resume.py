@@ -7,7 +7,8 @@ what clients keep (own models, private parts, control variates) and the scores o
 Equal to the bit on a CPU. A GPU may choose other kernels after a resume, so there |a - b| <= 3e-4 |a|, or 2e-2 |a| with
 an adaptive optimizer or bfloat16, which turn rounding into whole steps. Of a method whose server has no model, the newest
 states of the clients are compared in the same way.
-Exits with 1 when a run fails, cannot be resumed, comes to another model, or leaves nothing to compare.
+Exits with 1 when a run or one of its clients fails, a run cannot be resumed, comes to another model, or leaves nothing
+to compare.
 """
 import argparse
 import array
@@ -62,7 +63,7 @@ CASES = {
     "per_fedavg": [[], ["algorithm={name: per_fedavg, hessian: exact, local_steps: 2}"]],
     "splitfed": [[], ["algorithm={name: splitfed, layers: 0, labels: client, version: 2}"]],
     # Distillation learns from predictions on a public set.
-    **{name: [["public={}"]] for name in ("calibrated", "cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat")},
+    **{name: [["public={}"], ["public={}", "trainer.precision=bfloat16"]] for name in ("calibrated", "cronus", "ds_fl", "feddf", "feded", "fedid", "fedkd", "fedmd", "mhat")},
 }
 
 
@@ -149,6 +150,11 @@ class Case:
         if status != 0:
             tail = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:]
             raise Failure(f"{name} ended with {status}: " + " | ".join(tail))
+        events = [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+        if any(event.get("failed") for event in events if event["kind"] == "round"):
+            log = (self.folder / f"{name}.log").read_text(errors="replace")
+            why = next((line for line in log.splitlines() if "left out" in line), "see its log")
+            raise Failure(f"clients failed in {name}: {why}")
 
     def newest_round(self, name):
         folder = self.folder / name / "checkpoints"

@@ -197,7 +197,7 @@ class Interaction {
 
   /// What an answer's loss is linear in: log-probabilities of classes, or 2 f of scores (see the header).
   at::Tensor linear_part(const std::vector<std::uint32_t>& rows) const {
-    const at::Tensor logits = server_->predict(rows)[0].to(at::kFloat);
+    const at::Tensor logits = server_->predict(rows)[0];
     return size_ == 1 ? 2 * logits : at::log_softmax(logits, -1);
   }
 

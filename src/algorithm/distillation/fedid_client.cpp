@@ -40,8 +40,7 @@ void answer_next(const Request& request, Workbench& bench, FedIdWork& work, std:
   const PublicOrder order = read_order(request, bench);
   work.rows = order.batch(count_in(request.body, "batch"));
   const bool dropout = request.body.number("dropout") != 0;
-  work.logits =
-      (dropout ? work.learner->predict_with_dropout(work.rows) : work.learner->predict(work.rows)).to(at::kFloat);
+  work.logits = dropout ? work.learner->predict_with_dropout(work.rows) : work.learner->predict(work.rows);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     answers[i].body.numbers[kLoadTexts] += static_cast<double>(work.rows.size()) / 3;
     answers[i].body.tensors["predictions"] = work.logits[static_cast<std::int64_t>(i)].flatten().contiguous();

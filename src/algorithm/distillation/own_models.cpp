@@ -121,7 +121,7 @@ class Predict : public Procedure {
       if (trained) keep_batches(bench, *trained, kept.kept);
     }
     if (own) keep_models(bench, values);
-    const at::Tensor logits = to_send(bench.predict(values, order.all()).to(at::kFloat), sent);
+    const at::Tensor logits = to_send(bench.predict(values, order.all()), sent);
     std::vector<Answer> answers = done.answers();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       auto& numbers = answers[i].body.numbers;
@@ -166,7 +166,8 @@ class Learn : public Procedure {
     const PublicOrder order = read_order(request, bench);
     const at::Tensor& flat = body.tensor("answers");
     const std::int64_t rows = order.answers();
-    if (flat.scalar_type() != at::kFloat || flat.dim() != 1 || flat.numel() == 0 || flat.numel() % rows != 0) {
+    if (flat.scalar_type() != at::kFloat) throw DataError("the teacher's answers are not float32");
+    if (flat.dim() != 1 || flat.numel() == 0 || flat.numel() % rows != 0) {
       throw DataError("the teacher's answers are not as many as the public set has");
     }
     const at::Tensor teacher = flat.view({rows, -1});
@@ -298,14 +299,23 @@ void ask_to_learn(const RoundInput& input, Request request, RoundResult& result)
   std::vector<Cost> costs(clients.size());
   std::vector<std::string> failures(clients.size(), "it did not reply");
   std::vector<double> steps(clients.size(), 0), seconds(clients.size(), 0);
+  std::size_t left_out = 0;
   for (Reply& reply : input.federation.ask(clients, std::move(request))) {
     costs.at(reply.slot) = reply.cost;
     failures.at(reply.slot) = reply.failure;
-    if (reply.left_out) result.emulated.left_out.push_back(reply.client);
+    if (reply.left_out) {
+      result.emulated.left_out.push_back(reply.client);
+      ++left_out;
+    }
     if (!reply.ok()) continue;
     reply.accept();
     steps.at(reply.slot) = std::max(reply.body.number("steps", 0), 0.0);
     seconds.at(reply.slot) = std::max(reply.body.number("seconds", 0), 0.0);
+  }
+  const bool nobody = std::none_of(failures.begin(), failures.end(), [](const auto& why) { return why.empty(); });
+  if (nobody && left_out == 0) {
+    throw TooFewReplies(fmt::format("round {}: no client learned what the server taught; client {}: {}", input.round,
+                                    clients[0], failures[0]));
   }
   for (std::size_t slot = 0; slot < clients.size(); ++slot) {
     if (!failures[slot].empty()) result.failed.emplace_back(clients[slot], failures[slot]);

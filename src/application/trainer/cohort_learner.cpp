@@ -86,7 +86,7 @@ at::Tensor CohortLearner::predict_with_dropout(std::span<const std::uint32_t> ro
   const auto read = [&](const Output& output, const TaskBatch& batch) {
     return answers_of(trainer, *public_set_, batch, output.logits);
   };
-  return training_->predict(reading, {.recordable = on_device(trainer, *public_set_)}, read);
+  return training_->predict(reading, {.recordable = on_device(trainer, *public_set_)}, read).to(at::kFloat);
 }
 
 ProbeResult CohortLearner::probe(std::int64_t number, const ProbeWish& wish) {

@@ -69,6 +69,27 @@ TEST(CohortLearner, SeveralCallsDoWhatOneTrainDoes) {
   }
 }
 
+// A GPU computes in bfloat16 what it trains so.
+TEST(CohortLearner, PredictsInFloat32InAnyPrecision) {
+  for (const bool gpu : {false, true}) {
+    if (gpu && !at::globalContext().hasCUDA()) continue;
+    LearnerWorld world;
+    if (gpu) {
+      Params there(world.model->layout(), {.device = at::kCUDA});
+      there.values().copy_(world.params.values());
+      world.params = there;
+    }
+    for (const char* precision : {"float32", "bfloat16"}) {
+      const auto learner = world.learner(fmt::format("steps: 2, precision: {}", precision));
+      learner->train(2);
+      for (const at::Tensor& logits : {learner->predict(std::vector<std::uint32_t>{0, 3}),
+                                       learner->predict_with_dropout(std::vector<std::uint32_t>{0, 3})}) {
+        EXPECT_EQ(logits.scalar_type(), at::kFloat) << precision << (gpu ? " on a GPU" : "");
+      }
+    }
+  }
+}
+
 TEST(CohortLearner, PredictsWhatAnEvaluationAnswers) {
   const LearnerWorld world;
   const auto learner = world.learner("steps: 2");

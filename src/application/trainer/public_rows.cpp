@@ -184,7 +184,7 @@ at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const
     first = behind;
   }
   check(!logits.empty(), "no rows were asked for");
-  return torch::cat(logits, 1);
+  return torch::cat(logits, 1).to(at::kFloat);
 }
 
 bool given(const Targets& targets) {

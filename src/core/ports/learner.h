@@ -70,10 +70,10 @@ class Learner : public Kept {
                           const std::function<void()>& meanwhile) = 0;
   LearnResult fit(std::span<const std::uint32_t> rows, const Targets& targets) { return fit(rows, targets, {}); }
 
-  /// Logits [C, n, K] for these rows of the public set, without dropout. With one prediction per sequence, n is the
-  /// number of rows. For tagging, it is the number of words whose tag the model predicts, row after row; for questions,
-  /// there are two per row, start and end, over the words of the text. So it does not depend on the tokenizer.
-  /// Otherwise it is the number of tokens that the model reads, row after row.
+  /// Logits [C, n, K], float32 in any precision, for these rows of the public set, without dropout. With one prediction
+  /// per sequence, n is the number of rows. For tagging, it is the number of words whose tag the model predicts, row
+  /// after row; for questions, there are two per row, start and end, over the words of the text. So it does not depend
+  /// on the tokenizer. Otherwise it is the number of tokens that the model reads, row after row.
   virtual at::Tensor predict(std::span<const std::uint32_t> rows) = 0;
 
   /// The same with dropout, as the published code of FedID predicts.
