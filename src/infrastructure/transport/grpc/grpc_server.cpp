@@ -352,7 +352,8 @@ void GrpcServer::open(Stream& stream, const Packet& packet) {
   }
   session->stream = &stream;
   stream.session = session;
-  stream.control.push_back({.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->received});
+  stream.control.push_back(
+      {.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->received, .held = session->held});
   pump(stream);
 }
 
@@ -407,6 +408,7 @@ void GrpcServer::finish(Stream& stream, const Status& status) {
   if (stream.session) {
     stream.session->stream = nullptr;
     stream.session->lost = Clock::now();
+    stream.session->held = stream.held.has_value();
     release(*stream.session);
     stream.session.reset();
   }

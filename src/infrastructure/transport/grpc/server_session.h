@@ -26,6 +26,7 @@ struct Session {
   Assembler assembler;
   std::uint64_t received = 0;      ///< the assembler's newest frame
   bool partial = false;            ///< it has a part of the next one
+  bool held = false;               ///< its last stream was cut while the server made it wait
   bool busy = false, cut = false;  ///< a thread uses the assembler without the mutex; the stream was lost meanwhile
   Receipts receipts = {};          ///< of arrived frames
   Stream* stream = nullptr;        ///< null: lost at time `lost`
