@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "core/base/rng.h"
@@ -45,6 +46,21 @@ TEST_F(ServingTest, KillsOfServerAndClientsChangeNoBit) {
   for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+TEST_F(ServingTest, AClientThatIsStoppedWhileItTrainsEndsSoon) {
+  write_config("served.yaml", "trainer: {steps: 1000000}\nclients_per_round: 1\n", true);
+  make_fleet({"a"});
+  const auto server = serve("served");
+  const auto client = join("a");
+  ASSERT_TRUE(eventually([](const json& now) {
+    return std::ranges::any_of(now["clients"], [](const json& one) { return one["state"] == "working"; });
+  })) << server->output();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it trains
+  const auto begin = std::chrono::steady_clock::now();
+  client->send(SIGTERM);
+  EXPECT_EQ(client->wait(), 0) << client->output();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 // CHORUS_KILLS=50 kills the server and clients 50 times each (some minutes).

@@ -7,8 +7,8 @@
 #include "algorithm/privacy/budget_ledger.h"
 #include "core/base/privacy_report.h"
 #include "core/config/registry.h"
-#include "core/ports/forwarding_federation.h"
 #include "core/ports/filter.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline local_budget {
 

@@ -15,7 +15,8 @@ class WatchedFederation final : public ForwardingFederation {
   /// Called when clients are asked, and after each reply, by the thread that reads it.
   using Watcher = std::function<void(std::size_t done, std::size_t asked)>;
 
-  WatchedFederation(Federation& clients, Watcher watcher) : ForwardingFederation(clients), watcher_(std::move(watcher)) {}
+  WatchedFederation(Federation& clients, Watcher watcher)
+      : ForwardingFederation(clients), watcher_(std::move(watcher)) {}
 
   Replies ask(std::span<const ClientId> cohort, Request request) override;
 
