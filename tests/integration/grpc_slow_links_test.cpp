@@ -72,6 +72,21 @@ TEST_F(GrpcSlowLinks, AClientThatIsCutAgainAndAgainWithinAMessageEndsItsSession)
   cuts.join();
 }
 
+TEST(GrpcKeepalive, AServerNoticesAPeerThatDoesNotAnswer) {
+  GrpcConfig config = config_at("127.0.0.1:0");
+  config.keepalive = 1;
+  config.grace = 0.1;
+  GrpcTransport transport(config);
+  const auto server = transport.listen();
+  Relay link(port_of(transport.address()));
+  const auto client = GrpcTransport(config_at(link.address())).connect();
+  ASSERT_TRUE(server->receive(kShortly).has_value());
+  link.freeze();
+  const auto event = server->receive(kShortly);
+  ASSERT_TRUE(event.has_value()) << "by default it takes 30 seconds";
+  EXPECT_EQ(event->kind, Kind::kLeft);
+}
+
 // A server without space for a large message, or one that is paused, reads on later.
 TEST_F(GrpcSlowLinks, CutsWhileTheServerMakesAClientWaitDoNotEndItsSession) {
   GrpcConfig config = config_at("127.0.0.1:0");
