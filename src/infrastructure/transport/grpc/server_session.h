@@ -35,7 +35,7 @@ struct Session {
   std::size_t unread = 0;    ///< frames among the server's events
   std::size_t reserved = 0;  ///< bytes of the large frame being assembled
 
-  /// Whether this chunk begins a frame of several chunks that has not arrived yet.
+  /// Whether this chunk begins a frame that needs space and has not arrived yet.
   bool begins_large(const ChunkHeader& chunk, const GrpcConfig& config) const;
   /// Adds a chunk. Gives up `lock` meanwhile, where there is one: then the session is busy.
   Result<std::optional<ArrivedFrame>> assemble(const ChunkHeader& chunk, std::span<const std::string_view> data,
