@@ -11,6 +11,7 @@
 
 #include "algorithm/federated/fedlora.h"
 #include "core/config/config.h"
+#include "core/ports/forwarding_federation.h"
 #include "core/ports/link.h"
 #include "tests/contract/quadratic_clients.h"
 
@@ -290,14 +291,12 @@ TEST(Algorithms, ReplicatesWithOtherSeedsDrawAnew) {
 }
 
 /// Changes what clients say on its way.
-class Tampered : public Federation {
+class Tampered : public ForwardingFederation {
  public:
-  Tampered(Federation& inner, std::function<void(Reply&)> change) : inner_(inner), change_(std::move(change)) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+  Tampered(Federation& inner, std::function<void(Reply&)> change)
+      : ForwardingFederation(inner), change_(std::move(change)) {}
   Replies ask(std::span<const ClientId> cohort, Request request) override {
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
     return Replies([this, replies] {
       std::optional<Reply> reply = replies->next();
       if (reply) change_(*reply);
@@ -306,7 +305,6 @@ class Tampered : public Federation {
   }
 
  private:
-  Federation& inner_;
   std::function<void(Reply&)> change_;
 };
 

@@ -6,6 +6,7 @@
 #include "algorithm/compression/filtered_federation.h"
 #include "core/config/config.h"
 #include "core/ports/algorithm.h"
+#include "core/ports/forwarding_federation.h"
 #include "core/ports/link.h"
 #include "infrastructure/transport/wire/wire.h"
 #include "tests/contract/quadratic_clients.h"
@@ -28,19 +29,16 @@ std::vector<Client> five_clients() {
 }
 
 /// Takes the place of the network: measures the traffic and may damage it.
-class Wiretap : public Federation {
+class Wiretap : public ForwardingFederation {
  public:
-  explicit Wiretap(Federation& inner) : inner_(inner) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+  using ForwardingFederation::ForwardingFederation;
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     if (damage_request) damage_request(request);
     CohortFrame members{1, {}};
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) members.members.push_back({cohort[slot], slot, {}});
     const std::uint64_t size =
         encode_frame(RequestFrame{1, request}).size() + encode_frame(members).size() / cohort.size();
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
     return Replies([this, replies, size]() -> std::optional<Reply> {
       auto reply = replies->next();
       if (!reply) return reply;
@@ -54,9 +52,6 @@ class Wiretap : public Federation {
   Traffic seen;
   std::function<void(Request&)> damage_request;
   std::function<void(Reply&)> damage_reply;
-
- private:
-  Federation& inner_;
 };
 
 struct CompressedTrial {

@@ -9,6 +9,7 @@
 #include "algorithm/attacks/attacked_federation.h"
 #include "core/config/config.h"
 #include "core/ports/algorithm.h"
+#include "core/ports/forwarding_federation.h"
 #include "core/ports/link.h"
 #include "core/ports/transport.h"
 #include "tests/contract/linear_clients.h"
@@ -20,13 +21,10 @@ inline std::vector<linear::Client> three_learners() {
 }
 
 /// Changes requests and replies in transit and counts the asks.
-class Overheard : public Federation {
+class Overheard : public ForwardingFederation {
  public:
   Overheard(Federation& inner, std::function<void(Reply&)> change, std::function<void(Request&)> change_request)
-      : inner_(inner), change_(std::move(change)), change_request_(std::move(change_request)) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+      : ForwardingFederation(inner), change_(std::move(change)), change_request_(std::move(change_request)) {}
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     ++asks;
     if (change_request_) change_request_(request);
@@ -34,7 +32,7 @@ class Overheard : public Federation {
       floats_down += static_cast<double>(tensor.numel());
       floats_received += static_cast<double>(tensor.numel()) * static_cast<double>(cohort.size());
     }
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
     return Replies([this, replies] {
       std::optional<Reply> reply = replies->next();
       if (reply && reply->ok()) {
@@ -50,7 +48,6 @@ class Overheard : public Federation {
   double floats_up = 0;
 
  private:
-  Federation& inner_;
   std::function<void(Reply&)> change_;
   std::function<void(Request&)> change_request_;
 };

@@ -209,6 +209,7 @@ class LiveClients : public Federation {
   bool real_time() const override { return true; }
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     EXPECT_TRUE(request.background);
+    sent.push_back(std::move(request.body.tensors.at("model")));
     const auto inbox = std::make_shared<std::deque<Reply>>();
     for (std::size_t slot = 0; slot < cohort.size(); ++slot) {
       asked.push_back(cohort[slot]);
@@ -256,6 +257,7 @@ class LiveClients : public Federation {
 
   std::set<ClientId> failing, stuck;
   std::vector<ClientId> asked, accepted;
+  std::vector<at::Tensor> sent;  // the model in each request, as if it were never downloaded
   at::Tensor model = torch::zeros({1});
   int most_held = 0;
 
@@ -314,6 +316,32 @@ TEST(FedBuffLive, UpdatesAreAddedAsTheyArrive) {
   clients.step(fedbuff, 64);
   EXPECT_EQ(clients.accepted.size(), 64U);
   EXPECT_LE(clients.most_held, 9);
+}
+
+// Clients that download slowly hold the server's memory.
+TEST(FedBuffLive, RequestsOfOneVersionShareTheMemoryOfTheirModel) {
+  LiveClients clients(40);
+  FedBuff fedbuff({.buffer = 8, .concurrency = 4});
+  std::vector<std::pair<std::size_t, at::Tensor>> steps;  // the requests before each, and its model
+  for (int step = 0; step < 3; ++step) {
+    steps.emplace_back(clients.sent.size(), clients.model.clone());
+    clients.step(fedbuff, 1);
+  }
+  steps.emplace_back(clients.sent.size(), at::Tensor{});
+  std::set<const void*> memory;
+  for (std::size_t step = 0; step < 3; ++step) {
+    ASSERT_GT(steps[step + 1].first - steps[step].first, 4U);
+    std::set<const void*> of_step;
+    for (std::size_t i = steps[step].first; i < steps[step + 1].first; ++i) {
+      EXPECT_TRUE(torch::equal(clients.sent[i], steps[step].second)) << "a request changed after it was sent";
+      EXPECT_EQ(clients.sent[i].storage().use_count(), 1U) << "a transport would copy it";
+      of_step.insert(clients.sent[i].data_ptr());
+    }
+    EXPECT_EQ(of_step.size(), 1U);
+    memory.merge(of_step);
+  }
+  EXPECT_EQ(memory.size(), 3U);
+  EXPECT_FALSE(memory.contains(clients.model.data_ptr()));
 }
 
 }  // namespace

@@ -243,7 +243,7 @@ at::Tensor LeadingElements::places(const Variant& variant) const {
 }
 
 Replies OneSecond::ask(std::span<const ClientId> cohort, Request request) {
-  const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+  const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
   return Replies([replies] {
     std::optional<Reply> reply = replies->next();
     if (reply) reply->cost.seconds = 1;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ports/algorithm.h"
+#include "core/ports/forwarding_federation.h"
 #include "core/ports/variants.h"
 #include "core/ports/workbench.h"
 #include "core/tensor/layout.h"
@@ -58,16 +59,10 @@ class LeadingElements : public Variants {
 };
 
 /// Every reply takes a second of the emulated clock.
-class OneSecond : public Federation {
+class OneSecond : public ForwardingFederation {
  public:
-  explicit OneSecond(Federation& inner) : inner_(inner) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+  using ForwardingFederation::ForwardingFederation;
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-
- private:
-  Federation& inner_;
 };
 
 /// Whether this build can turn messages into bytes.

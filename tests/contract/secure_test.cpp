@@ -11,6 +11,7 @@
 #include "core/config/config.h"
 #include "core/console/log.h"
 #include "core/ports/algorithm.h"
+#include "core/ports/forwarding_federation.h"
 #include "core/ports/link.h"
 #include "tests/contract/quadratic_clients.h"
 
@@ -32,16 +33,13 @@ std::vector<Client> eight_clients() {
 }
 
 /// Sees everything that a server sees, and may show clients something else than it was told to.
-class Watched : public Federation {
+class Watched : public ForwardingFederation {
  public:
-  explicit Watched(Federation& inner) : inner_(inner) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+  using ForwardingFederation::ForwardingFederation;
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     if (tamper) tamper(request);
     ++asks;
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
     return Replies([this, replies] {
       std::optional<Reply> reply = replies->next();
       if (reply && reply->ok()) {
@@ -58,9 +56,6 @@ class Watched : public Federation {
   int asks = 0;
   std::map<ClientId, double> bytes_up;
   std::set<std::string> seen;
-
- private:
-  Federation& inner_;
 };
 
 std::unique_ptr<Aggregation> aggregation_of(const std::string& name, const std::string& options) {

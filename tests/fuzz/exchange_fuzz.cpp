@@ -12,6 +12,7 @@
 #include "core/console/quiet_console.h"
 #include "core/device/torch_runtime.h"
 #include "core/ports/algorithm.h"
+#include "core/ports/forwarding_federation.h"
 #include "tests/contract/linear_clients.h"
 #include "tests/contract/quadratic_clients.h"
 #include "tests/fuzz/forgery.h"
@@ -23,12 +24,9 @@ constexpr std::int64_t kParameters = 1100;  // more than the shortest vector tha
 constexpr int kRounds = 2;
 
 /// Changes what passes. The first client is honest.
-class Forger : public Federation {
+class Forger : public ForwardingFederation {
  public:
-  Forger(Federation& inner, Dice& dice) : inner_(inner), dice_(dice) {}
-  const Roster& roster() const override { return inner_.roster(); }
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
+  Forger(Federation& inner, Dice& dice) : ForwardingFederation(inner), dice_(dice) {}
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     if (++asks_ > 200) std::abort();  // a round has an end
     for (std::size_t i = dice_.below(8); i > 6 && !dice_.over(); --i) {
@@ -40,7 +38,7 @@ class Forger : public Federation {
         if (entry.second > 100 && entry.second <= 1e9) entry.second = 100;
       }
     }
-    const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+    const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
     return Replies([this, replies] {
       std::optional<Reply> reply = replies->next();
       if (!reply) return reply;
@@ -58,7 +56,6 @@ class Forger : public Federation {
   bool wild() const { return wild_; }  // some update is so large that sums may overflow
 
  private:
-  Federation& inner_;
   Dice& dice_;
   bool lied_ = false, wild_ = false;
   int asks_ = 0;

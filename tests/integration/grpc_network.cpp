@@ -44,6 +44,7 @@ Relay::Relay(int target) : target_(target), listener_(::socket(AF_INET, SOCK_STR
 }
 
 Relay::~Relay() {
+  frozen_ = false;
   ::shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   ::close(listener_);
@@ -80,6 +81,7 @@ void Relay::accept_all() {
 void Relay::forward(int from, int to) {
   char buffer[16384];
   for (ssize_t got = 0; (got = ::recv(from, buffer, sizeof buffer, 0)) > 0;) {
+    while (frozen_) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     for (ssize_t sent = 0; sent < got;) {
       const ssize_t now = ::send(to, buffer + sent, static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
       if (now <= 0) break;

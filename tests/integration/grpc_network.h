@@ -31,6 +31,8 @@ class Relay {
   void cut();
   /// While it is blocked, new connections end at once.
   void block(bool blocked) { blocked_ = blocked; }
+  /// From now on nothing passes, and no end hears of it: a cable that is pulled far away.
+  void freeze() { frozen_ = true; }
   /// From now on so many bytes per second pass, in each direction of a connection.
   void slow_down(std::size_t bytes_per_second) { rate_ = bytes_per_second; }
   int connections() const { return connections_; }
@@ -41,7 +43,7 @@ class Relay {
 
   int target_, listener_, port_ = 0;
   std::atomic<int> connections_ = 0;
-  std::atomic<bool> blocked_ = false;
+  std::atomic<bool> blocked_ = false, frozen_ = false;
   std::atomic<std::size_t> rate_ = 0;  // 0: any
   std::mutex mutex_;
   std::list<int> sockets_;

@@ -72,5 +72,46 @@ TEST_F(GrpcSlowLinks, AClientThatIsCutAgainAndAgainWithinAMessageEndsItsSession)
   cuts.join();
 }
 
+TEST(GrpcKeepalive, AServerNoticesAPeerThatDoesNotAnswer) {
+  GrpcConfig config = config_at("127.0.0.1:0");
+  config.keepalive = 1;
+  config.grace = 0.1;
+  GrpcTransport transport(config);
+  const auto server = transport.listen();
+  Relay link(port_of(transport.address()));
+  const auto client = GrpcTransport(config_at(link.address())).connect();
+  ASSERT_TRUE(server->receive(kShortly).has_value());
+  link.freeze();
+  const auto event = server->receive(kShortly);
+  ASSERT_TRUE(event.has_value()) << "by default it takes 30 seconds";
+  EXPECT_EQ(event->kind, Kind::kLeft);
+}
+
+// A server without space for a large message, or one that is paused, reads on later.
+TEST_F(GrpcSlowLinks, CutsWhileTheServerMakesAClientWaitDoNotEndItsSession) {
+  GrpcConfig config = config_at("127.0.0.1:0");
+  config.inbox = 1;
+  GrpcTransport narrow(config);
+  const auto server = narrow.listen();
+  const auto receive = [&] { return server->receive(kShortly).value_or(TransportEvent{Kind::kLeft}); };
+  Relay link(port_of(narrow.address()));
+  const auto first = narrow.connect();
+  EXPECT_EQ(receive().kind, Kind::kJoined);
+  const auto second = GrpcTransport(config_at(link.address())).connect();
+  EXPECT_EQ(receive().kind, Kind::kJoined);
+  const auto a_moment = [] { std::this_thread::sleep_for(std::chrono::milliseconds(250)); };
+
+  EXPECT_TRUE(first->send(std::string(2'000'000, 'a')));
+  a_moment();
+  EXPECT_TRUE(second->send(std::string(2'000'000, 'b')));
+  for (int cuts = 0; cuts < 8; ++cuts) {
+    a_moment();
+    link.cut();
+  }
+  EXPECT_TRUE(second->connected());
+  EXPECT_TRUE(receive().frame == std::string(2'000'000, 'a'));
+  EXPECT_TRUE(receive().frame == std::string(2'000'000, 'b'));
+}
+
 }  // namespace
 }  // namespace chorus::inline integration

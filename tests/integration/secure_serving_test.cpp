@@ -26,12 +26,11 @@ TEST_F(ServingTest, SecureSumsAgainstAnActiveServerGiveTheBitsOfOneRun) {
   std::ofstream(folder_ / "policy.yaml")
       << "kind: policy\nallow: [{procedures: [train]}]\nsecure_aggregation: 2\nactive_server: true\n";
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name, {"--policy", path("policy.yaml")});
+  const auto clients = join_four({"--policy", path("policy.yaml")});
   EXPECT_EQ(server->wait(), 0) << server->output();
-  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  expect_success(clients);
   EXPECT_THAT(server->output(), HasSubstr("secagg_plus (active server)"));
-  EXPECT_THAT(clients["a"]->output(), HasSubstr("the server sees sums of updates: secagg_plus (active server)"));
+  EXPECT_THAT(clients.at("a")->output(), HasSubstr("the server sees sums of updates: secagg_plus (active server)"));
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
   // Nothing but messages of the protocol left this machine.
@@ -54,8 +53,7 @@ TEST_F(ServingTest, ErrorFeedbackOfSecureSumsSurvivesAServerThatIsKilled) {
   ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   ASSERT_TRUE(reaches("served", 20)) << server->output();
   EXPECT_TRUE(eventually([](const json& now) { return now["round"] >= 25; })) << server->output();
   server->send(SIGKILL);
@@ -63,8 +61,8 @@ TEST_F(ServingTest, ErrorFeedbackOfSecureSumsSurvivesAServerThatIsKilled) {
   server = serve("served");
   EXPECT_EQ(server->wait(), 0) << server->output();
   EXPECT_THAT(server->output(), HasSubstr("continues after round"));
+  expect_success(clients);
   for (const auto& [name, client] : clients) {
-    EXPECT_EQ(client->wait(), 0) << name;
     EXPECT_THAT(client->output(), Not(HasSubstr("no longer on its disk"))) << name;
   }
   EXPECT_FALSE(weights("pooled").empty());
@@ -80,8 +78,7 @@ TEST_F(ServingTest, NoRoundIsCountedWithFewerClientsThanASecureSumNeeds) {
                true);
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   ASSERT_TRUE(reaches("served", 2)) << server->output();
   for (const char* name : {"c", "d"}) {
     clients[name]->send(SIGKILL);
@@ -117,11 +114,10 @@ TEST_F(ServingTest, NoiseOfABudgetIsWhatTheClientsWorkOut) {
                true);
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   EXPECT_EQ(server->wait(), 0) << server->output();
+  expect_success(clients);
   for (const auto& [name, client] : clients) {
-    EXPECT_EQ(client->wait(), 0) << name << client->output();
     EXPECT_THAT(client->output(), Not(HasSubstr("refuses"))) << name;
   }
   EXPECT_THAT(server->output(), HasSubstr("within epsilon 8"));
@@ -137,8 +133,7 @@ TEST_F(ServingTest, SecureSumsGoOnWithoutAClientThatDiesAndOwnersRefuseWeakerOne
   make_fleet({"a", "b", "c", "d", "e"});
   std::ofstream(folder_ / "policy.yaml") << "kind: policy\nactive_server: true\n";
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   fs::copy_file(folder_ / "a.jsonl", folder_ / "e.jsonl");
   clients["e"] = join("e", {"--policy", path("policy.yaml")});
   ASSERT_TRUE(reaches("served", 2)) << server->output();

@@ -34,12 +34,12 @@ class ServingAlgorithms : public ServingTest {
   /// Why it cannot be served; empty: it can.
   static std::string reason(const std::string& name) {
     if (name == "centralized") return "trains on everybody's data in one place";
-    if (name == "adafl") return "emulation: devices are emulated";  // whose clock measures its trials
+    if (name == "adafl") return "algorithm: adafl measures by the emulated clock of `emulation`, which `chorus run`";
     return "";
   }
   std::vector<std::string> names() {
     const char* wanted = std::getenv("CHORUS_ALGORITHMS");
-    if (wanted == nullptr) return {"fedopt", "ditto", "ifca", "per_fedavg", "fedmd", "centralized"};
+    if (wanted == nullptr) return {"fedopt", "ditto", "ifca", "per_fedavg", "fedmd", "centralized", "adafl"};
     if (std::string(wanted) != "all") return {wanted};
     EXPECT_EQ(chorus({"list", "algorithm", "--json"}), 0);
     std::vector<std::string> all;

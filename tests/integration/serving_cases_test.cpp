@@ -37,9 +37,6 @@ class ServingCases : public ServingTest {
     ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
     make_fleet({"a", "b", "c", "d"});
   }
-  void join_all() {
-    for (const char* name : {"a", "b", "c", "d"}) clients_[name] = join(name);
-  }
   /// No round begins while the run "served" is paused.
   void pause(bool paused) const {
     const fs::path file = folder_ / "served" / "pause";
@@ -60,7 +57,7 @@ class ServingCases : public ServingTest {
   /// Everybody ends well, with the right model.
   void expect_right_model(Child& server, const std::string& run) {
     EXPECT_EQ(server.wait(), 0) << server.output();
-    for (const auto& [name, client] : clients_) EXPECT_EQ(client->wait(), 0) << name << client->output();
+    expect_success(clients_);
     EXPECT_FALSE(weights("pooled").empty());
     EXPECT_TRUE(weights(run) == weights("pooled")) << server.output();
   }
@@ -69,13 +66,13 @@ class ServingCases : public ServingTest {
             "--once"};
   }
 
-  std::map<std::string, std::unique_ptr<Child>> clients_;
+  Clients clients_;
 };
 
 TEST_F(ServingCases, Case26CertificatesAreRenewedDuringARunWithoutALostRound) {
   prepare(40);
   auto server = serve("served");
-  join_all();
+  clients_ = join_four();
   ASSERT_TRUE(reaches("served", 5)) << server->output();
   pause(true);  // the run must not end meanwhile
   EXPECT_EQ(chorus({"fleet", "rotate", "--fleet", path("fleet")}), 0) << output_;
@@ -100,7 +97,7 @@ TEST_F(ServingCases, Case26CertificatesAreRenewedDuringARunWithoutALostRound) {
 TEST_F(ServingCases, Case28ACopyOfAnIdentityCountsOnlyOnce) {
   prepare(40);
   auto server = serve("served");
-  join_all();
+  clients_ = join_four();
   ASSERT_TRUE(reaches("served", 3)) << server->output();
   pause(true);
   fs::copy(folder_ / "identity_a", folder_ / "copy", fs::copy_options::recursive);
@@ -152,7 +149,7 @@ TEST_F(ServingCases, Case29AFullDiskAtTheServerLosesNothing) {
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
   prepare(50);
   auto server = serve("disk/served");
-  join_all();
+  clients_ = join_four();
   ASSERT_TRUE(reaches("disk/served", 3)) << server->output();
   disk.fill();
   EXPECT_EQ(server->wait(), 4) << server->output();
@@ -167,7 +164,7 @@ TEST_F(ServingCases, Case29AFullDiskAtAClientLosesNothing) {
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
   prepare(50, 4);  // nobody waits for a client that ends, unless it is needed
   auto server = serve("served");
-  join_all();
+  clients_ = join_four();
   ASSERT_TRUE(reaches("served", 3)) << server->output();
   disk.fill();
   EXPECT_EQ(clients_["a"]->wait(), 4) << clients_["a"]->output();
@@ -180,7 +177,7 @@ TEST_F(ServingCases, Case29AFullDiskAtAClientLosesNothing) {
 TEST_F(ServingCases, Case29ATruncatedCheckpointIsReportedAndTheOneBeforeIsUsed) {
   prepare(40);
   auto server = serve("served");
-  join_all();
+  clients_ = join_four();
   ASSERT_TRUE(reaches("served", 12)) << server->output();
   server->send(SIGKILL);
   (void)server->wait();

@@ -91,6 +91,16 @@ std::unique_ptr<Child> ServingTest::join(const std::string& name, const std::vec
   return std::make_unique<Child>(words, folder_ / (name + std::to_string(calls_++) + ".log"));
 }
 
+ServingTest::Clients ServingTest::join_four(const std::vector<std::string>& more) {
+  Clients clients;
+  for (const char* name : kNames) clients[name] = join(name, more);
+  return clients;
+}
+
+void ServingTest::expect_success(const Clients& clients) {
+  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+}
+
 bool ServingTest::reaches(const std::string& run, int round) const {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (std::chrono::steady_clock::now() < limit) {

@@ -50,6 +50,10 @@ class ServingTest : public testing::Test {
   std::unique_ptr<Child> serve(const std::string& name, const std::vector<std::string>& more = {});
   /// `once`: it ends with the run.
   std::unique_ptr<Child> join(const std::string& name, const std::vector<std::string>& more = {}, bool once = true);
+  using Clients = std::map<std::string, std::unique_ptr<Child>>;
+  /// a, b, c and d, who have examples: all members of a fleet that most tests need.
+  Clients join_four(const std::vector<std::string>& more = {});
+  static void expect_success(const Clients& clients);
   /// The server's status as JSON; null when no server is running.
   json status();
   /// Until `condition` of the status holds; a minute at most.

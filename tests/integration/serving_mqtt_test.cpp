@@ -58,7 +58,7 @@ TEST_F(MqttServingTest, GivesTheBitsOfOneProcessWhateverIsKilled) {
   broker.reset();
   broker = start_broker();
   EXPECT_EQ(server->wait(), 0) << server->output();
-  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  expect_success(clients);
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
 }

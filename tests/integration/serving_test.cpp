@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "core/base/rng.h"
@@ -24,8 +25,7 @@ TEST_F(ServingTest, KillsOfServerAndClientsChangeNoBit) {
   ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   for (const int round : {3, 12, 24}) {
     ASSERT_TRUE(reaches("served", round)) << server->output();
     server->send(SIGKILL);
@@ -42,9 +42,24 @@ TEST_F(ServingTest, KillsOfServerAndClientsChangeNoBit) {
   EXPECT_EQ(clients["c"]->wait(), 128 + SIGKILL);
   clients["c"] = join("c");
   EXPECT_EQ(server->wait(), 0) << server->output();
-  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  expect_success(clients);
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
+}
+
+TEST_F(ServingTest, AClientThatIsStoppedWhileItTrainsEndsSoon) {
+  write_config("served.yaml", "trainer: {steps: 1000000}\nclients_per_round: 1\n", true);
+  make_fleet({"a"});
+  const auto server = serve("served");
+  const auto client = join("a");
+  ASSERT_TRUE(eventually([](const json& now) {
+    return std::ranges::any_of(now["clients"], [](const json& one) { return one["state"] == "working"; });
+  })) << server->output();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it trains
+  const auto begin = std::chrono::steady_clock::now();
+  client->send(SIGTERM);
+  EXPECT_EQ(client->wait(), 0) << client->output();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 // CHORUS_KILLS=50 kills the server and clients 50 times each (some minutes).
@@ -101,11 +116,10 @@ TEST_F(ServingTest, PublicTextsAreSentToTheClients) {
   ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::vector<std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients.push_back(join(name));
-  ASSERT_TRUE(reaches("served", 2)) << server->output() << clients[0]->output();
+  const auto clients = join_four();
+  ASSERT_TRUE(reaches("served", 2)) << server->output() << clients.at("a")->output();
   EXPECT_EQ(server->wait(), 0) << server->output();
-  for (const auto& client : clients) EXPECT_EQ(client->wait(), 0) << client->output();
+  expect_success(clients);
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
 

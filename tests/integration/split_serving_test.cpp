@@ -26,14 +26,13 @@ TEST_F(ServingTest, SplitLearningGivesTheBitsOfOneRunAlsoWhenTheServerIsKilled) 
   ASSERT_EQ(chorus({"run", path("run.yaml"), "--run-folder", path("pooled")}), 0) << output_;
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   ASSERT_TRUE(reaches("served", 4)) << server->output();
   server->send(SIGKILL);
   EXPECT_EQ(server->wait(), 128 + SIGKILL);
   server = serve("served");
   EXPECT_EQ(server->wait(), 0) << server->output();
-  for (const auto& [name, client] : clients) EXPECT_EQ(client->wait(), 0) << name << client->output();
+  expect_success(clients);
   EXPECT_FALSE(weights("pooled").empty());
   EXPECT_TRUE(weights("served") == weights("pooled")) << server->output();
   // The labels stay: what left this machine are activations, gradients and a part of an update.
@@ -50,8 +49,7 @@ TEST_F(ServingTest, SplitLearningGoesOnWithoutAClientThatDies) {
                true);
   make_fleet({"a", "b", "c", "d"});
   auto server = serve("served");
-  std::map<std::string, std::unique_ptr<Child>> clients;
-  for (const char* name : {"a", "b", "c", "d"}) clients[name] = join(name);
+  auto clients = join_four();
   ASSERT_TRUE(reaches("served", 2)) << server->output();
   clients["d"]->send(SIGKILL);  // most likely within a session
   (void)clients["d"]->wait();

@@ -66,7 +66,7 @@ std::set<ClientId> draw_attackers(std::vector<ClientId> clients, const AttacksCo
 }
 
 AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
-    : inner_(input.inner),
+    : ForwardingFederation(input.inner),
       seed_(input.seed),
       attackers_(draw_attackers(ids_of(input.inner.roster()), input.config, input.seed)),
       attack_(input.config.attack.make()),
@@ -80,7 +80,7 @@ AttackedFederation::AttackedFederation(const AttackedFederationInput& input)
 class AttackedFederation::Asking {
  public:
   Asking(AttackedFederation& federation, std::span<const ClientId> cohort, Request request)
-      : federation_(federation), round_(request.round), replies_(federation.inner_.ask(cohort, std::move(request))) {
+      : federation_(federation), round_(request.round), replies_(federation.inner().ask(cohort, std::move(request))) {
     input_.cohort = cohort.size();
     for (const ClientId client : cohort) input_.attackers += federation.attackers_.contains(client) ? 1 : 0;
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithm/attacks/attack.h"
-#include "core/ports/federation.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline attacks {
 
@@ -39,15 +39,12 @@ struct AttackedFederationInput {
 /// everybody has replied.
 ///
 ///     AttackedFederation federation({inner, config, seed});
-class AttackedFederation : public Federation {
+class AttackedFederation : public ForwardingFederation {
  public:
   /// ConfigError for an attackers_mistake.
   explicit AttackedFederation(const AttackedFederationInput& input);
 
-  const Roster& roster() const override { return inner_.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
 
   const std::set<ClientId>& attackers() const { return attackers_; }
   /// Of the newest round that was asked in: attackers, those whose updates were replaced.
@@ -55,7 +52,6 @@ class AttackedFederation : public Federation {
 
  private:
   class Asking;
-  Federation& inner_;
   std::uint64_t seed_;
   std::set<ClientId> attackers_;
   std::shared_ptr<const Attack> attack_;

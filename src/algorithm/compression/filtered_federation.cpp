@@ -8,7 +8,7 @@
 namespace chorus::inline compression {
 
 FilteredFederation::FilteredFederation(const FilterEndInput& input, Federation& inner)
-    : inner_(inner), gate_(input, FilterEnd::Side::kServer) {}
+    : ForwardingFederation(inner), gate_(input, FilterEnd::Side::kServer) {}
 
 Replies FilteredFederation::ask(std::span<const ClientId> cohort, Request request) {
   if (request.round != round_) {
@@ -28,7 +28,7 @@ Replies FilteredFederation::ask(std::span<const ClientId> cohort, Request reques
   }
   const auto procedure = std::make_shared<const std::string>(request.procedure);
   moment.procedure = *procedure;
-  const auto replies = std::make_shared<Replies>(inner_.ask(cohort, std::move(request)));
+  const auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
   const auto next = [this, replies, procedure, moment]() -> std::optional<Reply> {
     std::optional<Reply> reply = replies->next();
     if (!reply || !reply->ok()) return reply;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "algorithm/compression/filter_end.h"
-#include "core/ports/federation.h"
 #include "core/ports/federation_layer.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline compression {
 
@@ -16,17 +16,12 @@ namespace chorus::inline compression {
 ///
 ///     FilteredFederation federation(input, inner);       // the clients' end has FilterEnd::Side::kClient
 ///     for (Reply& reply : federation.ask(cohort, request)) ...
-class FilteredFederation : public Federation, public FederationLayer {
+class FilteredFederation : public ForwardingFederation, public FederationLayer {
  public:
   FilteredFederation(const FilterEndInput& input, Federation& inner);
 
-  const Roster& roster() const override { return inner_.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { inner_.end_session(session); }
-  Traffic traffic() const override { return inner_.traffic(); }
-  bool real_time() const override { return inner_.real_time(); }
-  void wait(double seconds) override { inner_.wait(seconds); }
-  Federation* below() override { return gate_.receives().empty() && gate_.sends().empty() ? &inner_ : nullptr; }
+  Federation* below() override { return gate_.receives().empty() && gate_.sends().empty() ? &inner() : nullptr; }
 
   /// Of the latest round asked: up_ratio, up_error, down_ratio, down_error, where there are filters.
   std::map<std::string, double> numbers() const;
@@ -36,7 +31,6 @@ class FilteredFederation : public Federation, public FederationLayer {
   void restore(ClientState state) { memory_ = std::move(state); }
 
  private:
-  Federation& inner_;
   FilterEnd gate_;
   ClientState memory_;
   std::uint64_t round_ = 0, asks_ = 0;

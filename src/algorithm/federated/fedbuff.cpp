@@ -49,11 +49,19 @@ bool FedBuff::later(const Flight& a, const Flight& b) {
 // A secure sum shows no update, so clients hold theirs until they are summed.
 bool FedBuff::holds(const RoundInput& input) const { return dynamic_cast<const Mean*>(&input.aggregation) == nullptr; }
 
-Request FedBuff::request_for(const RoundInput& input) const {
-  Request request = request_with_model(input, holds(input) ? kHold : "train");
+Request FedBuff::request_for(const RoundInput& input, at::Tensor model) const {
+  Request request{.procedure = holds(input) ? kHold : "train", .round = input.round};
+  request.body.tensors["model"] = std::move(model);
   if (holds(input)) request.body.numbers[kVersion] = version_;
-  request.enough = 0;
   return request;
+}
+
+// A transport copies a tensor whose storage somebody else holds. So each request gets a storage of its own, over memory
+// that they share.
+at::Tensor FedBuff::shared_model(const RoundInput& input) {
+  if (!sent_.defined()) sent_ = input.model.detach().to(at::kCPU, input.model.scalar_type(), false, /*copy=*/true);
+  return at::from_blob(
+      sent_.data_ptr(), sent_.sizes(), [owner = sent_](void*) {}, sent_.options());
 }
 
 std::vector<ClientId> FedBuff::candidates(const RoundInput& input, std::size_t wanted) const {
@@ -114,7 +122,7 @@ std::deque<FedBuff::Flight> FedBuff::ask(const RoundInput& input, std::size_t wa
   std::vector<ClientId> cohort;
   for (const std::size_t i : by_size) cohort.push_back(clients[i]);
 
-  for (Reply& reply : input.federation.ask(cohort, request_for(input))) {
+  for (Reply& reply : input.federation.ask(cohort, request_for(input, input.model.clone()))) {
     Flight& flight = flights.at(by_size.at(reply.slot));
     flight = read(reply, input, holds(input));
     if (flight.accept) std::exchange(flight.accept, {})();
@@ -183,7 +191,7 @@ FedBuff::Step FedBuff::emulated_step(const RoundInput& input) {
 
 void FedBuff::ask_now(const RoundInput& input, std::span<const ClientId> clients) {
   if (clients.empty()) return;
-  Request request = request_for(input);
+  Request request = request_for(input, shared_model(input));
   request.background = true;
   asked_ += static_cast<double>(clients.size());
   Replies replies = input.federation.ask(clients, std::move(request));
@@ -272,6 +280,7 @@ RoundResult FedBuff::round(const RoundInput& input) {
     input.model.add_(mean, config_.learning_rate * (step.discounted / step.weights));
   }
   ++version_;
+  sent_.reset();
   return result;
 }
 
@@ -324,6 +333,7 @@ std::map<std::string, at::Tensor> FedBuff::state() const {
 
 void FedBuff::restore(const std::map<std::string, at::Tensor>& state) {
   flights_.clear();
+  sent_.reset();
   if (state.empty()) return;
   const auto get = [&](const char* name, at::ScalarType type) {
     const auto found = state.find(name);

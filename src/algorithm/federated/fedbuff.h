@@ -35,6 +35,8 @@ struct FedBuffConfig {
 ///
 /// With clients of other processes (Federation::real_time) replies arrive when they do, and are added to the sum at
 /// once. The server steps as soon as K are there, and those who still train go on; their replies count in a later step.
+/// All clients that start from one version are sent the same memory, so slow downloads hold a model per version, not
+/// per client; a filter that changes the model on its way makes one per request.
 /// When nobody is left to ask, a step takes the updates it has, if they are at least RoundInput::least; with fewer the
 /// round is repeated, and no client keeps what it learnt for it. Replies under way are not in a checkpoint: a server
 /// that was killed asks anew.
@@ -95,7 +97,8 @@ class FedBuff : public Algorithm {
   };
 
   bool holds(const RoundInput& input) const;
-  Request request_for(const RoundInput& input) const;
+  Request request_for(const RoundInput& input, at::Tensor model) const;
+  at::Tensor shared_model(const RoundInput& input);
   std::vector<ClientId> candidates(const RoundInput& input, std::size_t wanted) const;
   static Flight read(Reply& reply, const RoundInput& input, bool hold);
   std::deque<Flight> ask(const RoundInput& input, std::size_t wanted);
@@ -112,6 +115,7 @@ class FedBuff : public Algorithm {
   double asked_ = 0;             // clients asked so far
   std::vector<Flight> flights_;  // a heap, the next arrival on top
   std::list<Open> open_;         // on a real clock
+  at::Tensor sent_;              // on a real clock: the model of this version, once somebody was asked
 };
 
 }  // namespace chorus::inline federated

@@ -168,9 +168,9 @@ class SummingClients::Summing {
 
 Replies SummingClients::ask(std::span<const ClientId> cohort, Request request) {
   if (!request.body.texts.contains(kSumTensor) || request.own.size() != cohort.size()) {
-    return clients_.ask(cohort, std::move(request));
+    return inner().ask(cohort, std::move(request));
   }
-  const auto summing = std::make_shared<Summing>(clients_, cohort, std::move(request));
+  const auto summing = std::make_shared<Summing>(inner(), cohort, std::move(request));
   return Replies([summing] { return summing->next(); });
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/ports/aggregation.h"
-#include "core/ports/federation.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline federated {
 
@@ -16,19 +16,10 @@ namespace chorus::inline federated {
 ///
 ///     RankSums server(linked);                  // at rank 0, as the server reaches the clients
 ///     SummingClients clients(half.clients());   // at every rank, as the transport reaches them
-class RankSums : public Federation {
+class RankSums : public ForwardingFederation {
  public:
   /// Borrowed: the link to processes whose clients are SummingClients.
-  explicit RankSums(Federation& linked) : linked_(linked) {}
-  const Roster& roster() const override { return linked_.roster(); }
-  Replies ask(std::span<const ClientId> cohort, Request request) override {
-    return linked_.ask(cohort, std::move(request));
-  }
-  void end_session(std::uint64_t session) override { linked_.end_session(session); }
-  Traffic traffic() const override { return linked_.traffic(); }
-
- private:
-  Federation& linked_;
+  using ForwardingFederation::ForwardingFederation;
 };
 
 /// Asks the clients' processes for sums, if they can sum (RankSums) and nobody wants to see single updates. False: the
@@ -38,18 +29,14 @@ bool wish_for_sums(AggregationInput& input);
 Aggregated mean_of_sums(AggregationInput& input);
 
 /// The clients' end: answers requests for sums, and passes on all others.
-class SummingClients : public Federation {
+class SummingClients : public ForwardingFederation {
  public:
   /// Borrowed. Clients must keep nothing between rounds: a sum is used or not used as a whole.
-  explicit SummingClients(Federation& clients) : clients_(clients) {}
-  const Roster& roster() const override { return clients_.roster(); }
+  using ForwardingFederation::ForwardingFederation;
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { clients_.end_session(session); }
-  Traffic traffic() const override { return clients_.traffic(); }
 
  private:
   class Summing;
-  Federation& clients_;
 };
 
 }  // namespace chorus::inline federated

@@ -18,7 +18,8 @@ std::optional<Mechanism> release_of(std::span<const Choice<Filters>> filters) {
   return std::nullopt;
 }
 
-LocalCharges::LocalCharges(const Input& input) : input_(input), ledger_(input.place, Adjacency::kReplace) {}
+LocalCharges::LocalCharges(const Input& input)
+    : ForwardingFederation(input.clients), input_(input), ledger_(input.place, Adjacency::kReplace) {}
 
 namespace {
 
@@ -37,7 +38,7 @@ Replies LocalCharges::ask(std::span<const ClientId> cohort, Request request) {
     }
     if (!charges.empty()) ledger_.charge(charges);
   }
-  return input_.clients.ask(cohort, std::move(request));
+  return inner().ask(cohort, std::move(request));
 }
 
 PrivacyReport LocalCharges::report() const {

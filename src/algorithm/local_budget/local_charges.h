@@ -7,8 +7,8 @@
 #include "algorithm/privacy/budget_ledger.h"
 #include "core/base/privacy_report.h"
 #include "core/config/registry.h"
-#include "core/ports/federation.h"
 #include "core/ports/filter.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline local_budget {
 
@@ -19,7 +19,7 @@ std::optional<Mechanism> release_of(std::span<const Choice<Filters>> filters);
 /// folder. Everything else is the federation inside. Questions about test examples ("evaluate") have no noise and are
 /// not charged; they are about other examples. Neither is "distill/learn", to which clients reply with counts and
 /// seconds only.
-class LocalCharges : public Federation {
+class LocalCharges : public ForwardingFederation {
  public:
   struct Input {
     Federation& clients;  ///< borrowed
@@ -29,10 +29,7 @@ class LocalCharges : public Federation {
   };
   explicit LocalCharges(const Input& input);
 
-  const Roster& roster() const override { return input_.clients.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { input_.clients.end_session(session); }
-  Traffic traffic() const override { return input_.clients.traffic(); }
 
   /// Of the ledger, to be kept elsewhere.
   std::string mark() const { return ledger_.mark(); }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 #include "core/console/log.h"
 #include "core/device/host_copy.h"
 #include "core/device/torch_runtime.h"
@@ -211,8 +212,10 @@ class Evaluator {
       try {
         const TorchThreads one(1);
         const at::NoGradGuard no_grad;
-        for (std::size_t number = next++; number < sums_.size(); number = next++)
+        for (std::size_t number = next++; number < sums_.size(); number = next++) {
+          stop_point();
           finish(start(number, collate(number)));
+        }
       } catch (...) {
         next = sums_.size();
         const std::lock_guard lock(mutex);
@@ -237,6 +240,7 @@ class Evaluator {
     Beside<TaskBatch> ahead = collate_beside(0);
     std::optional<Running> before;
     for (std::size_t number = 0; number < sums_.size(); ++number) {
+      stop_point();
       TaskBatch batch = ahead.get();
       if (number + 1 < sums_.size()) ahead = collate_beside(number + 1);
       Running running = start(number, std::move(batch));

@@ -17,6 +17,7 @@
 #include "application/trainer/optimizer_state.h"
 #include "application/trainer/private_training.h"
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 #include "core/device/backend.h"
 #include "core/device/gpu_streams.h"
 #include "core/device/torch_runtime.h"
@@ -252,6 +253,7 @@ GradientResult CohortTrainer::gradient_of_rows(std::span<const TrainClient> clie
   if (want_gradients) params.grads().zero_();
   std::int64_t count = cohort;
   for (std::int64_t number = 0; number < order.front().count(); ++number) {
+    stop_point();
     while (order[static_cast<std::size_t>(count) - 1].count() <= number) --count;
     const Reading reading = reader.take(count, number);
     Dropout off;

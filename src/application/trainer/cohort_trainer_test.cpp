@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <atomic>
+
 #include "application/trainer/client_pool.h"
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 #include "core/config/config.h"
 
 namespace chorus::inline trainer {
@@ -40,6 +43,26 @@ struct Bench : tiny::Classifier {
 };
 
 TrainerConfig config_of(const std::string& yaml) { return ConfigDocument::parse(yaml, "test").load<TrainerConfig>(); }
+
+TEST(CohortTrainer, EndsAtTheNextStepWhenNobodyWantsTheResult) {
+  const Bench bench;
+  const auto clients = bench.clients();
+  const TrainerConfig config = config_of("{batch_size: 8, learning_rate: 1e-3}");
+  std::atomic<bool> stop = false;
+  int steps = 0;
+  TrainWish wish;
+  wish.adjust = [&](const at::Tensor&, const at::Tensor&) { stop = ++steps == 2; };
+  const at::Tensor expected = bench.train(config, clients).values;
+  {
+    const StopScope scope(stop);
+    EXPECT_THROW((void)bench.train(config, clients, wish), Interrupted);
+    EXPECT_EQ(steps, 2);
+    EXPECT_THROW((void)CohortTrainer({*bench.task, *bench.model, bench.params}, config)
+                     .gradient(clients, bench.params.values()[0], {.seed = 1}, false),
+                 Interrupted);
+  }
+  EXPECT_TRUE(torch::equal(bench.train(config, clients).values, expected));
+}
 
 TEST(CohortTrainer, AClientTrainsTheSameAloneAndAmongOthers) {
   const Bench bench;

@@ -9,6 +9,7 @@
 #include "application/trainer/frozen_ranges.h"
 #include "application/trainer/losses.h"
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 #include "core/device/torch_runtime.h"
 
 namespace chorus::inline trainer {
@@ -31,6 +32,7 @@ LocalTraining::Record LocalTraining::train(std::int64_t steps, const How& how) {
   const TrainingPlan& plan = input_.plan;
   const std::int64_t accumulate = input_.config.accumulate, end = next_batch_ + steps * accumulate;
   for (std::int64_t first = next_batch_; first < end && plan.readers(first) > 0; first += accumulate) {
+    stop_point();
     const std::int64_t clients = plan.readers(first), used = store_->used_until(first + accumulate - 1);
     const std::vector<double> rates = next_rates(clients, record);
     const bool last = how.last && (first + accumulate >= end || plan.readers(first + accumulate) == 0);

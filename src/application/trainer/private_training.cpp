@@ -16,6 +16,7 @@
 #include "application/trainer/training_plan.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/base/stop_point.h"
 #include "core/device/worker_threads.h"
 #include "core/tensor/bfloat16.h"
 
@@ -102,6 +103,7 @@ class PrivateClient {
     for (std::int64_t step = 0; step < work_.steps; ++step) {
       const std::vector<ExampleRows> sample = draw();
       for (std::size_t begin = 0; begin < sample.size(); begin += static_cast<std::size_t>(most)) {
+        stop_point();
         const std::size_t count = std::min(static_cast<std::size_t>(most), sample.size() - begin);
         const at::Tensor gradients =
             pass.run({client_, std::span(sample).subspan(begin, count), input_.moment, number++});

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <atomic>
+
 #include "application/peft/tuning.h"
 #include "application/trainer/cohort_trainer.h"
 #include "application/trainer/example_sum.h"
 #include "application/trainer/tiny_classifier_test.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/base/stop_point.h"
 #include "core/config/config.h"
 
 namespace chorus::inline trainer {
@@ -270,6 +273,18 @@ TEST(PrivateTraining, WithoutNoiseAndClippingIsOrdinaryTraining) {
   EXPECT_LT((plain.values - hidden.values).abs().max().item<double>(), 3e-5 + 1e-3 * moved);
   EXPECT_GT(moved, 1e-3);
   EXPECT_TRUE(std::isnan(hidden.loss[0])) << "the loss is not released";
+}
+
+TEST(PrivateTraining, EndsAtTheNextStepWhenNobodyWantsTheResult) {
+  const PrivateBench bench;
+  std::atomic<bool> stop = false;
+  int steps = 0;
+  TrainWish wish;
+  wish.adjust = [&](const at::Tensor&, const at::Tensor&) { stop = ++steps == 2; };
+  const StopScope scope(stop);
+  EXPECT_THROW((void)bench.train("{batch_size: 6, epochs: 2, privacy: {clip: 1, noise: 1}}", bench.clients(), wish),
+               Interrupted);
+  EXPECT_EQ(steps, 2);
 }
 
 TEST(PrivateTraining, ChargesEveryClientAndRefusesOneWithoutBudget) {

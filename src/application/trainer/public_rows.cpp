@@ -8,6 +8,7 @@
 
 #include "application/models/loss.h"
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 
 namespace chorus::inline trainer {
 namespace {
@@ -166,6 +167,7 @@ at::Tensor predict_rows(const TrainerInput& trainer, const Params& params, const
   const std::int64_t most = std::max<std::int64_t>(kMostTokens / params.clients(), 1);
   std::vector<at::Tensor> logits;
   for (std::size_t first = 0; first < rows.size();) {
+    stop_point();
     std::size_t behind = first;
     for (std::int64_t tokens = 0; behind < rows.size(); ++behind) {
       check(rows[behind] < set.rows.size(), "no such row in the public set");

@@ -169,6 +169,14 @@ void ServingConfig::describe(ConfigVisitor& visitor) {
   visitor.field("frame_limit", frame_limit, "MiB of a message, at most; larger ones are refused")
       .above(0)
       .at_most(2047);
+  visitor
+      .field(
+          "keepalive", keepalive,
+          "seconds between the server's pings of a client (mqtt: of its broker); a client that does not answer within "
+          "half of that has lost its connection")
+      .at_least(1)
+      .at_most(3600);
+  visitor.field("chunk", chunk, "KiB of the server's messages that travel at once").at_least(1).at_most(4096);
 }
 
 void ExperimentConfig::describe(ConfigVisitor& visitor) {

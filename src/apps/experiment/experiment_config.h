@@ -153,6 +153,8 @@ struct ServingConfig {
   std::int64_t peers = 10'000;     ///< client processes at a time
   double inbox = 256;              ///< MiB of large messages received at once, in memory
   double frame_limit = 2047;       ///< MiB of a message
+  double keepalive = 20;           ///< seconds between signs of life on a connection where nothing else travels
+  std::int64_t chunk = 256;        ///< KiB of the server's messages that travel at once
 
   void describe(ConfigVisitor& visitor);
 };

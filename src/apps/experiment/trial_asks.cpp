@@ -30,11 +30,11 @@ TrialWork TrialAsk::of(ClientId client) const {
 }
 
 Replies RecordedFederation::ask(std::span<const ClientId> cohort, Request request) {
-  if (request.procedure.ends_with("evaluate")) return clients_.ask(cohort, std::move(request));
+  if (request.procedure.ends_with("evaluate")) return inner().ask(cohort, std::move(request));
   const std::uint64_t round = request.round;
   const std::size_t number = asks_[round].size();
   asks_[round].push_back({request.procedure});
-  auto replies = std::make_shared<Replies>(clients_.ask(cohort, std::move(request)));
+  auto replies = std::make_shared<Replies>(inner().ask(cohort, std::move(request)));
   auto next = [replies, &asks = asks_, round, number]() {
     std::optional<Reply> reply = replies->next();
     if (reply && reply->ok()) {

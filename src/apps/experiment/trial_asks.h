@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ports/federation.h"
+#include "core/ports/forwarding_federation.h"
 
 namespace chorus::inline experiment {
 
@@ -27,19 +27,13 @@ struct TrialAsk {
 using TrialAsks = std::map<std::uint64_t, std::vector<TrialAsk>>;
 
 /// The same clients, and a record of what they are asked. Borrows both.
-class RecordedFederation final : public Federation {
+class RecordedFederation final : public ForwardingFederation {
  public:
-  RecordedFederation(Federation& clients, TrialAsks& asks) : clients_(clients), asks_(asks) {}
+  RecordedFederation(Federation& clients, TrialAsks& asks) : ForwardingFederation(clients), asks_(asks) {}
 
-  const Roster& roster() const override { return clients_.roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { clients_.end_session(session); }
-  Traffic traffic() const override { return clients_.traffic(); }
-  bool real_time() const override { return clients_.real_time(); }
-  void wait(double seconds) override { clients_.wait(seconds); }
 
  private:
-  Federation& clients_;
   TrialAsks& asks_;
 };
 

@@ -174,7 +174,7 @@ void HostedClient::expect(std::uint64_t number, std::uint64_t kept) { lost_ = !s
 // of nothing else.
 Replies HostedClient::prepared(Replies replies, bool witnessed, bool silent) {
   const auto inner = std::make_shared<Replies>(std::move(replies));
-  return Replies([this, inner, witnessed, silent] {
+  const auto next = [this, inner, witnessed, silent] {
     std::optional<Reply> reply = inner->next();
     if (reply && silent) reply->body = {};
     if (reply && reply->ok() && witnessed && !reply->on_accept) {
@@ -187,7 +187,8 @@ Replies HostedClient::prepared(Replies replies, bool witnessed, bool silent) {
       reply->on_accept = [] {};
     }
     return reply;
-  });
+  };
+  return Replies(next, [inner] { return inner->ready(); });
 }
 
 Replies HostedClient::ask(std::span<const ClientId> cohort, Request request) {

@@ -67,6 +67,7 @@ class HostedClient : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override { half_->clients().end_session(session); }
   Traffic traffic() const override { return half_->clients().traffic(); }
+  void wait(double seconds) override { half_->clients().wait(seconds); }
 
  private:
   std::string refusal(const Request& request) const;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "apps/experiment/tiny_experiment_test.h"
@@ -109,6 +110,21 @@ TEST_F(HostedClientTest, HoldsTheServerToTheNoiseOfTheBudget) {
   EXPECT_THAT(with(0), HasSubstr("with noise of the clients (mechanism: skellam), and this one has none"));
   EXPECT_THAT(with(0.5), HasSubstr("it refuses: its job promises secure sums with noise: "));
   EXPECT_EQ(with(9).find("it refuses"), std::string::npos) << with(9);
+}
+
+TEST_F(HostedClientTest, StopsTrainingWhenNobodyWaitsForTheReply) {
+  const auto busy = client("mean", {"trainer.steps=1000000"});
+  Request request{.procedure = "train", .round = 1, .run = 9};
+  request.body.tensors["model"] = model_;
+  busy->expect(1, 0);
+  const ClientId self = 3;
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    Replies replies = busy->ask({&self, 1}, std::move(request));
+    busy->wait(0.3);
+    EXPECT_FALSE(replies.ready());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 // fedbuff's clients train and keep the update.

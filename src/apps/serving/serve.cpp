@@ -49,6 +49,9 @@ void check_servable(const ExperimentConfig& config) {
     throw ConfigError(
         fmt::format("{}, which `chorus run` simulates and `chorus serve` cannot have; leave it out", what));
   };
+  if (config.algorithm.traits().clock) {
+    refuse(fmt::format("algorithm: {} measures by the emulated clock of `emulation`", config.algorithm.name()));
+  }
   if (config.emulation) refuse("emulation: devices are emulated");
   if (config.attacks) refuse("attacks: some clients are malicious");
   if (config.aggregation.traits().masked && !config.aggregation.make()->masks()) {

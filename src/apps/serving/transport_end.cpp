@@ -36,6 +36,8 @@ std::unique_ptr<Transport> make_transport(const std::string& name, const FleetEn
     set("peers", server->peers);
     set("inbox", server->inbox);
     set("frame_limit", server->frame_limit);
+    set("keepalive", server->keepalive);
+    set("chunk", server->chunk);
     if (visitor.find("spool_in") != nullptr) set("spool_in", server->spool);
   } else {
     set("retry", kLongestPause);

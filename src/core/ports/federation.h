@@ -69,7 +69,7 @@ class Replies {
   explicit Replies(Next next, Ready ready = {}) : next_(std::move(next)), ready_(std::move(ready)) {}
 
   std::optional<Reply> next() { return next_(); }
-  /// Whether `next` answers without waiting. Meant for background requests.
+  /// Whether `next` answers without waiting; if not, Federation::wait waits for it.
   bool ready() const { return !ready_ || ready_(); }
 
   class Iterator {
@@ -130,7 +130,7 @@ class Federation {
   /// Clients take real time and work at once, so a server can go on while some of them train: with
   /// Request::background, `wait` and Replies::ready.
   virtual bool real_time() const { return false; }
-  /// Handles what arrives for at most so many seconds; returns after the first event.
+  /// Handles what arrives for at most so many seconds; returns after the first event, such as a reply.
   virtual void wait(double /*seconds*/) {}
 };
 

@@ -228,7 +228,9 @@ class EmulatedFederation::Asking {
 };
 
 EmulatedFederation::EmulatedFederation(const EmulatedFederationInput& input)
-    : input_(input), shared_(std::make_shared<const EmulatedFederationInput>(input)) {
+    : ForwardingFederation(input.inner),
+      input_(input),
+      shared_(std::make_shared<const EmulatedFederationInput>(input)) {
   for (const FleetPart& part : input_.fleet.config().fleet) limited_ = limited_ || part.memory.has_value();
   if (!limited_) return;
   const auto members = input_.inner.roster().members();

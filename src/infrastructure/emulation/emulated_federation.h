@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/ports/federation.h"
+#include "core/ports/forwarding_federation.h"
 #include "infrastructure/emulation/fleet.h"
 
 namespace chorus::inline emulation {
@@ -38,15 +38,13 @@ struct EmulatedFederationInput {
 /// "batches", and without both one pass over its data. "load_texts" are further texts, read in batches of any size.
 /// Requests that only measure ("evaluate", "ditto/evaluate") cost nothing; "loss" costs a third of a pass over the
 /// data.
-class EmulatedFederation : public Federation {
+class EmulatedFederation : public ForwardingFederation {
  public:
   explicit EmulatedFederation(const EmulatedFederationInput& input);
 
   /// With the capacities of the devices, where their memory is limited.
-  const Roster& roster() const override { return limited_ ? roster_ : input_.inner.roster(); }
+  const Roster& roster() const override { return limited_ ? roster_ : inner().roster(); }
   Replies ask(std::span<const ClientId> cohort, Request request) override;
-  void end_session(std::uint64_t session) override { input_.inner.end_session(session); }
-  Traffic traffic() const override { return input_.inner.traffic(); }
 
  private:
   class Asking;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/stop_point.h"
 #include "core/console/log.h"
 #include "core/device/torch_runtime.h"
 #include "core/device/worker_threads.h"
@@ -81,10 +82,19 @@ class LocalFederation::Work {
     ended_.wait(lock, [&] { return running_ == 0; });
   }
 
+  bool ready() {
+    const std::lock_guard lock(mutex_);
+    return is_ready();
+  }
+  void wait(double seconds) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return is_ready(); });
+  }
+
   std::optional<Reply> next() {
     std::unique_lock lock(mutex_);
     if (given_ == cohort_.size()) return std::nullopt;
-    arrived_.wait(lock, [&] { return !replies_.empty() || error_ || abandoned_; });
+    arrived_.wait(lock, [&] { return is_ready(); });
     if (error_) std::rethrow_exception(error_);
     Reply reply;
     if (replies_.empty()) {
@@ -117,6 +127,9 @@ class LocalFederation::Work {
   };
 
   const LocalFederationInput& input() const { return shared_->input; }
+
+  // Whether `next` need not wait. With the mutex held.
+  bool is_ready() const { return given_ == cohort_.size() || !replies_.empty() || error_ || abandoned_; }
 
   Reply failed(std::size_t slot, std::string why) const {
     Reply reply;
@@ -215,6 +228,7 @@ class LocalFederation::Work {
   }
 
   void work() {
+    const StopScope scope(abandoned_);
     try {
       for (;;) {
         std::unique_lock lock(mutex_);
@@ -238,7 +252,7 @@ class LocalFederation::Work {
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
+      if (!error_ && !abandoned_) error_ = std::current_exception();
       arrived_.notify_all();
       room_.notify_all();
     }
@@ -276,6 +290,7 @@ class LocalFederation::Work {
     } catch (const ConfigError&) {
       throw;
     } catch (const Interrupted&) {
+      if (kept != nullptr) *kept = {};  // in the middle of a step
       throw;
     } catch (const std::exception& error) {
       const bool memory = is_out_of_memory(error);
@@ -370,10 +385,10 @@ class LocalFederation::Work {
   std::mutex mutex_;
   std::condition_variable arrived_, room_, ended_;
   std::deque<Reply> replies_;
-  std::vector<bool> replied_;  // per slot
-  std::size_t next_ = 0;       // of order_, or of jobs_
-  std::size_t given_ = 0;      // replies already read
-  bool abandoned_ = false;
+  std::vector<bool> replied_;            // per slot
+  std::size_t next_ = 0;                 // of order_, or of jobs_
+  std::size_t given_ = 0;                // replies already read
+  std::atomic<bool> abandoned_ = false;  // changes with the mutex held
   std::exception_ptr error_;
   std::size_t running_ = 0;  // workers
 };
@@ -407,12 +422,21 @@ Replies LocalFederation::ask(std::span<const ClientId> cohort, Request request) 
     const std::lock_guard lock(shared_->mutex);
     shared_->newest = work;
   }
-  return Replies([work] { return work->next(); });
+  return Replies([work] { return work->next(); }, [work] { return work->ready(); });
 }
 
 void LocalFederation::end_session(std::uint64_t session) {
   const std::lock_guard lock(shared_->mutex);
   shared_->sessions.erase(session);
+}
+
+void LocalFederation::wait(double seconds) {
+  std::shared_ptr<Work> work;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    work = shared_->newest.lock();
+  }
+  if (work) work->wait(seconds);
 }
 
 Traffic LocalFederation::traffic() const {

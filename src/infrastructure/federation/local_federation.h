@@ -37,7 +37,8 @@ struct LocalFederationInput {
 ///
 /// In a session the batches of its first ask and their workbenches persist until it ends.
 ///
-/// Destroying the federation stops its work; replies not yet read become failures that say so.
+/// Destroying the federation stops its work; replies not yet read become failures that say so. Dropping the replies of
+/// an ask stops it, too. Work that has begun ends at its next stop_point (core/base/stop_point.h).
 class LocalFederation : public Federation {
  public:
   explicit LocalFederation(LocalFederationInput input);
@@ -49,6 +50,8 @@ class LocalFederation : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override;
   void end_session(std::uint64_t session) override;
   Traffic traffic() const override;
+  /// Returns when the newest ask has a reply, or has ended.
+  void wait(double seconds) override;
 
  private:
   struct Shared;

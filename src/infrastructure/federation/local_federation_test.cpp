@@ -8,11 +8,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/ports/procedure.h"
+#include "infrastructure/federation/local_federation_fixture_test.h"
 
 namespace chorus::inline federation {
 namespace {
@@ -20,158 +19,6 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// What the benches of a test have in common.
-struct Place {
-  std::mutex mutex;
-  std::vector<std::vector<ClientId>> opened;  // guarded
-  std::map<ClientId, ClientState> stored;     // guarded
-  std::atomic<int> alive{0};                  // benches
-};
-
-/// A workbench that keeps states and nothing else. Its clients come in reverse order.
-class StateBench final : public Workbench {
- public:
-  StateBench(Place& place, std::span<const ClientId> ids) : place_(place), ids_(ids.rbegin(), ids.rend()) {
-    layout_.add("w", {2}, Init::zeros());
-    states_.resize(ids_.size());
-    touched_.assign(ids_.size(), false);
-    ++place_.alive;
-  }
-  ~StateBench() override { --place_.alive; }
-
-  std::span<const ClientId> clients() const override { return ids_; }
-  std::int64_t parameters() const override { return 2; }
-  const Layout& layout() const override { return layout_; }
-  double examples(std::size_t) const override { return 1; }
-  at::Tensor beginning() const override { return {}; }
-  ClientState& state(std::size_t i) override {
-    const std::lock_guard lock(place_.mutex);
-    if (!touched_[i] && place_.stored.contains(ids_[i])) states_[i] = place_.stored.at(ids_[i]);
-    touched_[i] = true;
-    return states_[i];
-  }
-  std::function<void()> state_to_keep(std::size_t i) override {
-    if (!touched_[i]) return {};
-    return [&place = place_, id = ids_[i], state = states_[i]] {
-      const std::lock_guard lock(place.mutex);
-      place.stored[id] = state;
-    };
-  }
-  TrainResult train(const at::Tensor&, const TrainWish&) override { throw InternalError("no training here"); }
-  std::unique_ptr<Learner> learner(const at::Tensor&, const LearnerWish&) override { return nullptr; }
-  std::size_t public_rows() const override { return 0; }
-  at::Tensor predict(const at::Tensor&, std::span<const std::uint32_t>) override { return {}; }
-  GradientResult gradient(const at::Tensor&, bool) override { return {}; }
-  std::vector<Message> evaluate(const at::Tensor&, TestOn) override { return {}; }
-
- protected:
-  void retain_clients(std::span<const std::size_t> rows) override {
-    std::vector<ClientId> ids;
-    std::vector<ClientState> states;
-    std::vector<bool> touched;
-    for (const std::size_t row : rows) {
-      ids.push_back(ids_[row]);
-      states.push_back(states_[row]);
-      touched.push_back(touched_[row]);
-    }
-    ids_ = ids;
-    states_ = states;
-    touched_ = touched;
-  }
-
- private:
-  Place& place_;
-  std::vector<ClientId> ids_;
-  std::vector<ClientState> states_;
-  std::vector<bool> touched_;
-  Layout layout_;
-};
-
-/// Counts a client's asks in a session, in the order of the bench.
-class Counts final : public Kept {
- public:
-  explicit Counts(std::span<const ClientId> of) : ids(of.begin(), of.end()), asks(of.size(), 0) {}
-  void retain(std::span<const std::size_t> rows) override {
-    std::vector<ClientId> left;
-    std::vector<double> counts;
-    for (const std::size_t row : rows) {
-      left.push_back(ids[row]);
-      counts.push_back(asks[row]);
-    }
-    ids = left;
-    asks = counts;
-  }
-  std::vector<ClientId> ids;
-  std::vector<double> asks;
-};
-
-/// What the procedure below is told besides its request, since it is stateless.
-std::function<void(const Request&, const Workbench&)> before_answers;
-
-class LocalProbe : public Procedure {
- public:
-  std::vector<Answer> run(const Request& request, Workbench& bench) const override {
-    if (before_answers) before_answers(request, bench);
-    auto* counts = static_cast<Counts*>(bench.kept("counts"));
-    if (counts == nullptr) {
-      bench.keep("counts", std::make_unique<Counts>(bench.clients()));
-      counts = static_cast<Counts*>(bench.kept("counts"));
-    }
-    std::vector<Answer> answers;
-    for (std::size_t i = 0; i < bench.clients().size(); ++i) {
-      const ClientId id = bench.clients()[i];
-      EXPECT_EQ(counts->ids[i], id);
-      Answer answer;
-      answer.body.numbers = {{"id", id},
-                             {"ask", ++counts->asks[i]},
-                             {"together", static_cast<double>(bench.clients().size())},
-                             {"own", request.own_of(i).number("own", -1)}};
-      answer.body.tensors["update"] = torch::full({2}, static_cast<float>(id), at::kFloat);
-      answer.finite = "update";
-      if (request.body.number("fails", -1) == id) answer.failure = "its loss is not a number";
-      answers.push_back(std::move(answer));
-    }
-    return answers;
-  }
-};
-const ProcedureRegistration<LocalProbe> kLocalProbe{"test/local_probe", "for tests of LocalFederation"};
-
-class LocalFederationTest : public testing::Test {
- protected:
-  ~LocalFederationTest() override { before_answers = nullptr; }
-  LocalFederationInput input(std::size_t clients = 6, std::size_t batch = 4, std::size_t workers = 1) {
-    LocalFederationInput result;
-    result.roster = Roster::of_sizes(std::vector<double>(clients, 1.0));
-    result.cohort_batch = batch;
-    result.workers = workers;
-    result.open = [this](std::span<const ClientId> ids, const Request&) {
-      const std::lock_guard lock(place.mutex);
-      place.opened.emplace_back(ids.begin(), ids.end());
-      return std::make_unique<StateBench>(place, ids);
-    };
-    return result;
-  }
-  static Request probe(std::map<std::string, double, std::less<>> numbers = {}) {
-    Request request{.procedure = "test/local_probe", .round = 1};
-    request.body.numbers = std::move(numbers);
-    return request;
-  }
-  static std::vector<Reply> all(Replies replies) {
-    std::vector<Reply> result;
-    for (Reply& reply : replies) result.push_back(std::move(reply));
-    std::sort(result.begin(), result.end(), [](const Reply& a, const Reply& b) { return a.slot < b.slot; });
-    return result;
-  }
-  static std::vector<double> column(const std::vector<Reply>& replies, const char* name) {
-    std::vector<double> result;
-    for (const Reply& reply : replies) result.push_back(reply.ok() ? reply.body.number(name) : -1);
-    return result;
-  }
-
-  Place place;
-  const std::vector<ClientId> six{0, 1, 2, 3, 4, 5};
-};
 
 TEST_F(LocalFederationTest, CutsTheCohortInOrderAndSendsEachReplyToItsSlot) {
   LocalFederation who(input(9, 3));
@@ -288,14 +135,14 @@ TEST_F(LocalFederationTest, AUsersMistakeEndsTheAsk) {
   EXPECT_THAT(column(all(who.ask(six, probe())), "ask"), Each(1));  // the federation goes on
 }
 
-TEST_F(LocalFederationTest, AStopRequestInterruptsTheAsk) {
-  std::atomic<bool> stop{false};
-  LocalFederationInput given = input(6, 1);
-  given.stop = [&] { return stop.load(); };
-  before_answers = [&](const Request&, const Workbench&) { stop = true; };
-  LocalFederation who(std::move(given));
-  EXPECT_THROW(all(who.ask(six, probe())), Interrupted);
-  EXPECT_EQ(place.opened.size(), 1U);
+TEST_F(LocalFederationTest, WaitsForAReply) {
+  LocalFederation who(input());
+  Replies replies = who.ask(six, probe());
+  who.wait(10);
+  EXPECT_TRUE(replies.ready());
+  while (replies.next()) {
+  }
+  EXPECT_TRUE(replies.ready());
 }
 
 TEST_F(LocalFederationTest, NobodyIsLateInOneProcess) {
@@ -447,26 +294,6 @@ TEST_F(LocalFederationTest, CohortsThatCannotBeAskedAreBugs) {
   request.own.emplace_back();
   EXPECT_THROW(who.ask(six, std::move(request)), InternalError);
   EXPECT_FALSE(who.ask(std::vector<ClientId>{}, probe()).next().has_value());
-}
-
-TEST_F(LocalFederationTest, ClosingStopsWorkAndSaysSo) {
-  std::atomic<int> runs{0};
-  before_answers = [&](const Request&, const Workbench&) { ++runs; };
-  auto who = std::make_unique<LocalFederation>(input(6, 1));
-  Replies replies = who->ask(six, probe());
-  ASSERT_TRUE(replies.next()->ok());
-  who.reset();
-  const int done = runs;
-  EXPECT_LT(done, 6);
-  std::set<ClientId> closed;
-  while (auto reply = replies.next()) {
-    if (!reply->ok()) {
-      EXPECT_THAT(reply->failure, HasSubstr("closed before it replied"));
-      closed.insert(reply->client);
-    }
-  }
-  EXPECT_EQ(closed.size(), static_cast<std::size_t>(6 - done));
-  EXPECT_EQ(runs, done);
 }
 
 }  // namespace

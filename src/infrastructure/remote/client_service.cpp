@@ -193,6 +193,21 @@ bool ClientService::send(const Frame& frame, FrameBytes bytes) {
   return transport_.send(std::move(bytes));
 }
 
+// Replies that are dropped stop the work for them (LocalFederation).
+std::optional<Reply> ClientService::next_reply(Replies& replies, std::uint64_t number) {
+  const auto unwanted = [&] { return broken_ || running_ != number; };
+  while (!replies.ready()) {
+    clients_.wait(kStopSeconds);
+    handle_control(0);
+    if (!transport_.connected() || (hooks_.stop && hooks_.stop())) broken_ = true;
+    if (unwanted()) return std::nullopt;
+  }
+  std::optional<Reply> reply = replies.next();
+  if (reply) handle_control(0);
+  if (unwanted()) reply.reset();
+  return reply;
+}
+
 void ClientService::answer(const CohortFrame& cohort) {
   running_ = cohort.number;
   const auto asked = open_.find(cohort.number);
@@ -219,17 +234,19 @@ void ClientService::answer(const CohortFrame& cohort) {
       own = own || !member.own.tensors.empty() || !member.own.numbers.empty() || !member.own.texts.empty();
     }
     for (std::size_t i = 0; own && i < cohort.members.size(); ++i) of_part.own.push_back(cohort.members[i].own);
-    for (Reply& reply : clients_.ask(ids, std::move(of_part))) {
-      handle_control(0);
-      if (broken_ || running_ != cohort.number) return;
-      const std::size_t place = reply.slot;
+    Replies replies = clients_.ask(ids, std::move(of_part));
+    while (std::optional<Reply> reply = next_reply(replies, cohort.number)) {
+      const std::size_t place = reply->slot;
       replied.at(place) = true;
-      reply.slot = cohort.members[place].slot;
-      if (!send(cohort.number, round, std::move(reply))) {
+      reply->slot = cohort.members[place].slot;
+      if (!send(cohort.number, round, *std::move(reply))) {
         broken_ = true;
         return;
       }
     }
+    return;
+  } catch (const Interrupted&) {
+    broken_ = true;
     return;
   } catch (const WorldError&) {  // a full disk, for example: this process ends, and nothing is told in its name
     throw;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,8 +45,9 @@ struct ClientServiceLimits {
 ///
 /// A client keeps the state of a reply when the server accepts it, and forgets it when a later round asks first.
 /// A server that sends more than the limits allow is left, and told so in one sentence. A failure of any kind becomes a
-/// failed reply; the service goes on. A request that is cancelled before its turn is skipped; one whose clients work
-/// gets no more replies. Sessions end with it: a server that was restarted counts them from 1 again.
+/// failed reply; the service goes on. A request that is cancelled before its turn is skipped; one whose clients work is
+/// stopped and gets no more replies, and so is one whose server is gone. Sessions end with it: a server that was
+/// restarted counts them from 1 again.
 class ClientService {
  public:
   /// Both are borrowed.
@@ -74,6 +76,8 @@ class ClientService {
   /// Forgets a request, whether its clients work or it still waits.
   void cancel(std::uint64_t number);
   void answer(const CohortFrame& cohort);
+  /// Of the request whose clients are asked. Nothing: there are no more, or nobody waits for them.
+  std::optional<Reply> next_reply(Replies& replies, std::uint64_t number);
   /// Whether a frame ends a session of which no request has come.
   bool ends_nothing(const Frame& frame) const;
   /// Handles what may arrive while clients work, until nothing comes for so many seconds; the rest waits.

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
 
 #include "core/base/error.h"
@@ -20,6 +23,7 @@ class EchoClients : public Federation {
   Replies ask(std::span<const ClientId> cohort, Request request) override {
     const std::set<ClientId> once(cohort.begin(), cohort.end());
     check(once.size() == cohort.size(), "a client is asked once at a time");
+    if (request.procedure == "endless") return endless();
     if (request.procedure == "unknown") throw ConfigError("there is no procedure \"unknown\"");
     ++asks;
     const std::vector<ClientId> ids(cohort.begin(), cohort.end());
@@ -35,12 +39,26 @@ class EchoClients : public Federation {
     });
   }
 
-  std::function<void(ClientId)> during;  // called on the service's thread before each reply
+  void wait(double) override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+  std::atomic<bool> working = false, stopped = false;  // endless work, until nobody wants its replies
+  std::function<void(ClientId)> during;                // called on the service's thread before each reply
   std::vector<ClientId> accepted;
   std::vector<std::uint64_t> ended;
   int asks = 0;
 
  private:
+  Replies endless() {
+    working = true;
+    const std::shared_ptr<void> held(nullptr, [this](void*) { stopped = true; });
+    return Replies(
+        [held]() -> std::optional<Reply> {
+          ADD_FAILURE() << "it never replies";
+          return std::nullopt;
+        },
+        [held] { return false; });
+  }
+
   Roster roster_ = Roster(std::vector<RosterEntry>{
       {.id = 3, .examples = 7}, {.id = 8}, {.id = 9, .examples = 2}, {.id = 10, .examples = 0}});
 };
@@ -67,6 +85,12 @@ class ClientServiceTest : public testing::Test {
   }
   /// Waits for the service to end by itself while the server still runs.
   void expect_end() { thread_.join(); }
+
+  /// Asks a client for work that never ends, and returns once it has begun.
+  void ask_for_ever(std::uint64_t number) {
+    ask(number, {{3, 0, {}}}, "endless");
+    while (!clients_.working) std::this_thread::yield();
+  }
 
   template <typename T>
   T next() {

@@ -165,6 +165,36 @@ TEST_F(ClientServiceTest, ACancelledCohortSendsNoMoreReplies) {
   EXPECT_EQ(reply.reply.client, 9U);
 }
 
+TEST_F(ClientServiceTest, ACancelStopsClientsThatWork) {
+  start();
+  ask_for_ever(1);
+  say(CancelFrame{7});
+  sync();
+  EXPECT_FALSE(clients_.stopped);
+  say(CancelFrame{1});
+  ask(2, {{9, 0, {}}});
+  EXPECT_EQ(next<ReplyFrame>().number, 2U);
+  EXPECT_TRUE(clients_.stopped);
+}
+
+TEST_F(ClientServiceTest, ClientsThatWorkAreStoppedWithTheService) {
+  std::atomic<bool> stop = false;
+  hooks_.stop = [&] { return stop.load(); };
+  start();
+  ask_for_ever(1);
+  stop = true;
+  expect_end();
+  EXPECT_TRUE(clients_.stopped);
+}
+
+TEST_F(ClientServiceTest, ClientsThatWorkAreStoppedWhenTheServerIsGone) {
+  start();
+  ask_for_ever(1);
+  server_.reset();
+  expect_end();
+  EXPECT_TRUE(clients_.stopped);
+}
+
 TEST_F(ClientServiceTest, RequestsCancelledDuringWorkAreSkipped) {
   start();
   clients_.during = [&](ClientId) {

@@ -85,7 +85,8 @@ class GrpcClient final : public ClientTransport {
   void run();
   void exchange(std::unique_lock<std::mutex>& lock, const std::shared_ptr<grpc::Channel>& channel);
   void judge(const grpc::Status& status);
-  bool gets_nowhere();
+  void count_cut();
+  bool gets_nowhere() const;
   void complain(const std::string& what);
   void gone(const std::string& why);
   void refuse(const std::string& why);  // trying again is of no use
@@ -107,11 +108,12 @@ class GrpcClient final : public ClientTransport {
   std::size_t unread_ = 0;  // bytes in the inbox
   ClientStream* stream_ = nullptr;
   std::uint64_t epoch_ = 0;
-  /// Connections that were cut in a row before the same message, either way, had arrived.
+  /// Connections that were cut in a row before the same message, either way, had arrived; the server did not make
+  /// this end wait for space.
   struct Stuck {
     std::uint64_t sent = 0, received = 0;
     int cuts = 0;
-    ClientClock::time_point since = {};
+    ClientClock::time_point first = {}, last = {};
   } stuck_;
   std::string refusal_;
   bool ended_ = false, closing_ = false;
@@ -252,21 +254,23 @@ void GrpcClient::exchange(std::unique_lock<std::mutex>& lock, const std::shared_
   stream.release();
   changed_.wait(lock, [&] { return stream.finished; });
   const bool cut = stream.opened && stream.status.error_code() == StatusCode::UNAVAILABLE;
-  if (cut && !ended_ && !closing_ && gets_nowhere()) {
-    gone(fmt::format("it was cut {} times before a message had arrived; the link is too slow, or lost too often",
-                     stuck_.cuts));
-  }
+  if (cut && !ended_ && !closing_) count_cut();
   judge(stream.status);
 }
 
-// Each connection sends the message from its start, and meanwhile a round waits for it. A new session lets it go on.
-bool GrpcClient::gets_nowhere() {
-  if (outbox_.frames() == 0 && !assembler_.partial()) return false;
-  const auto now = ClientClock::now();
+void GrpcClient::count_cut() {
+  if (outbox_.frames() == 0 && !assembler_.partial()) return;
   if (stuck_.cuts == 0 || stuck_.sent != outbox_.first() || stuck_.received != assembler_.received()) {
-    stuck_ = {outbox_.first(), assembler_.received(), 0, now};
+    stuck_ = {outbox_.first(), assembler_.received(), 0, ClientClock::now()};
   }
-  return ++stuck_.cuts >= kMostCuts && now - stuck_.since > for_seconds(config_.stall);
+  ++stuck_.cuts;
+  stuck_.last = ClientClock::now();
+}
+
+// Each connection sends the message from its start, and meanwhile a round waits for it. A new session lets it go on.
+bool GrpcClient::gets_nowhere() const {
+  return stuck_.cuts >= kMostCuts && stuck_.sent == outbox_.first() && stuck_.received == assembler_.received() &&
+         stuck_.last - stuck_.first > for_seconds(config_.stall);
 }
 
 // What the end of a stream means.
@@ -355,6 +359,12 @@ void GrpcClient::handle(ClientStream& stream, const ArrivedPacket& arrived) {
       return;
     }
     stream.opened = true;
+    if (packet.held) stuck_ = {};
+    if (gets_nowhere()) {
+      gone(fmt::format("it was cut {} times before a message had arrived; the link is too slow, or lost too often",
+                       stuck_.cuts));
+      return;
+    }
     epoch_ = packet.epoch;
     last_seen_ = ClientClock::now();
     complained_ = {};

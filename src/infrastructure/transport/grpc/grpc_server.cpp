@@ -203,7 +203,7 @@ std::optional<TransportEvent> GrpcServer::receive(std::optional<double> seconds)
   TransportEvent event = std::move(events_.front());
   events_.pop_front();
   if (event.kind != TransportEvent::Kind::kFrame) return event;
-  if (const std::size_t size = event.bytes().size(); size > config_.chunk_bytes()) space_.give_back(size);
+  if (const std::size_t size = event.bytes().size(); size > kSmallFrameBytes) space_.give_back(size);
   if (const auto session = sessions_.find(event.peer)) --session->unread;
   resume();
   return event;
@@ -352,7 +352,8 @@ void GrpcServer::open(Stream& stream, const Packet& packet) {
   }
   session->stream = &stream;
   stream.session = session;
-  stream.control.push_back({.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->received});
+  stream.control.push_back(
+      {.kind = Packet::Kind::kOpened, .epoch = epoch_, .received = session->received, .held = session->held});
   pump(stream);
 }
 
@@ -387,7 +388,7 @@ void GrpcServer::add_chunk(Stream& stream, const ArrivedPacket& arrived, std::un
 void GrpcServer::deliver(Session& session, ArrivedFrame frame) {
   const std::size_t size = frame.size();
   if (!sessions_.find(session.id)) return;
-  if (size > config_.chunk_bytes() && session.reserved == 0) space_.take(size);
+  if (size > kSmallFrameBytes && session.reserved == 0) space_.take(size);
   session.reserved = 0;  // released when the frame is received
   ++session.unread;
   session.receipts.add(size);
@@ -407,6 +408,7 @@ void GrpcServer::finish(Stream& stream, const Status& status) {
   if (stream.session) {
     stream.session->stream = nullptr;
     stream.session->lost = Clock::now();
+    stream.session->held = stream.held.has_value();
     release(*stream.session);
     stream.session.reset();
   }

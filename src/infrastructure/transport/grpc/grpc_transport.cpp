@@ -42,7 +42,7 @@ void GrpcConfig::describe(ConfigVisitor& visitor) {
       .above(0);
   visitor.field("slowest", slowest, "server: KiB/s of a peer's frame, on average after `stall` seconds; 0: any")
       .at_least(0);
-  visitor.field("keepalive", keepalive, "seconds between keepalive pings").at_least(1);
+  visitor.field("keepalive", keepalive, "seconds between keepalive pings").at_least(1).at_most(3600);
   visitor.field("retry", retry, "client: longest pause between two attempts to connect, in seconds").above(0);
   visitor.field("patience", patience, "client: seconds without a server before it gives up; 0: never").at_least(0);
   visitor.check([this]() -> std::string {

@@ -17,6 +17,7 @@ std::string encode_packet(const Packet& packet) {
   message.set_session(packet.session);
   message.set_epoch(packet.epoch);
   message.set_received(packet.received);
+  message.set_held(packet.held);
   return message.SerializeAsString();
 }
 
@@ -53,6 +54,7 @@ Result<Packet> decode_packet(std::string_view bytes) {
   packet.session = std::move(*message.mutable_session());
   packet.epoch = message.epoch();
   packet.received = message.received();
+  packet.held = message.held();
   packet.chunk = {message.sequence(), message.size(), message.offset()};
   packet.data = std::move(*message.mutable_data());
   return packet;

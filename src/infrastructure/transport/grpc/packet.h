@@ -22,6 +22,7 @@ struct Packet {
   std::string session = {};
   std::uint64_t epoch = 0;
   std::uint64_t received = 0;
+  bool held = false;  ///< of kOpened: the last stream was cut while the server made it wait
   ChunkHeader chunk = {};
   std::string data = {};
 };

@@ -53,6 +53,14 @@ TEST(Packet, ControlPacketsRoundTrip) {
   EXPECT_EQ(packet.value().received, 6U);
 }
 
+TEST(Packet, AServerSaysWhetherItMadeTheLastStreamWait) {
+  for (const bool held : {true, false}) {
+    const auto packet = decode_packet(encode_packet({.kind = Packet::Kind::kOpened, .held = held}));
+    ASSERT_TRUE(packet.ok());
+    EXPECT_EQ(packet.value().held, held);
+  }
+}
+
 TEST(Packet, InvalidPacketsAreRefused) {
   EXPECT_FALSE(decode_packet("these are no packets").ok());
   EXPECT_FALSE(decode_packet(std::string("\x08\x63", 2)).ok());                  // kind 99

@@ -2,11 +2,12 @@
 
 #include <utility>
 
+#include "infrastructure/transport/pace/frame_limit.h"
+
 namespace chorus::inline transport_grpc {
 
 bool Session::begins_large(const ChunkHeader& chunk, const GrpcConfig& config) const {
-  return chunk.size > config.chunk_bytes() && chunk.size <= config.frame_bytes() && !partial &&
-         chunk.sequence > received;
+  return chunk.size > kSmallFrameBytes && chunk.size <= config.frame_bytes() && !partial && chunk.sequence > received;
 }
 
 Result<std::optional<ArrivedFrame>> Session::assemble(const ChunkHeader& chunk, std::span<const std::string_view> data,

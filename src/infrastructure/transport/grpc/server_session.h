@@ -26,6 +26,7 @@ struct Session {
   Assembler assembler;
   std::uint64_t received = 0;      ///< the assembler's newest frame
   bool partial = false;            ///< it has a part of the next one
+  bool held = false;               ///< its last stream was cut while the server made it wait
   bool busy = false, cut = false;  ///< a thread uses the assembler without the mutex; the stream was lost meanwhile
   Receipts receipts = {};          ///< of arrived frames
   Stream* stream = nullptr;        ///< null: lost at time `lost`
@@ -34,7 +35,7 @@ struct Session {
   std::size_t unread = 0;    ///< frames among the server's events
   std::size_t reserved = 0;  ///< bytes of the large frame being assembled
 
-  /// Whether this chunk begins a frame of several chunks that has not arrived yet.
+  /// Whether this chunk begins a frame that needs space and has not arrived yet.
   bool begins_large(const ChunkHeader& chunk, const GrpcConfig& config) const;
   /// Adds a chunk. Gives up `lock` meanwhile, where there is one: then the session is busy.
   Result<std::optional<ArrivedFrame>> assemble(const ChunkHeader& chunk, std::span<const std::string_view> data,

@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "infrastructure/transport/grpc/server_session.h"
+
 namespace chorus::inline transport_grpc {
 namespace {
 
@@ -18,6 +20,16 @@ std::shared_ptr<const FrameBytes> text(std::string bytes) {
 std::string bytes_of(const Chunk& chunk) { return chunk.frame->flat().substr(chunk.offset, chunk.size); }
 
 ChunkHeader header_of(const Chunk& chunk) { return {chunk.sequence, chunk.frame->size(), chunk.offset}; }
+
+TEST(Session, LargeFramesNeedSpaceWhateverTheServersChunk) {
+  for (const std::int64_t chunk : {1, 256, 4096}) {
+    GrpcConfig config;
+    config.chunk = chunk;
+    const Session session(1, config);
+    EXPECT_FALSE(session.begins_large({.sequence = 1, .size = 256U << 10U}, config)) << chunk;
+    EXPECT_TRUE(session.begins_large({.sequence = 1, .size = 1U << 20U}, config)) << chunk;
+  }
+}
 
 TEST(Outbox, CutsFramesIntoChunksAndKeepsThemUntilAcknowledged) {
   Outbox outbox(4);

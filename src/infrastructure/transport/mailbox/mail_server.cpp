@@ -196,7 +196,7 @@ class MailServer final : public ServerTransport {
       drop(peer, Verdict::kOver, frame.failure().message);
     } else if (frame.value()) {
       const std::size_t size = frame.value()->size();
-      if (!peer->place && size > config_.chunk) peer->place = room_.take(size);
+      if (!peer->place && size > kSmallFrameBytes) peer->place = room_.take(size);
       peer->large = 0;
       ++peer->unread;
       peer->unread_bytes += size;

@@ -43,7 +43,7 @@ void MqttConfig::describe(ConfigVisitor& visitor) {
   visitor.field("peers", peers, "server: largest number of client processes").at_least(1);
   visitor.field("stall", stall, "server: seconds a client may pause within a frame").above(0);
   visitor.field("slowest", slowest, "server: KiB/s of a frame, on average after `stall` seconds; 0: any").at_least(0);
-  visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1);
+  visitor.field("keepalive", keepalive, "seconds between signs of life").at_least(1).at_most(3600);
   visitor.field("grace", grace, "server: not used; the broker tells when a client is gone").at_least(0);
   visitor.field("retry", retry, "longest pause between two attempts to connect, in seconds").above(0);
   visitor.field("patience", patience, "client: seconds without a server before it gives up; 0: never").at_least(0);

@@ -9,6 +9,7 @@
 namespace chorus::inline transport_pace {
 
 inline constexpr std::size_t kMostFrameBytes = 2047U << 20U;  ///< that any limit may allow
+inline constexpr std::size_t kSmallFrameBytes = 256U << 10U;  ///< a server counts the space of larger ones only
 
 /// What both ends say of a frame that is longer than allowed. The server's limit can be set, a client's is the largest.
 inline std::string over_limit(std::uint64_t bytes, std::size_t limit) {
