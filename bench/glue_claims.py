@@ -159,11 +159,6 @@ def claims_of(results):
             steps = [f"{method} {share} %" for share in (10, 20, 40, 80, 100)]
             if results.methods(table).intersection(steps):
                 yield f"{claim}: {method}", ladder(table, steps)
-    # Tables of commit e62f00b0.
-    for table, claim, word in (("public", "more public texts help", "share"), ("query", "more labelled texts help", "query")):
-        steps = sorted((name for name in results.methods(table) if name.startswith(word)), key=lambda name: float(name.split()[1]))
-        if steps:
-            yield f"{claim}, at the cost of the clients' examples: fedid", ladder(table, steps)
     yield "more clients with the same data are worse", ladder("clients", ["20 clients", "10 clients", "5 clients"])
     yield "ours: `calibrated` beats FedID, MHAT and DS-FL", over("1", one, ["calibrated"], others) + over(
         "2", two, ["calibrated"], others) + over("3", three, ["calibrated"], others)
