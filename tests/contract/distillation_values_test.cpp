@@ -52,6 +52,7 @@ TEST(Distillation, EqualsTheValuesOfAnotherImplementation) {
       {"ds_fl soft", {"ds_fl", "{epochs: 2, labels: soft, temperature: 0.5}"}},
       {"ds_fl votes", {"ds_fl", "{epochs: 2, send: votes}"}},
       {"calibrated", {"calibrated", "{epochs: 2, prior: 0.5, confidence: 2}"}},
+      {"calibrated trust", {"calibrated", "{epochs: 2, prior: 0.5, confidence: 2, trust: 3}"}},
       {"mhat hard", {"mhat", "{epochs: 2}"}},
       {"mhat soft", {"mhat", "{epochs: 2, labels: soft}"}},
       {"fedkd", {"fedkd", "{epochs: 2}"}},
@@ -267,6 +268,7 @@ TEST(Distillation, WithoutFeedbackTheQuerySetIsNeitherNeededNorMeasured) {
   EXPECT_TRUE(DistillationRounds("fedid", three_learners()).algorithm->queries());
   EXPECT_TRUE(DistillationRounds("calibrated", three_learners()).algorithm->queries());
   EXPECT_FALSE(DistillationRounds("calibrated", three_learners(), "{query: false}").algorithm->queries());
+  EXPECT_TRUE(DistillationRounds("calibrated", three_learners(), "{query: false, trust: 1}").algorithm->queries());
 }
 
 TEST(Distillation, TheServerLearnsItsQuerySetOnRequest) {

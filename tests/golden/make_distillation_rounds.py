@@ -112,12 +112,16 @@ def pate(server, own):
     return learn(server), [learn(w) for w in own]
 
 
-def calibrated(server, own, tau, beta):
+def calibrated(server, own, tau, beta, gamma=0.0):
     own = [local(k, w) for k, w in enumerate(own)]
     p = [softmax(X0 @ w.T) for w in own]
-    prior = mean([one.mean(0) for one in p])
+    taught = softmax(X0 @ cross(server, XQ, onehot(YQ)).T)
+    loss = np.array([-(taught * np.log(one)).sum(-1).mean() for one in p])
+    weights = np.array(SHARE) * np.exp(-gamma * (loss - loss.min()))
+    weights /= weights.sum()
+    prior = sum(weight * one.mean(0) for weight, one in zip(weights, p))
     top = bottom = 0
-    for share, one in zip(SHARE, p):
+    for share, one in zip(weights, p):
         q = one * (prior / one.mean(0)) ** tau
         q /= q.sum(-1, keepdims=True)
         sure = (1 + (q * np.log(q)).sum(-1, keepdims=True) / np.log(K)) ** beta
@@ -327,6 +331,7 @@ print(
             "cronus": run(cronus, rule=mean),
             "cronus median": run(cronus, rule=lambda p: np.median(p, axis=0)),
             "calibrated": run(calibrated, tau=0.5, beta=2.0),
+            "calibrated trust": run(calibrated, tau=0.5, beta=2.0, gamma=3.0),
             "fedid as_published": run(fedid_published, feedback=True, distillation=True, batch=3),
             "fedid no feedback": run(fedid_published, feedback=False, distillation=True, batch=3),
             "fedid no distillation": run(fedid_published, feedback=True, distillation=False, batch=3),

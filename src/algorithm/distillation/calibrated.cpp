@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -18,7 +19,23 @@ void CalibratedConfig::describe(ConfigVisitor& visitor) {
   visitor.field("confidence", confidence, "how much more a confident prediction counts; 0: all count the same")
       .at_least(0)
       .at_most(10);
+  visitor.field("trust", trust, "how much more a client counts that agrees with the query set; 0: all count the same")
+      .at_least(0)
+      .at_most(100);
   describe_query(visitor, query);
+}
+
+void weigh_by_agreement(std::vector<ClientAnswers>& clients, const at::Tensor& reference, double gamma) {
+  const bool scores = reference.size(1) == 1;
+  const at::Tensor right = scores ? reference : at::softmax(reference, -1);
+  std::vector<double> losses;
+  for (const ClientAnswers& client : clients) {
+    const at::Tensor loss = scores ? (client.answers - right).square().mean()
+                                   : -(right * client.answers.clamp_min(1e-12).log()).sum(-1).mean();
+    losses.push_back(loss.item<double>());
+  }
+  const double least = *std::min_element(losses.begin(), losses.end());
+  for (std::size_t k = 0; k < clients.size(); ++k) clients[k].weight *= std::exp(-gamma * (losses[k] - least));
 }
 
 at::Tensor calibrated_mean(const std::vector<ClientAnswers>& clients, double prior, double confidence) {
@@ -51,6 +68,17 @@ at::Tensor calibrated_mean(const std::vector<ClientAnswers>& clients, double pri
   return sum / total;
 }
 
+namespace {
+
+// What the server's model would predict if it trained on the query set now.
+at::Tensor reference(const RoundInput& input) {
+  const TrainResult trained = input.server->train(input.model);
+  if (!trained.failures[0].empty()) throw DataError("training on the query set failed: " + trained.failures[0]);
+  return server_logits(input, trained.values[0]);
+}
+
+}  // namespace
+
 RoundResult Calibrated::round(const RoundInput& input) {
   const PublicOrder order = order_of(input, config_.teaching);
   const std::int64_t rows = order.answers(), size = answer_size(input);
@@ -71,6 +99,7 @@ RoundResult Calibrated::round(const RoundInput& input) {
   if (!ensemble.mean.defined()) return std::move(ensemble.result);
   std::vector<ClientAnswers> used;
   for (auto& entry : answers) used.push_back(std::move(entry.second));
+  if (config_.trust > 0) weigh_by_agreement(used, reference(input), config_.trust);
   const at::Tensor targets = calibrated_mean(used, config_.prior, config_.confidence);
   ensemble.result.numbers["server_loss"] = teach_votes(input, targets, order, config_.teaching);
   learn_queries(input, config_.query, ensemble.result);
