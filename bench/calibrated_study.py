@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`calibrated` and its parts against FedID, MHAT and DS-FL, whose servers learn the same labelled texts.
 
-    python3 bench/calibrated_study.py                         # ten minutes on two cores; prints Markdown
+    python3 bench/calibrated_study.py                         # twenty minutes on two cores; prints Markdown
 
 Every run is configs/distillation/quick.yaml with another algorithm, seed and alpha; accuracy of the server's model after
 the last round. A run that exists in --out is not repeated. Differences are to `calibrated`, seed by seed; one is marked

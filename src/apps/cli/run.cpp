@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "apps/cli/cli.h"
 #include "apps/cli/run_report.h"
 #include "apps/experiment/config_inputs.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "infrastructure/tracking/failures.h"
 #include "infrastructure/tracking/metrics_log.h"
 #include "infrastructure/tracking/run_folder.h"
 #include "infrastructure/tracking/split_costs.h"
@@ -123,9 +125,9 @@ void print_report(const RunReport& report) {
   if (!summary.spreads.empty()) {
     fmt::print("{} on each client's own test examples:\n{}", summary.metric, spread_text(summary.spreads));
   }
-  if (const auto costs = split_costs(read_events(report.folder / "metrics.jsonl"))) {
-    fmt::print("{}", split_costs_text(*costs));
-  }
+  const std::vector<Event> events = read_events(report.folder / "metrics.jsonl");
+  if (const auto costs = split_costs(events)) fmt::print("{}", split_costs_text(*costs));
+  if (const std::string failures = failures_text(events); !failures.empty()) fmt::print("{}\n", failures);
   if (summary.privacy) fmt::print("privacy: {}\n", summary.privacy->statement);
   const std::string folder = report.folder.string();
   const bool model = std::filesystem::exists(report.folder / "model");
