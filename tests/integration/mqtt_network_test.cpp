@@ -1,5 +1,6 @@
 // The MQTT transport over a real mosquitto broker with the files that a fleet writes for it: certificates, rules,
 // revocation, and hostile clients that are enrolled.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,20 +177,31 @@ TEST_F(MqttNetwork, TheBrokerRefusesRevokedCertificatesOnceItHasReadTheList) {
   EXPECT_TRUE(reaches(current));
 }
 
+// On a busy machine a certificate of three seconds may have expired before its owner has connected.
 TEST_F(MqttNetwork, AConnectedClientWhoseCertificateExpiresIsDropped) {
-  const auto client = MqttTransport(enrol("clinic-a", 30 * 86'400 - 3)).connect();
-  EXPECT_EQ(next().identity, "clinic-a");
-  EXPECT_EQ(next().kind, Kind::kLeft);
-  EXPECT_FALSE(client->receive(kSoon).has_value());
-  EXPECT_THAT(client->refusal(), HasSubstr("expired on"));
-  EXPECT_THAT(message_of<DataError>([&] { (void)MqttTransport(config_of("clinic-a", "client")).connect(); }),
-              HasSubstr("clinic-a/client.crt expired on"));
+  for (const std::time_t life : {3, 12, 40}) {
+    const std::string name = fmt::format("clinic-{}", life);
+    const MqttConfig config = enrol(name, 30 * 86'400 - life);
+    const auto client = MqttTransport(config).connect();
+    auto joined = server_->receive(static_cast<double>(life));
+    while (joined && joined->identity != name) joined = server_->receive(static_cast<double>(life));
+    if (!joined) continue;
+    const auto left = server_->receive(static_cast<double>(life) + kSoon);
+    ASSERT_TRUE(left && left->kind == Kind::kLeft);
+    EXPECT_EQ(left->peer, joined->peer);
+    EXPECT_FALSE(client->receive(kSoon).has_value());
+    EXPECT_THAT(client->refusal(), HasSubstr("expired on"));
+    EXPECT_THAT(message_of<DataError>([&] { (void)MqttTransport(config).connect(); }),
+                HasSubstr(name + "/client.crt expired on"));
+    return;
+  }
+  FAIL() << "the machine is too slow for this test to say anything";
 }
 
 TEST_F(MqttNetwork, AClientThatCannotReachItsBrokerEndsWithItsCertificate) {
-  const MqttConfig config = enrol("clinic-a", 30 * 86'400 - 2);
   server_.reset();
   broker_.reset();
+  const MqttConfig config = enrol("clinic-a", 30 * 86'400 - 4);
   const auto client = MqttTransport(config).connect();
   EXPECT_FALSE(client->receive(kSoon).has_value());
   EXPECT_FALSE(client->connected());
