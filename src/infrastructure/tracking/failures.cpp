@@ -15,7 +15,7 @@ std::string failures_text(std::span<const Event> events) {
     if (event.kind == "round" && event.numbers.contains("clients")) asked += event.numbers.at("clients");
     if (event.kind != "client_failed") continue;
     ++failed;
-    ++reasons[event.texts.contains("reason") ? event.texts.at("reason") : "for an unknown reason"];
+    ++reasons[event.texts.contains("reason") ? event.texts.at("reason") : "of a reason that was not recorded"];
   }
   if (failed == 0) return "";
   const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };

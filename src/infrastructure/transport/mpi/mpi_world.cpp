@@ -130,9 +130,8 @@ void MpiWorld::run() {
           to_itself.push_back(std::move(parcel));
           continue;
         }
-        auto& sent = sending.emplace_back(MPI_REQUEST_NULL, std::move(parcel.bytes));
-        MPI_Isend(sent.second.data(), static_cast<int>(sent.second.size()), MPI_BYTE, parcel.rank, kTag, MPI_COMM_WORLD,
-                  &sent.first);
+        auto& [request, bytes] = sending.emplace_back(MPI_REQUEST_NULL, std::move(parcel.bytes));
+        MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, parcel.rank, kTag, MPI_COMM_WORLD, &request);
       }
     }
     for (; !to_itself.empty(); to_itself.pop_front()) {
