@@ -166,9 +166,7 @@ void report(const std::string& sentence) {
   }
 }
 
-/// Drops the stack traces that libraries add after the first line.
-int report_bug(std::string message) {
-  message.resize(std::min(message.find('\n'), message.size()));
+int report_bug(const std::string& message) {
   fmt::print(
       stderr,
       "chorus: internal error: {}\nThis is a bug in Chorus. Please report this line with the command you ran and "
@@ -201,7 +199,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error, arguments);
   } catch (const InternalError& error) {
-    return report_bug(error.what());
+    return report_bug(first_line(error));
   } catch (const Error& error) {
     report(error.what());
     return static_cast<int>(error.code());
@@ -213,7 +211,7 @@ int run(int argc, char** argv) {
     report(output ? "the output cannot be written" : printable(error.what()));
     return static_cast<int>(ExitCode::kWorld);
   } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) return report_bug(error.what());
+    if (!is_out_of_memory(error)) return report_bug(first_line(error));
     report(
         "there is not enough memory on this machine or its GPU; train fewer clients at a time "
         "(federation.cohort_batch), use smaller batches (trainer.batch_size) or shorter texts (task.max_length), or "

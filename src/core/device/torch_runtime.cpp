@@ -10,9 +10,11 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -73,9 +75,19 @@ at::Tensor sent_to(at::Device device, const at::Tensor& here) {
 }
 
 bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  // Where memory is taken past LibTorch's allocator there is only text: huge pages (tensor_memory.cpp), CUDA itself
+  // when other programs have filled the GPU, and cuBLAS.
+  const std::string_view text = error.what();
+  return std::ranges::any_of(
+      std::array{"can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"},
+      [&](const char* part) { return text.find(part) != std::string_view::npos; });
+}
+
+std::string first_line(const std::exception& error) {
+  const std::string_view text = error.what();
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 double free_gpu_memory() {

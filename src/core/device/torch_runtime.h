@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <string>
 
 namespace chorus::inline device {
 
@@ -29,8 +30,10 @@ class TorchThreads {
 /// would wait for all work launched before.
 at::Tensor sent_to(at::Device device, const at::Tensor& here);
 
-/// Whether this is LibTorch's exception for exhausted host or GPU memory.
+/// Whether this exception says that host or GPU memory is exhausted.
 bool is_out_of_memory(const std::exception& error);
+/// The first line of an exception's text; LibTorch adds stack traces after it.
+std::string first_line(const std::exception& error);
 /// Free bytes of the GPU; 0 without one.
 double free_gpu_memory();
 /// Returns the GPU memory that LibTorch caches.

@@ -295,7 +295,7 @@ class LocalFederation::Work {
     } catch (const std::exception& error) {
       const bool memory = is_out_of_memory(error);
       if (memory) release_unused_memory();
-      why = memory ? "it needs more memory than there is" : error.what();
+      why = memory ? "it needs more memory than there is" : first_line(error);
       if (memory && slots.size() > 1) smaller_batches(slots.size());
     }
     // What a session keeps may have changed by then, so only its first ask can be repeated.

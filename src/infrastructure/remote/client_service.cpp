@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/spare_buffer.h"
 #include "core/console/log.h"
+#include "core/device/torch_runtime.h"
 
 namespace chorus::inline remote {
 namespace {
@@ -251,7 +252,7 @@ void ClientService::answer(const CohortFrame& cohort) {
   } catch (const WorldError&) {  // a full disk, for example: this process ends, and nothing is told in its name
     throw;
   } catch (const std::exception& error) {
-    why = error.what();
+    why = first_line(error);
   }
   for (std::size_t i = 0; i < cohort.members.size(); ++i) {
     if (replied[i]) continue;
