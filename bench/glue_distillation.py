@@ -10,7 +10,7 @@
 Every cell is one run per seed of configs/distillation/glue.yaml with other settings, in OUT/TASK/METHOD/SETTINGS/SEED,
 where SETTINGS is a hash of its settings; a run that exists already, or that another cell needs too, is not repeated. Of a
 finished run only its summary and metrics are kept. At the end a table of means and standard deviations over the seeds
-(the score after the last round, x100) is printed and written to OUT/results.json.
+(the score after the last round, x100) is printed and added to OUT/results.json.
 With --minutes no run begins after that time; cells without a finished run are left out, and the table shows how many
 seeds there were. A run that left clients out (no memory, for example) is said and not counted. The first seed of all
 cells comes first.
@@ -250,8 +250,8 @@ def overrides_of(options, cell, seed, chosen):
         f"clients.partition={{name: label_dirichlet, alpha: {alpha}}}",
         "evaluation.every=0",
     ]
-    if options.device == "cpu":
-        result.append("trainer.precision=float32")
+    if options.precision != "bfloat16":  # that of glue.yaml
+        result.append(f"trainer.precision={options.precision}")
     if options.learning_rate:
         result.append(f"trainer.learning_rate={options.learning_rate}")
     if options.rounds:
@@ -277,7 +277,7 @@ class Run:
 
     def start(self):
         options, folder = self.options, self.folder
-        if (folder / "summary.json").exists():
+        if self.left_out() == []:
             return
         command = [str(options.chorus), "run", str(ROOT / "configs/distillation/glue.yaml"), "--run-folder", str(folder)]
         command += [*self.overrides, *options.set]
@@ -298,16 +298,19 @@ class Run:
             if part.is_dir():
                 shutil.rmtree(part)
 
-    def scores(self):
-        """The last scores of a finished run in which no client failed; None of another one."""
+    def left_out(self):
+        """What a finished run says of clients that failed; None of a run that has not finished."""
         if not (self.folder / "summary.json").exists():
             return None
-        why = [line for line in self.log.read_text(errors="replace").splitlines()
-               if " is left out: " in line and "it has no rows to train on" not in line]
+        return [line for line in self.log.read_text(errors="replace").splitlines()
+                if " is left out: " in line and "it has no rows to train on" not in line]
+
+    def scores(self):
+        """The last scores of a finished run in which no client failed; None of another one."""
+        why = self.left_out()
         if why:
             print(f"{self.folder} is not counted: {len(why)} times a client was left out, at first: {why[0]}", flush=True)
-            return None
-        return json.loads((self.folder / "summary.json").read_text())["last"]
+        return None if why is None or why else json.loads((self.folder / "summary.json").read_text())["last"]
 
 
 def run_all(options, runs):
@@ -337,6 +340,10 @@ def row_of(cell, runs):
     return row
 
 
+def name_of(row):
+    return row["table"], row["task"], row["alpha"], row["method"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=[], choices=["1", "2", "3", "4", "public", "query", "clients"])
@@ -348,6 +355,7 @@ def main():
     parser.add_argument("--prepare", type=pathlib.Path, help="write smaller files there and run nothing")
     parser.add_argument("--rows", type=int, default=4800, help="of each training file, with --prepare")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "tf32", "float32"])
     parser.add_argument("--limit", type=int, default=0, help="examples per split; 0: all")
     parser.add_argument("--tune", nargs="+", default=[], choices=list(TASKS), help="choose the methods' settings on these")
     parser.add_argument("--chosen", type=pathlib.Path, help="file of the chosen settings; --tune writes it")
@@ -381,9 +389,13 @@ def main():
     run_all(options, [of_cell[k] for k in range(options.seeds) for of_cell in runs.values()])
     if options.list or not wanted:
         return
-    rows = [row for row in (row_of(cell, of_cell) for cell, of_cell in runs.items()) if row is not None]
+    results = options.out / "results.json"
+    rows = {name_of(row): row for row in (json.loads(results.read_text()) if results.exists() else [])}
+    for cell, of_cell in runs.items():
+        if row := row_of(cell, of_cell):
+            rows[name_of(row)] = row
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.json").write_text(json.dumps(rows, indent=1))
+    results.write_text(json.dumps(list(rows.values()), indent=1))
 
 
 if __name__ == "__main__":
