@@ -210,38 +210,48 @@ def cell_text(row):
     return " / ".join(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in scores) + f" ({row['seeds']})"
 
 
+STEPPED = re.compile(r"(.+) (\d+ %)")  # a method of a study, and its share
+
+
 def table_of(results, table):
-    cells = results.cells(table)
-    methods = list(dict.fromkeys(row["method"] for row in results.rows if row["table"] == table))
+    """A row per method; a column per cell or, in a study of shares, per cell and share."""
+    texts, columns = {}, []  # method to column to text
+    for task, alpha in results.cells(table):
+        for row in results.rows:
+            if (row["table"], row["task"], row["alpha"]) != (table, task, alpha):
+                continue
+            stepped = STEPPED.fullmatch(row["method"])
+            method, share = stepped.groups() if stepped else (row["method"], "")
+            column = f"{task}, alpha {alpha:g}" + (f": {share}" if share else "")
+            if column not in columns:
+                columns.append(column)
+            texts.setdefault(method, {})[column] = cell_text(row)
     yield f"**{TITLES[table]}**"
     yield ""
-    yield "| method | " + " | ".join(f"{task}, alpha {alpha:g}" for task, alpha in cells) + " |"
-    yield "|---|" + "---|" * len(cells)
-    for method in methods:
-        texts = []
-        for task, alpha in cells:
-            row = [r for r in results.rows if (r["table"], r["task"], r["alpha"], r["method"]) == (table, task, alpha, method)]
-            texts.append(cell_text(row[0]) if row else "")
-        yield f"| {method} | " + " | ".join(texts) + " |"
+    yield "| method | " + " | ".join(columns) + " |"
+    yield "|---|" + "---|" * len(columns)
+    for method, found in texts.items():
+        yield f"| {method} | " + " | ".join(found.get(column, "") for column in columns) + " |"
     yield ""
 
 
 def rows_of_page(text):
     """The tables that this script has written, as rows of results.json."""
-    tables, rows, cells = {title: table for table, title in TITLES.items()}, [], []
+    tables, rows, columns = {title: table for table, title in TITLES.items()}, [], []
     table = None
     for line in text.splitlines():
         if title := re.fullmatch(r"\*\*(.+)\*\*", line):
-            table, cells = tables.get(title[1]), []
+            table, columns = tables.get(title[1]), []
         elif table and line.startswith("| method |"):
-            cells = [re.fullmatch(r"(.+), alpha (.+)", cell.strip()).groups() for cell in line.split("|")[2:-1]]
-        elif table and cells and line.startswith("| "):
+            columns = [re.fullmatch(r"(.+), alpha ([^:]+)(?:: (.+))?", cell.strip()).groups() for cell in line.split("|")[2:-1]]
+        elif table and columns and line.startswith("| "):
             method, *texts = (cell.strip() for cell in line.split("|")[1:-1])
-            for (task, alpha), text in zip(cells, texts):
+            for (task, alpha, share), text in zip(columns, texts):
                 if not text:
                     continue
                 seeds = int(re.search(r"\((\d+)\)", text)[1])
-                row = {"table": table, "task": task, "alpha": float(alpha), "method": method, "seeds": seeds}
+                row = {"table": table, "task": task, "alpha": float(alpha), "method": f"{method} {share}" if share else method,
+                       "seeds": seeds}
                 for name, score in zip(SCORES.get(task, ["accuracy"]), text.split("(")[0].split("/")):
                     mean, _, deviation = score.strip().partition(" ± ")
                     row[name] = [float(mean), float(deviation or 0)]
