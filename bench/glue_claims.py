@@ -13,7 +13,7 @@ a comparison contradicts it by a t test at 5 % divided by the number of comparis
 decided. Comparisons that share runs are not independent, so the sign test is too lenient rather than too strict. The
 columns "clearly" count t tests at 5 %. A t test needs two seeds of both sides.
 A claim that more of something helps is about a trend instead: the t test of a linear contrast of the steps' means (their
-ranks as coefficients, the variance within steps), two-sided at 5 %; its comparisons are those of neighbouring steps.
+ranks as coefficients, the variance within steps), two-sided at 5 % each; its comparisons are those of neighbouring steps.
 --into replaces the text between the two marks of that file.
 """
 import argparse

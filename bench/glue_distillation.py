@@ -213,17 +213,20 @@ def public_files(options, task, public=1, query=1):
 
 
 def tune(options):
-    """Chooses one combination of GRIDS for every method and writes them to --chosen."""
+    """Chooses one combination of GRIDS for every method, or for those of --methods, and writes them to --chosen."""
+    methods = [method for method in GRIDS if not options.methods or method in options.methods]
     tries = []  # method, combination, task, run
     for task in options.tune:
         _, rows = shuffled(options, task)
         train, held = set_aside(options, task, "tune", len(rows) // 6)
-        for method in options.methods or GRIDS:
+        for method in methods:
             cell = Cell("tune", task, 1, method, method, (f"data.train=[{train}]", f"data.test=[{held}]"))
             tries += [(method, choice, task, Run(options, cell, 7, choice)) for choice in GRIDS[method]]
     run_all(options, [each[3] for each in tries])
-    chosen = {}
-    for method in dict.fromkeys(method for method, _, _, _ in tries):
+    if options.list:
+        return
+    chosen = json.loads(options.chosen.read_text()) if options.chosen.exists() else {}
+    for method in methods:
         best = None
         for choice in GRIDS[method]:
             scores = [100 * last.get("accuracy", last.get(TASKS[task][2][0]))
@@ -382,6 +385,8 @@ def main():
         if not options.chosen:
             parser.error("--tune needs --chosen, where it writes its choice")
         tune(options)
+    elif options.chosen and not options.chosen.exists():
+        parser.error(f"{options.chosen} does not exist; --tune writes it")
     chosen = json.loads(options.chosen.read_text()) if options.chosen and options.chosen.exists() else {}
     wanted = [cell for cell in cells(options) if not options.methods or cell.row in options.methods]
     runs = {cell: [Run(options, cell, seed, chosen.get(cell.method, [])) for seed in range(42, 42 + options.seeds)]
